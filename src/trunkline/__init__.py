@@ -1,0 +1,1 @@
+"""Trunkline: a durable gateway for the Agent2Agent protocol."""
