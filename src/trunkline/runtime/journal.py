@@ -26,8 +26,15 @@ SETTLED = TERMINAL | INTERRUPTED
 
 
 class Journal:
-    def __init__(self, store: Store, *, on_refused: Callable[[LiveTask, StoreError], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        on_settled: Callable[[LiveTask], None],
+        on_refused: Callable[[LiveTask, StoreError], None],
+    ) -> None:
         self._store = store
+        self._on_settled = on_settled
         self._on_refused = on_refused
         self._dirty: list[LiveTask] = []
         # Entries committed since the start, for the metrics.
@@ -89,7 +96,7 @@ class Journal:
         fold: TaskFold | None = None
         snapshot: Snapshot | None = None
         if live.state in SETTLED:
-            fold = _fold_ahead(live)
+            fold = live.ahead()
             snapshot = fold.snapshot()
         append = Append(
             task_id=live.task_id,
@@ -100,10 +107,9 @@ class Journal:
             status_ms=live.status_ms,
             creation=live.creation,
             snapshot=snapshot,
-            idempotency=live.idempotency,
+            idempotency=live.idempotency if live.creation is not None else None,
         )
         live.creation = None
-        live.idempotency = None
         live.in_flight.extend(entries)
         live.unflushed.clear()
         live.is_dirty = False
@@ -141,8 +147,13 @@ class Journal:
             subscription.push(entries)
         if live.once_durable:
             self._run_once_durable(live)
-        if append.state in SETTLED and live.waiters:
-            self._answer_waiters(live, fold.seq)
+        if append.state in SETTLED:
+            if live.waiters:
+                self._answer_waiters(live, fold.seq)
+            if append.state in TERMINAL:
+                # They have their last entry, and hold it themselves.
+                live.subscriptions.clear()
+            self._on_settled(live)
 
     def _run_once_durable(self, live: LiveTask) -> None:
         assert live.committed is not None
@@ -179,13 +190,3 @@ class Journal:
             callback(refusal)
         live.give_up(refusal)
         self._on_refused(live, error)
-
-
-def _fold_ahead(live: LiveTask) -> TaskFold:
-    """The task as it will be when everything recorded is committed."""
-    entries = [*live.in_flight, *live.unflushed]
-    committed = live.committed
-    fold = TaskFold.begin(entries.pop(0)) if committed is None else committed.copy()
-    for entry in entries:
-        fold.apply(entry)
-    return fold

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import Entry
-from trunkline.model.values import TaskState
+from trunkline.model.values import Message, Role, TaskState
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, StoredTask
 from trunkline.runtime.fanout import Subscription
+
+if TYPE_CHECKING:
+    from trunkline.runtime.run import Run
 
 # Called with None after the commit, or with why there is none.
 Durable: TypeAlias = Callable[[TrunklineError | None], None]
@@ -39,7 +42,7 @@ class LiveTask:
         "turns",
         "unflushed",
         "waiters",
-        "waiting_runs",
+        "waiting",
     )
 
     def __init__(self, *, task_id: str, scope: Scope, context_id: str, epoch: int) -> None:
@@ -64,10 +67,10 @@ class LiveTask:
         self.subscriptions: list[Subscription] = []
         self.once_durable: list[tuple[int, Durable]] = []
         self.waiters: list[tuple[int, asyncio.Future[None]]] = []
-        # How many turns have started. Owned by `turns`, as are the runs.
+        # Owned by `turns`: how many have started, the one under way, those to come.
         self.turns = 0
-        self.run: object | None = None
-        self.waiting_runs = 0
+        self.run: Run | None = None
+        self.waiting: list[Run] = []
 
     @classmethod
     def of(cls, stored: StoredTask) -> "LiveTask":
@@ -83,7 +86,7 @@ class LiveTask:
         live.state = fold.state
         live.status_ms = stored.status_ms
         # Artifact names carry the number of the turn; any number not used before will do.
-        live.turns = sum(1 for message in fold.history if message.role == "ROLE_USER") - len(
+        live.turns = sum(1 for message in fold.history if message.role is Role.USER) - len(
             fold.pending
         )
         return live
@@ -93,12 +96,27 @@ class LiveTask:
         """Nothing in memory that the store does not have, and nobody is interested."""
         return not (
             self.run
-            or self.waiting_runs
+            or self.waiting
             or self.subscriptions
             or self.unflushed
             or self.in_flight
             or self.waiters
             or self.once_durable
+        )
+
+    def history_message(self, message: Message) -> Message:
+        """The caller's message as history shows it: with the ids of its task and context."""
+        if message.task_id == self.task_id and message.context_id == self.context_id:
+            return message
+        return Message(
+            message_id=message.message_id,
+            context_id=self.context_id,
+            task_id=self.task_id,
+            role=message.role,
+            parts=message.parts,
+            metadata=message.metadata,
+            extensions=message.extensions,
+            reference_task_ids=message.reference_task_ids,
         )
 
     def view(self) -> Snapshot:
@@ -107,6 +125,15 @@ class LiveTask:
         if self._view is None or self._view.seq != self.committed.seq:
             self._view = self.committed.snapshot()
         return self._view
+
+    def ahead(self) -> TaskFold:
+        """The task as it will be when everything recorded is committed."""
+        entries = [*self.in_flight, *self.unflushed]
+        committed = self.committed
+        fold = TaskFold.begin(entries.pop(0)) if committed is None else committed.copy()
+        for entry in entries:
+            fold.apply(entry)
+        return fold
 
     def advance(self, fold: TaskFold, view: Snapshot | None) -> None:
         self.committed = fold
