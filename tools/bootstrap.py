@@ -87,8 +87,6 @@ class Environment:
         self._say(f"creating environment ({self.folder.name})")
         try:
             self._discard()
-            if self.folder.exists():
-                self._fail(f"cannot remove the old {self.folder}.", "Remove it and run this again.")
             self.marks.mkdir(parents=True)
             # The resolved name has the minor version in it. A plain "python3" would start to mean
             # another version when the system is upgraded, and the environment would be empty.
@@ -114,14 +112,12 @@ class Environment:
             raise
 
     def _discard(self) -> None:
-        # The proof of completeness goes first and the mark of ownership last, so that an
-        # interrupted removal is neither believed in nor taken for somebody else's folder.
-        self.installed_lock.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            for part in self.folder.iterdir():
-                if part != self.marks:
-                    shutil.rmtree(part) if part.is_dir() and not part.is_symlink() else part.unlink()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        # Renamed first: an interrupted removal leaves nothing behind that looks like ours.
+        old = self.folder.with_name(self.folder.name + ".old")
+        shutil.rmtree(old, ignore_errors=True)
+        if self.folder.exists():
+            self.folder.rename(old)
+            shutil.rmtree(old, ignore_errors=True)
 
     def _run(self, command: list[str], held: IO[str], remedy: str, total: int = 0) -> None:
         # pip settings that send packages elsewhere would leave the environment empty.
