@@ -151,6 +151,10 @@ class Environment:
         if process.wait() != 0:
             for line in tail:
                 print(f"  {line}", file=sys.stderr)
+            if any("DO NOT MATCH THE HASHES" in line for line in tail):
+                remedy = (
+                    "A package is not the one that was locked: do not trust where it came from."
+                )
             self._fail(f"could not set up {self.folder.name}: see the last lines above.", remedy)
 
     def _link_project(self) -> None:

@@ -35,7 +35,7 @@ find_python() {
         return 0
     fi
     {
-        echo "$(basename -- "$0"): Python 3.11 or newer is needed and ${PYTHON:-no python3 on PATH} is not that."
+        echo "$(basename -- "$0"): needs Python 3.11 or newer, found none${PYTHON:+ at $PYTHON}."
         echo "  Install it (Debian/Ubuntu: apt install python3 python3-venv; macOS: brew install python;"
         echo "  any system: uv python install), or name one: PYTHON=/path/to/python3.12 $0"
     } >&2
