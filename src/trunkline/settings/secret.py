@@ -26,9 +26,6 @@ class Secret:
     def __bool__(self) -> bool:
         return bool(self._text)
 
-    def __len__(self) -> int:
-        return len(self._text)
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
