@@ -69,10 +69,12 @@ def for_target(
     if place.endswith(".py"):
         place = str(Path(place).expanduser().absolute())
     backend = {"kind": "python", "target": join_target(place, attribute)}
-    extra = _merged({"agents": {f"local/{EVERY}": {"backend": backend}}}, overrides or {})
+    # The file decides which agent is the default, if there is a file.
+    agent = {"backend": backend, "default": config is None}
+    document = _merged({"agents": {f"local/{EVERY}": agent}}, overrides or {})
     if config is not None:
-        return load(config, overrides=extra)
-    return from_document(extra, source="the command line")
+        return load(config, overrides=document)
+    return from_document(document, source="the command line")
 
 
 def from_document(
