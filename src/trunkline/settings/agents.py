@@ -105,7 +105,10 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "`/a2a/rest` as well. A sole agent is the default."
         ),
     ] = False
-    backend: Annotated[BackendSettings, Meta(description="What runs the agent; see its kinds.")]
+    backend: Annotated[
+        BackendSettings,
+        Meta(description='What runs the agent, for example `{ kind = "echo" }`; see its kinds.'),
+    ]
     skills: Annotated[tuple[SkillSettings, ...], Meta(description="Skills on the card.")] = ()
     input_modes: Annotated[
         tuple[str, ...], Meta(min_length=1, description="Media types the agent takes.")

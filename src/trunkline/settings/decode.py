@@ -55,7 +55,7 @@ class _Decoder:
         self.problems = problems
 
     def struct(self, cls: type[Struct], value: object, path: Path, hint: str = "") -> Struct | None:
-        table = self.table(cls, value, path, hint)
+        table = self.table(cls, value, path, hint or (cls.__doc__ or "").strip())
         if table is None:
             return None
         known = {field.encode_name: field for field in fields(cls)}

@@ -45,3 +45,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def allows_anonymous(self) -> bool:
         return self.auth.anonymous == "loopback" and not self.is_exposed()
+
+    def auth_summary(self) -> str:
+        """Who may call, in a few words for people."""
+        keys = f"API keys: {', '.join(self.auth.keys)}" if self.auth.keys else ""
+        anonymous = "anonymous callers on loopback" if self.allows_anonymous() else ""
+        return "; ".join(part for part in (keys, anonymous) if part)

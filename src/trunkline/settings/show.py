@@ -54,7 +54,8 @@ def _table(table: dict[str, Any], prefix: str, lines: list[str]) -> None:
         for item in value if isinstance(value, list) else [value]:
             header = f"[[{name}]]" if isinstance(value, list) else f"[{name}]"
             # A table that only holds tables needs no header of its own.
-            if not item or any(not _is_section(k, v) for k, v in item.items()):
+            needless = item and all(_is_section(k, v) for k, v in item.items())
+            if isinstance(value, list) or not needless:
                 lines.extend(["", header])
             _table(item, f"{name}.", lines)
 
