@@ -17,8 +17,8 @@ PRINCIPAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 ADD_A_KEY = """\
-Add a key (and put it in the environment, for example with: \
-export TRUNKLINE_KEY=$(openssl rand -hex 24)):
+add a key to the configuration file, \
+and put it in the environment (export TRUNKLINE_KEY=$(openssl rand -hex 24)):
     [auth.keys.me]
     key = "${TRUNKLINE_KEY}\""""
 
@@ -114,7 +114,7 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
             path=("server", "host"),
             value=shown(server.host),
             what="others than this machine could call, and no key is configured",
-            remedy=f'Listen on loopback with host = "127.0.0.1", or: {ADD_A_KEY}',
+            remedy=f'Listen on loopback with host = "127.0.0.1", or {ADD_A_KEY}',
             reads=reads,
         )
     elif settings.is_exposed():
@@ -122,7 +122,7 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
             path=("server", "public_url"),
             value=shown(server.public_url),
             what="others than this machine are to call, and no key is configured",
-            remedy=ADD_A_KEY,
+            remedy=f"To let callers in, {ADD_A_KEY}",
             reads=reads,
         )
     elif auth.anonymous == "never":
@@ -130,6 +130,6 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
             path=("auth", "anonymous"),
             value=shown(auth.anonymous),
             what="nobody could call: no key is configured either",
-            remedy=ADD_A_KEY,
+            remedy=f"To let callers in, {ADD_A_KEY}",
             reads=reads,
         )
