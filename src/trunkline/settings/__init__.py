@@ -11,7 +11,6 @@ from trunkline.settings.agents import (
     EchoBackend,
     ExtendedCardSettings,
     ExtensionSettings,
-    Found,
     ProviderSettings,
     PythonBackend,
     ScriptedBackend,
@@ -20,7 +19,7 @@ from trunkline.settings.agents import (
 from trunkline.settings.load import check, demo, for_target, from_document, load
 from trunkline.settings.paths import data_dir, database_path, make_private_dir
 from trunkline.settings.problems import InvalidSettings, Problem
-from trunkline.settings.publish import publish
+from trunkline.settings.publish import handle_of, publish, stands_for_many
 from trunkline.settings.root import Settings
 from trunkline.settings.schema import schema
 from trunkline.settings.secret import Secret
@@ -37,7 +36,6 @@ __all__ = [
     "EchoBackend",
     "ExtendedCardSettings",
     "ExtensionSettings",
-    "Found",
     "InvalidSettings",
     "Problem",
     "ProviderSettings",
@@ -55,10 +53,12 @@ __all__ = [
     "effective",
     "for_target",
     "from_document",
+    "handle_of",
     "load",
     "make_private_dir",
     "publish",
     "schema",
     "slug",
     "split_target",
+    "stands_for_many",
 ]

@@ -19,8 +19,8 @@ class PythonBackend(
     target: Annotated[
         str,
         Meta(
-            description="`file.py`, `file.py:attribute` or `module:attribute`. Relative files "
-            "start at the folder of this file."
+            description="`file.py`, `file.py:attribute`, `module` or `module:attribute`. Relative "
+            "files start at the folder of this file."
         ),
     ]
 
@@ -163,10 +163,3 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rest_path: Annotated[
         str, Meta(description="Root of the HTTP+JSON binding. Empty: the standard address.")
     ] = ""
-
-
-class Found(Struct, frozen=True, kw_only=True):
-    """A Python agent that a loader found in a target: where it is, and its own name."""
-
-    attribute: str
-    name: str

@@ -1,4 +1,4 @@
-"""Where a Python agent is: `file.py`, `file.py:attribute` or `module:attribute`."""
+"""Where a Python agent is: a file or a module, and perhaps an attribute in it."""
 
 import re
 import unicodedata

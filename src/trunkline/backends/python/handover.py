@@ -36,7 +36,10 @@ class Handover:
     def put_from_thread(self, output: Output) -> None:
         assert self._thread_room is not None
         self._thread_room.acquire()
-        if not self._closed:
+        if self._closed:
+            # Leave the door open: there is room for everything that nobody will read.
+            self._thread_room.release()
+        else:
             self._loop.call_soon_threadsafe(self._append, output)
 
     def end(self, error: BaseException | None = None) -> None:

@@ -95,7 +95,7 @@ def _backend(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]
         yield Problem(
             path=target,
             value=shown(agent.backend.target),
-            what="expected file.py, file.py:attribute or module:attribute",
+            what="expected file.py, file.py:attribute, module or module:attribute",
             remedy=example,
         )
     elif place.endswith(".py") and not File(place).is_file():
@@ -109,7 +109,7 @@ def _backend(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]
 
 
 def _is_module(place: str, attribute: str) -> bool:
-    names = [*place.split("."), *attribute.split(".")]
+    names = [*place.split("."), *(attribute.split(".") if attribute else ())]
     return all(name.isidentifier() for name in names)
 
 
