@@ -242,17 +242,16 @@ class Intake:
         )
 
     async def _recall(self, scope: Scope, key: str, digest: bytes) -> Admitted | None:
-        known = self._keys.get((scope, key))
-        if known is None:
+        record = None
+        if (scope, key) not in self._keys:
             record = await self._store.recall(scope, key)
-            # Another request with the key may have come while this one waited.
-            known = self._keys.get((scope, key))
-            if known is None and record is None:
-                return None
+        # Another request with the key may have come while this one waited.
+        known = self._keys.get((scope, key))
         if known is not None:
             _check_digest(known[0], digest)
             return Admitted(live=known[1])
-        assert record is not None
+        if record is None:
+            return None
         _check_digest(record.digest, digest)
         live = self._registry.live(scope, record.task_id)
         if live is not None:
