@@ -1,6 +1,6 @@
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
@@ -95,7 +95,7 @@ async def test_an_unsayable_value_fails_the_turn_with_its_type() -> None:
 
 @pytest.mark.parametrize("how", ["return", "raise", "raise deep"])
 async def test_an_end_may_be_returned_or_raised(how: str) -> None:
-    def deep(turn: Turn) -> None:
+    def deep(turn: Turn) -> object:
         raise turn.refuse("no")
 
     async def fn(turn: Turn) -> object:
@@ -152,7 +152,7 @@ async def test_a_raised_end_completes_what_was_yielded() -> None:
 
 
 async def test_a_generator_may_return_its_end() -> None:
-    def fn(turn: Turn) -> Iterator[object]:
+    def fn(turn: Turn) -> Generator[object, None, object]:
         yield "a"
         return turn.fail("broken")
 

@@ -1,5 +1,6 @@
 """Puts a Python agent behind the `Backend` port."""
 
+import functools
 import inspect
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
@@ -54,7 +55,7 @@ class PythonBackend:
 
 
 def _is_async(fn: object) -> bool:
-    while hasattr(fn, "func"):  # functools.partial
+    while isinstance(fn, functools.partial):
         fn = fn.func
     return any(
         inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)

@@ -1,5 +1,6 @@
 """`@agent`: a function becomes something that can be published."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, overload
@@ -90,6 +91,8 @@ def agent(fn: AgentFunction | None = None, /, **about: Any) -> Any:
 
 
 def _words(fn: object) -> list[str]:
+    if isinstance(fn, functools.partial):
+        return _words(fn.func)
     name = getattr(fn, "__name__", "") or type(fn).__name__
     words = [word for word in name.split("_") if word]
     return words if name.isidentifier() and words else ["agent"]
