@@ -22,6 +22,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
+from trunkline.protocol.protojson import check_int32
 from trunkline.protocol.readers import join, quote
 from trunkline.protocol.v03_types import (
     Artifact03,
@@ -345,6 +346,7 @@ def core_configuration(configuration: Configuration03) -> SendMessageConfigurati
     if push is None:
         push, path = configuration.push_notification, "configuration.pushNotification"
     length = configuration.history_length
+    check_int32(length, "configuration.historyLength")
     if length is not None and length < 0:
         raise InvalidParams.at("configuration.historyLength", "must not be negative")
     return SendMessageConfiguration(
