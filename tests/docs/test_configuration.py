@@ -40,7 +40,7 @@ def test_every_table_of_the_settings_has_a_section() -> None:
     assert {ServerSettings, StoreSettings, AuthSettings, ApiKey, AgentSettings} <= documented
 
 
-@pytest.mark.parametrize("cls", sorted(structs(Settings), key=lambda cls: cls.__name__))
+@pytest.mark.parametrize("cls", sorted(structs(Settings), key=str))
 def test_every_key_says_what_it_is(cls: type[Struct]) -> None:
     assert (cls.__doc__ or "").strip()
     assert [field.name for field in fields(cls) if not description(field.type)] == []

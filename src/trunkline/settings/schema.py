@@ -9,8 +9,9 @@ from trunkline.settings.secret import Secret
 
 
 def schema() -> dict[str, Any]:
-    # Defaults that are tuples become lists, as in JSON.
-    made = msgspec.to_builtins(msgspec.json.schema(Settings, schema_hook=_secret_as_text))
+    raw = msgspec.json.schema(Settings, schema_hook=_secret_as_text)
+    # Through JSON, so that defaults that are tuples are lists.
+    made = msgspec.json.decode(msgspec.json.encode(raw))
     _add_titles(made)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
