@@ -93,22 +93,23 @@ def test_a_message_cannot_forge_lines_or_drive_the_terminal() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_auto_is_human_and_coloured_on_a_terminal_and_json_elsewhere() -> None:
-    terminal = Terminal()
+def test_auto_is_human_and_coloured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal, plain = Terminal(), Terminal()
     configure(stream=terminal)
     logging.getLogger("x").info("m")
     assert "\x1b[36mINFO" in terminal.getvalue()
-    plain = Terminal()
-    configure(stream=plain, colour=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    configure(stream=plain)
     logging.getLogger("x").info("m")
+    assert plain.getvalue().endswith("INFO  x: m\n")
     assert "\x1b" not in plain.getvalue()
-    assert line(_auto_elsewhere())["msg"] == "m"
 
 
-def _auto_elsewhere() -> io.StringIO:
+def test_auto_is_json_elsewhere() -> None:
     stream = out("auto")
     logging.getLogger("x").info("m")
-    return stream
+    assert line(stream)["msg"] == "m"
 
 
 def test_levels_are_kept() -> None:

@@ -148,6 +148,12 @@ def test_what_came_out_of_the_environment_is_not_shown(server: dict[str, str]) -
     assert "${V}" in error.message
 
 
+def test_a_remedy_does_not_show_it_either() -> None:
+    error = refused({"V": "hunter2"}, agents={"a/b": agent(jsonrpc_path="${V}")})
+    assert "hunter2" not in error.message
+    assert 'jsonrpc_path = "${V}": expected a path that starts with /.' in error.message
+
+
 def test_dates_become_texts(tmp_path: Path) -> None:
     text = f'{AGENT}extensions = [{{ uri = "urn:x", params = {{ since = 2026-01-02 }} }}]\n'
     params = load(written(tmp_path, text)).agents["acme/echo"].extensions[0].params
