@@ -43,7 +43,7 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port; 0 takes any free port.", show_default="8642"),
+        typer.Option(help="Port; 0 takes any free port.", show_default="8642"),
     ] = None,
     data: Annotated[
         Path | None,
