@@ -8,7 +8,7 @@ _gate = asyncio.Event()
 
 
 def delta(index: int) -> str:
-    """The text of one streamed chunk: numbered, so that a reader can prove order and completeness."""
+    """The text of one streamed chunk: numbered, so that a reader can tell order and gaps."""
     return f"d{index:04d};"
 
 

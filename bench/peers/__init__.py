@@ -1,1 +1,1 @@
-"""The servers Trunkline is compared with: each the echo agent that its own documentation would write."""
+"""The servers Trunkline is compared with: each an echo agent as its documentation would write it."""
