@@ -1,13 +1,15 @@
 """Is an answer right: JSON-RPC results, finished tasks, whole streams."""
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from bench.dialects import Dialect
 from bench.script import delta
 
+_decode = msgspec.json.Decoder().decode
 _DELTA = re.compile(rb"d\d{4};")
 
 
@@ -16,8 +18,8 @@ def parse(status: int, body: bytes) -> dict[str, Any] | str:
     if status != 200:
         return f"HTTP {status}: {body[:120]!r}"
     try:
-        answer = json.loads(body)
-    except ValueError:
+        answer = _decode(body)
+    except msgspec.DecodeError:
         return f"not JSON: {body[:120]!r}"
     if not isinstance(answer, dict) or "result" not in answer:
         return f"no result: {body[:200]!r}"

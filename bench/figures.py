@@ -24,6 +24,7 @@ EVENTS = "events"
 KB = "kb"
 COUNT = "count"
 RSS_MB = "rss_mb"
+BUSY = "busy"
 LOAD = "load"
 
 FIGURES: dict[str, Figure] = {
@@ -36,6 +37,8 @@ FIGURES: dict[str, Figure] = {
     KB: Figure("KB", 2),
     COUNT: Figure("n", 0),
     RSS_MB: Figure("RSS MB", 0),
+    # Share of its core that the server used: below 100 % it waited, or others took the core.
+    BUSY: Figure("server %", 0),
     # Share of its own core that the load generator used: near 100 % it would be the bottleneck.
     LOAD: Figure("load gen. %", 0),
 }

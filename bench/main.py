@@ -38,14 +38,16 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def chosen_cases(only: str | None) -> list[Case]:
-    if only is None:
-        return list(CASES)
-    wanted = only.split(",")
+def chosen_cases(only: str | None, scale: Scale) -> list[Case]:
+    wanted = only.split(",") if only else [""]
     for name in wanted:
         if not any(case.name.startswith(name) for case in CASES):
             raise SystemExit(f"bench: no case {name!r}")
-    return [case for case in CASES if case.name.startswith(tuple(wanted))]
+    return [
+        replace(case, title=case.title.format(scale=scale))
+        for case in CASES
+        if case.name.startswith(tuple(wanted))
+    ]
 
 
 def chosen_servers(peers: str | None, scale: Scale) -> list[Server]:
@@ -72,7 +74,7 @@ def main() -> int:
     scale = QUICK if options.quick else FULL
     if options.rounds:
         scale = replace(scale, rounds=options.rounds)
-    cases = chosen_cases(options.only)
+    cases = chosen_cases(options.only, scale)
     servers = chosen_servers(options.peers, scale)
     environment = examine(options.python)
 

@@ -44,6 +44,7 @@ class Window:
         self._process = process
         self.wall_s = 0.0
         self.cpu_s = 0.0
+        self.server_share = 0.0
         self.generator_share = 0.0
 
     def __enter__(self) -> Self:
@@ -60,6 +61,7 @@ class Window:
     ) -> None:
         self.wall_s = time.perf_counter() - self._wall
         self.cpu_s = self._process.cpu_s() - self._cpu
+        self.server_share = self.cpu_s / self.wall_s
         self.generator_share = (time.process_time() - self._generator) / self.wall_s
 
 

@@ -20,14 +20,15 @@ class Response:
         self._end = 0
         self._chunked = False
 
-    def feed(self, data: bytes) -> bool:
+    def feed(self, data: bytes | memoryview) -> bool:
         """Take what arrived; True once the response is complete."""
-        self._buffer += data
+        buffer = self._buffer
+        buffer += data
         if not self._body_at and not self._read_head():
             return False
         if self._chunked:
-            return self._buffer.endswith(_LAST_CHUNK)
-        return len(self._buffer) >= self._end
+            return buffer.endswith(_LAST_CHUNK)
+        return len(buffer) >= self._end
 
     def _read_head(self) -> bool:
         head_end = self._buffer.find(b"\r\n\r\n")

@@ -43,8 +43,8 @@ QUICK = Scale(
     subscribers=100,
     fanout_deltas=100,
     long_streams=1,
-    growth_sends=2_000,
-    growth_limit_s=5,
+    growth_sends=1_000,
+    growth_limit_s=2,
     stored_tasks=20_000,
 )
 
@@ -52,6 +52,7 @@ QUICK = Scale(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     name: str
+    # May name fields of the scale: "{scale.subscribers}".
     title: str
     # What the CPU or the memory is divided by.
     per: str

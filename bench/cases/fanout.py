@@ -1,7 +1,7 @@
 """One task, many subscribers, every delta to each of them."""
 
 from bench.cases.case import Case, Scale
-from bench.figures import COUNT, CPU_US, EVENTS, LOAD, RSS_MB, TIME_S, Figures
+from bench.figures import BUSY, COUNT, CPU_US, EVENTS, LOAD, RSS_MB, TIME_S, Figures
 from bench.servers import SUBSCRIBE
 from bench.subscribers import Subscribers
 from bench.target import Target
@@ -19,6 +19,7 @@ def run(target: Target, scale: Scale) -> Figures:
         EVENTS: events,
         COUNT: count * deltas,
         RSS_MB: target.process.rss_bytes() / 1e6,
+        BUSY: window.server_share * 100,
         LOAD: window.generator_share * 100,
     }
 
@@ -26,7 +27,7 @@ def run(target: Target, scale: Scale) -> Figures:
 CASES = (
     Case(
         name="fanout",
-        title="1,000 subscribers on one task, 100 deltas",
+        title="{scale.subscribers:,} subscribers on one task, {scale.fanout_deltas} deltas",
         per="delta and subscriber",
         needs=SUBSCRIBE,
         run=run,

@@ -2,7 +2,7 @@
 
 from bench.cases.case import Scale
 from bench.exchange import Exchange
-from bench.figures import COUNT, CPU_US, LOAD, P50_MS, P99_MS, PER_S, RSS_MB, Figures
+from bench.figures import BUSY, COUNT, CPU_US, LOAD, P50_MS, P99_MS, PER_S, RSS_MB, Figures
 from bench.target import Target, expect_right
 
 
@@ -14,12 +14,13 @@ def closed_loop(
     connections: int,
     requests: int | None = None,
     per_request: int = 1,
+    warm_up: Exchange | None = None,
 ) -> dict[str, float]:
     """Figures of one run; CPU is divided by what one request stands for."""
     total = requests or scale.requests
     with target.client(connections) as client:
-        warm_up = min(total, max(scale.warm_up, connections))
-        expect_right(client.run(exchange, total=warm_up, limit_s=scale.limit_s / 2))
+        first = min(total, max(scale.warm_up, connections))
+        expect_right(client.run(warm_up or exchange, total=first, limit_s=scale.limit_s / 2))
         with target.window() as window:
             outcome = client.run(exchange, total=total, limit_s=scale.limit_s)
     expect_right(outcome)
@@ -30,6 +31,7 @@ def closed_loop(
         P99_MS: outcome.percentile_ms(0.99),
         COUNT: outcome.done,
         RSS_MB: target.process.rss_bytes() / 1e6,
+        BUSY: window.server_share * 100,
         LOAD: window.generator_share * 100,
     }
 

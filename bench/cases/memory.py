@@ -7,17 +7,16 @@ from bench.servers import SEND, SUBSCRIBE
 from bench.subscribers import Subscribers
 from bench.target import Target, expect_right
 
-# Enough for every code path to be loaded and every pool to have its usual size.
-WARM_UP = 1_000
 CONNECTIONS = 32
 
 
-def warm_up(target: Target) -> None:
-    target.ask(Send(target.caller), times=WARM_UP, connections=CONNECTIONS)
+def warm_up(target: Target, scale: Scale) -> None:
+    """Every code path loaded, every pool at its usual size."""
+    target.ask(Send(target.caller), times=2 * scale.warm_up, connections=CONNECTIONS)
 
 
 def run_idle(target: Target, scale: Scale) -> Figures:
-    warm_up(target)
+    warm_up(target, scale)
     with Subscribers(target, count=10, deltas=1) as few:
         few.release()
     before = target.process.rss_bytes()
@@ -32,7 +31,7 @@ def run_idle(target: Target, scale: Scale) -> Figures:
 
 
 def run_growth(target: Target, scale: Scale) -> Figures:
-    warm_up(target)
+    warm_up(target, scale)
     before = target.process.rss_bytes()
     with target.client(CONNECTIONS) as client:
         outcome = expect_right(

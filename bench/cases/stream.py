@@ -8,6 +8,8 @@ from bench.servers import STREAM
 from bench.target import Target
 
 SHORT = 10
+# Some peers take half a minute for the longest stream; a shorter one warms up as well.
+WARM_UP = 200
 
 
 def run_short(target: Target, scale: Scale) -> Figures:
@@ -31,6 +33,7 @@ def streams(
         connections=connections,
         requests=requests,
         per_request=per_request,
+        warm_up=Stream(target.caller, deltas=min(deltas, WARM_UP)),
     )
     return {**figures, EVENTS: exchange.events / exchange.streams}
 
