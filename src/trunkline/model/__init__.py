@@ -1,0 +1,10 @@
+"""What things are: frozen values without behaviour that needs the outside world.
+
+The JSON form of these values, written by msgspec, *is* the JSON form of A2A 1.0
+(camelCase names, enum names, defaults left out), so the journal, the wire and the
+snapshots share one encoding. Imports nothing of Trunkline.
+
+Read in this order: `timestamps`, `values` (messages, tasks, artifacts), `events`
+(what the journal holds), `outputs` (what an agent emits), `calls` (what a client
+asks), `card` (how an agent describes itself), `errors` (how we refuse).
+"""

@@ -1,0 +1,33 @@
+"""Test doubles and behavioural suites, shipped for whoever builds on Trunkline.
+
+- `FakeClock`, `SequentialIds`, `settle`: time and ids that a test decides.
+- `ScriptedBackend`, `Gates`: an agent that does what the message says.
+- `turn_request`, `run_turn`, `answer_text`: one turn, without a gateway around it.
+- `check_backend`, `BACKEND_CHECKS`, `BackendSubject`: what every backend must do.
+- `play`, `stateful`: scripts for pure machines.
+
+`docs/testing.md` shows each at work.
+"""
+
+from trunkline.testing.check_backend import BACKEND_CHECKS, BackendSubject, check_backend
+from trunkline.testing.clock import FakeClock, SequentialIds, settle
+from trunkline.testing.gates import Gates
+from trunkline.testing.play import play, stateful
+from trunkline.testing.scripted import ScriptedBackend
+from trunkline.testing.turns import answer_text, run_turn, turn_request
+
+__all__ = [
+    "BACKEND_CHECKS",
+    "BackendSubject",
+    "FakeClock",
+    "Gates",
+    "ScriptedBackend",
+    "SequentialIds",
+    "answer_text",
+    "check_backend",
+    "play",
+    "run_turn",
+    "settle",
+    "stateful",
+    "turn_request",
+]

@@ -1,0 +1,13 @@
+"""Agents that are Python functions.
+
+Read in this order: `decorator` (what `@agent` makes), `turn` (what the function gets),
+`content` (what it may say), `workers` (how it is called), `run` (how a turn lives and
+ends), `loader` (where agents are found).
+"""
+
+from trunkline.backends.python.backend import PythonBackend
+from trunkline.backends.python.content import TurnEnd
+from trunkline.backends.python.decorator import Agent, agent
+from trunkline.backends.python.turn import Turn
+
+__all__ = ["Agent", "PythonBackend", "Turn", "TurnEnd", "agent"]

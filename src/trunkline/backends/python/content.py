@@ -1,0 +1,179 @@
+"""What an agent says, as parts and outputs."""
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from trunkline.backends.python.tools import ToolCall
+from trunkline.model.outputs import (
+    ENDS_TURN,
+    ArtifactEmitted,
+    AuthNeeded,
+    DirectReply,
+    Failed,
+    Final,
+    Note,
+    Output,
+    Question,
+    Refused,
+    Text,
+    TextReplaced,
+    ToolCalled,
+)
+from trunkline.model.values import Artifact, Part
+
+# Text, bytes, a Part, or anything JSON can say.
+Content: TypeAlias = Any
+
+_OUTPUTS = (
+    Text,
+    TextReplaced,
+    ArtifactEmitted,
+    ToolCalled,
+    Note,
+    Question,
+    AuthNeeded,
+    DirectReply,
+    Final,
+    Failed,
+    Refused,
+)
+
+
+class TurnEnd(Exception):
+    """The end of a turn, made by `turn.ask`, `turn.refuse` and their like.
+
+    Return it, yield it, or raise it from however deep inside: all three mean the same.
+    """
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        self.output = output
+
+
+def part_of(content: Content) -> Part:
+    if isinstance(content, str):
+        return Part(text=content)
+    if isinstance(content, Part):
+        return content
+    if isinstance(content, bytes | bytearray | memoryview):
+        return Part(raw=bytes(content), media_type="application/octet-stream")
+    return Part(data=json_of(content))
+
+
+def json_of(value: object) -> Any:
+    """The value as plain JSON; dataclasses, dates and the like are converted."""
+    try:
+        # Here rather than in the journal, so that the agent's author sees whose value it is.
+        return msgspec.to_builtins(value, str_keys=True)
+    except TypeError as error:
+        raise TypeError(
+            f"an agent can say text, bytes, parts, artifacts and JSON values, "
+            f"not {type(value).__name__} ({error})"
+        ) from None
+
+
+def parts_of(contents: Iterable[Content]) -> tuple[Part, ...]:
+    return tuple(part_of(content) for content in contents)
+
+
+class Answer:
+    """Turns what one run says into outputs.
+
+    Text goes out as it comes when `streams`. Other content has no output of its own
+    before the end, so once there is some, the end carries the whole answer in order.
+    """
+
+    __slots__ = ("_pieces", "_streams", "_whole_at_end")
+
+    def __init__(self, *, streams: bool) -> None:
+        self._streams = streams
+        self._pieces: list[str | Part] = []
+        self._whole_at_end = not streams
+
+    def outputs(self, value: object) -> list[Output]:
+        """What to send for a value, up to and including what ends the turn."""
+        outputs: list[Output] = []
+        for piece in _pieces_of(value):
+            if (output := self._take(piece)) is not None:
+                outputs.append(output)
+                if isinstance(output, ENDS_TURN):
+                    break
+        return outputs
+
+    def _take(self, piece: object) -> Output | None:
+        if isinstance(piece, str):
+            return self._take_text(piece)
+        if piece is None:
+            return None
+        if isinstance(piece, TurnEnd):
+            return self._complete(piece.output)
+        if isinstance(piece, _OUTPUTS):
+            return self._take_output(piece)
+        if isinstance(piece, Artifact):
+            return ArtifactEmitted(artifact=piece)
+        if isinstance(piece, ToolCall):
+            return piece.start()
+        part = part_of(piece)
+        if part.text is not None and part == Part(text=part.text):
+            return self._take_text(part.text)
+        self._pieces.append(part)
+        self._whole_at_end = True
+        return None
+
+    def end(self) -> Output | None:
+        """What is left to say when the agent is through; None when all was said."""
+        return Final(self._merged()) if self._whole_at_end and self._pieces else None
+
+    def _take_text(self, text: str) -> Output | None:
+        self._pieces.append(text)
+        return Text(text) if self._streams and text else None
+
+    def _take_output(self, output: Output) -> Output | None:
+        match output:
+            case Text(delta):
+                return self._take_text(delta)
+            case TextReplaced(text):
+                self._pieces = [text, *(piece for piece in self._pieces if type(piece) is Part)]
+                return output if self._streams else None
+            case _:
+                return self._complete(output)
+
+    def _complete(self, output: Output) -> Output:
+        if isinstance(output, Final) and not output.parts and self._whole_at_end:
+            return Final(self._merged(), output.metadata)
+        return output
+
+    def _merged(self) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        text: list[str] = []
+        for piece in self._pieces:
+            if isinstance(piece, str):
+                text.append(piece)
+                continue
+            if text:
+                parts.append(Part(text="".join(text)))
+                text.clear()
+            parts.append(piece)
+        if text:
+            parts.append(Part(text="".join(text)))
+        return tuple(parts)
+
+
+def outputs_of_result(value: object) -> list[Output]:
+    """What to send for the value that an agent returned."""
+    answer = Answer(streams=False)
+    outputs = answer.outputs(value)
+    if not (outputs and isinstance(outputs[-1], ENDS_TURN)) and (end := answer.end()) is not None:
+        outputs.append(end)
+    return outputs
+
+
+def _pieces_of(value: object) -> tuple[object, ...]:
+    """A tuple, or a list of parts, is several pieces; every other value is one."""
+    if isinstance(value, tuple):
+        return value
+    if isinstance(value, list) and value and all(isinstance(item, Part) for item in value):
+        return tuple(value)
+    return (value,)

@@ -1,0 +1,101 @@
+"""`@agent`: a function becomes something that can be published."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, overload
+
+from trunkline.backends.python.skills import SkillLike, skills_of
+from trunkline.backends.python.turn import Turn
+from trunkline.model.card import AgentExtension, AgentSkill
+
+AgentFunction: TypeAlias = Callable[[Turn], Any]
+
+# A thread costs little while it waits, but each may hold a connection or a model.
+DEFAULT_MAX_THREADS = 32
+
+
+class Agent:
+    """A function and how its card describes it. Calling it calls the function."""
+
+    def __init__(
+        self,
+        fn: AgentFunction,
+        *,
+        name: str = "",
+        slug: str = "",
+        description: str = "",
+        version: str = "1.0.0",
+        skills: Iterable[SkillLike] = (),
+        input_modes: Iterable[str] = ("text/plain",),
+        output_modes: Iterable[str] = ("text/plain",),
+        extensions: Iterable[str | AgentExtension] = (),
+        documentation_url: str = "",
+        direct: bool = False,
+        max_threads: int = DEFAULT_MAX_THREADS,
+    ) -> None:
+        if not callable(fn):
+            raise TypeError(f"@agent goes above a function, not {type(fn).__name__}")
+        words = _words(fn)
+        self.fn = fn
+        self.name = name or " ".join(words).capitalize()
+        self.slug = slug or "-".join(words).lower()
+        self.description = description or _first_paragraph(fn) or self.name
+        self.version = version
+        self.input_modes = tuple(input_modes)
+        self.output_modes = tuple(output_modes)
+        self.extensions = tuple(
+            AgentExtension(uri=item) if isinstance(item, str) else item for item in extensions
+        )
+        self.documentation_url = documentation_url
+        self.direct = direct
+        self.max_threads = max_threads
+        self.skills: tuple[AgentSkill, ...] = skills_of(
+            skills, of=self.name, slug=self.slug, description=self.description
+        )
+
+    def __call__(self, turn: Turn) -> Any:
+        return self.fn(turn)
+
+    def __repr__(self) -> str:
+        return f"<agent {self.slug!r}>"
+
+
+@overload
+def agent(fn: AgentFunction, /) -> Agent: ...
+
+
+@overload
+def agent(
+    *,
+    name: str = ...,
+    slug: str = ...,
+    description: str = ...,
+    version: str = ...,
+    skills: Iterable[str | Mapping[str, Any] | AgentSkill] = ...,
+    input_modes: Iterable[str] = ...,
+    output_modes: Iterable[str] = ...,
+    extensions: Iterable[str | AgentExtension] = ...,
+    documentation_url: str = ...,
+    direct: bool = ...,
+    max_threads: int = ...,
+) -> Callable[[AgentFunction], Agent]: ...
+
+
+def agent(fn: AgentFunction | None = None, /, **about: Any) -> Any:
+    """Make an agent of a function; see `Agent` for what may be said about it."""
+    if fn is not None:
+        return Agent(fn)
+    return lambda fn: Agent(fn, **about)
+
+
+def _words(fn: object) -> list[str]:
+    name = getattr(fn, "__name__", "") or type(fn).__name__
+    words = [word for word in name.split("_") if word]
+    return words if name.isidentifier() and words else ["agent"]
+
+
+def _first_paragraph(fn: object) -> str:
+    # Of a plain object this would be the docstring of its class, which is no description.
+    if not inspect.isroutine(fn):
+        return ""
+    return " ".join((inspect.getdoc(fn) or "").partition("\n\n")[0].split())

@@ -1,0 +1,264 @@
+"""The one argument of an agent: what it was asked, and words for what it may answer."""
+
+import asyncio
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+from msgspec import UNSET
+
+from trunkline.backends.python.artifacts import ArtifactWriter, content_part
+from trunkline.backends.python.content import Content, TurnEnd, parts_of
+from trunkline.backends.python.tools import ToolCall
+from trunkline.model.outputs import (
+    ArtifactEmitted,
+    AuthNeeded,
+    DirectReply,
+    Failed,
+    Final,
+    Note,
+    Question,
+    Refused,
+    TextReplaced,
+)
+from trunkline.model.values import Artifact, Message, Part, Role, text_of
+from trunkline.ports.backend import TurnRequest
+
+
+class Cancellation:
+    """Whether the caller gave up. Set on the loop, read from any thread."""
+
+    __slots__ = ("_event", "_is_set")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._event: asyncio.Event | None = None
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        if self._is_set:
+            return
+        if self._event is None:
+            self._event = asyncio.Event()
+        await self._event.wait()
+
+
+class Turn:
+    __slots__ = ("_cancellation", "_direct", "_numbers", "_request")
+
+    def __init__(
+        self,
+        request: TurnRequest,
+        *,
+        direct: bool = False,
+        cancellation: Cancellation | None = None,
+    ) -> None:
+        self._request = request
+        self._direct = direct
+        self._cancellation = cancellation or Cancellation()
+        self._numbers = count(1)
+
+    @property
+    def text(self) -> str:
+        """The text parts of the message, one per line."""
+        return text_of(self._request.message.parts)
+
+    @property
+    def message(self) -> Message:
+        return self._request.message
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self._request.message.parts
+
+    @property
+    def files(self) -> tuple[Part, ...]:
+        """The parts that hold bytes (`raw`) or say where they are (`url`)."""
+        return tuple(part for part in self.parts if part.raw is not None or part.url is not None)
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        """The values of the data parts."""
+        return tuple(part.data for part in self.parts if part.data is not UNSET)
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The task's earlier messages, oldest first, without this one."""
+        return self._request.history
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """What earlier turns of the task produced."""
+        return self._request.artifacts
+
+    @property
+    def asked(self) -> str | None:
+        """The question that this message answers; None in the first turn of a task."""
+        # A task that is not finished takes a further message only while it waits for
+        # one, so what the agent said last is what it asked.
+        for message in reversed(self._request.history):
+            if message.role is Role.AGENT:
+                return text_of(message.parts)
+        return None
+
+    @property
+    def task_id(self) -> str:
+        """Empty for an agent that answers directly, as long as there is no task."""
+        return self._request.task_id
+
+    @property
+    def context_id(self) -> str:
+        return self._request.context_id
+
+    @property
+    def principal(self) -> str:
+        """Who calls, as the gateway authenticated them."""
+        return self._request.principal
+
+    @property
+    def tenant(self) -> str:
+        return self._request.tenant
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Metadata of the request; `turn.message.metadata` is the message's. Trust neither."""
+        return self._request.metadata or {}
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """URIs of the extensions that the caller asked to use."""
+        return self._request.extensions
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Ids of other tasks that the message refers to."""
+        return self._request.message.reference_task_ids
+
+    @property
+    def accepted_output_modes(self) -> tuple[str, ...]:
+        return self._request.accepted_output_modes
+
+    def accepts(self, media_type: str) -> bool:
+        """Whether the caller takes this media type. One that named none takes all."""
+        modes = self._request.accepted_output_modes
+        return not modes or any(_matches(mode, media_type) for mode in modes)
+
+    @property
+    def is_canceled(self) -> bool:
+        """Whether the caller gave up; for functions in a thread to look at now and then."""
+        return self._cancellation.is_set()
+
+    async def canceled(self) -> None:
+        """Wait until the caller gives up."""
+        await self._cancellation.wait()
+
+    def note(self, *content: Content) -> Note:
+        """A word on what is going on, apart from the answer."""
+        return Note(parts_of(content))
+
+    def replace(self, text: str) -> TextReplaced:
+        """The whole answer so far, in place of the text yielded before."""
+        return TextReplaced(text)
+
+    def artifact(
+        self,
+        *,
+        name: str = "",
+        text: str | None = None,
+        data: Any = UNSET,
+        raw: bytes | None = None,
+        url: str | None = None,
+        parts: Iterable[Content] = (),
+        media_type: str = "",
+        filename: str = "",
+        description: str = "",
+        artifact_id: str = "",
+        append: bool = False,
+        last: bool = True,
+        metadata: dict[str, Any] | None = None,
+        extensions: Iterable[str] = (),
+    ) -> ArtifactEmitted:
+        """A result with an id of its own: one of text, data, raw and url, or several parts."""
+        contents = parts_of(parts)
+        if not contents:
+            contents = (
+                content_part(
+                    text=text, data=data, raw=raw, url=url, media_type=media_type, filename=filename
+                ),
+            )
+        artifact = Artifact(
+            artifact_id=artifact_id or self._new_id(),
+            name=name,
+            description=description,
+            parts=contents,
+            metadata=metadata,
+            extensions=tuple(extensions),
+        )
+        return ArtifactEmitted(artifact=artifact, append=append, last_chunk=last)
+
+    def chunked(
+        self,
+        *,
+        name: str = "",
+        media_type: str = "",
+        filename: str = "",
+        description: str = "",
+        artifact_id: str = "",
+    ) -> ArtifactWriter:
+        """An artifact that is sent piece by piece."""
+        return ArtifactWriter(
+            artifact_id=artifact_id or self._new_id(),
+            name=name,
+            media_type=media_type,
+            filename=filename,
+            description=description,
+        )
+
+    def tool(self, name: str, data: Any = None, *, call_id: str = "") -> ToolCall:
+        """A call of a tool; yield it when it starts, then its `update` and `result`."""
+        return ToolCall(call_id=call_id or self._new_id(), name=name, data=data)
+
+    def answer(self, *content: Content, metadata: dict[str, Any] | None = None) -> TurnEnd:
+        """The end of the turn, with the answer; without content, what was yielded so far."""
+        return TurnEnd(Final(parts_of(content), metadata))
+
+    def reply(self, *content: Content, metadata: dict[str, Any] | None = None) -> TurnEnd:
+        """The answer as one message, without a task where the agent is `direct`."""
+        if self._direct:
+            return TurnEnd(DirectReply(parts_of(content), metadata))
+        return TurnEnd(Final(parts_of(content), metadata))
+
+    def ask(self, *content: Content) -> TurnEnd:
+        """A question. The agent is called again with the caller's answer as the message."""
+        return TurnEnd(Question(parts_of(content)))
+
+    def need_auth(self, *content: Content) -> TurnEnd:
+        """What the caller has to sign in to, or to grant, before the agent can go on."""
+        return TurnEnd(AuthNeeded(parts_of(content)))
+
+    def refuse(self, reason: str) -> TurnEnd:
+        """The agent will not do it."""
+        return TurnEnd(Refused(reason))
+
+    def fail(self, reason: str) -> TurnEnd:
+        """The agent could not do it. Unlike an exception's, the caller reads this text."""
+        return TurnEnd(Failed(reason))
+
+    def _new_id(self) -> str:
+        # Unique in the task, because no two turns share a run id.
+        return f"{self._request.run_id}-{next(self._numbers)}"
+
+
+def _matches(pattern: str, media_type: str) -> bool:
+    pattern = pattern.partition(";")[0].strip().lower()
+    media_type = media_type.partition(";")[0].strip().lower()
+    if pattern in ("*", "*/*", media_type):
+        return True
+    return pattern.endswith("/*") and media_type.startswith(pattern[:-1])

@@ -1,0 +1,117 @@
+"""What a client asks: one request and one answer type per A2A operation."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from trunkline.model.values import Message, Task, TaskState
+
+
+class AuthenticationInfo(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    scheme: str
+    credentials: str = ""
+
+
+class TaskPushNotificationConfig(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+):
+    tenant: str = ""
+    id: str = ""
+    task_id: str = ""
+    url: str
+    token: str = ""
+    authentication: AuthenticationInfo | None = None
+
+
+def _check_history_length(value: int | None) -> None:
+    if value is not None and value < 0:
+        raise ValueError("historyLength must not be negative")
+
+
+class SendMessageConfiguration(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+):
+    accepted_output_modes: tuple[str, ...] = ()
+    task_push_notification_config: TaskPushNotificationConfig | None = None
+    history_length: int | None = None
+    return_immediately: bool = False
+
+    def __post_init__(self) -> None:
+        _check_history_length(self.history_length)
+
+
+class SendMessageRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    tenant: str = ""
+    message: Message
+    configuration: SendMessageConfiguration | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class GetTaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    tenant: str = ""
+    id: str
+    history_length: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("id must not be empty")
+        _check_history_length(self.history_length)
+
+
+class ListTasksRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    tenant: str = ""
+    context_id: str = ""
+    status: TaskState = TaskState.UNSPECIFIED
+    page_size: int | None = None
+    page_token: str = ""
+    history_length: int | None = None
+    status_timestamp_after: str = ""
+    include_artifacts: bool = False
+
+    def __post_init__(self) -> None:
+        _check_history_length(self.history_length)
+        if self.page_size is not None and not 1 <= self.page_size <= 100:
+            raise ValueError("pageSize must be between 1 and 100")
+
+
+class ListTasksResponse(Struct, frozen=True, kw_only=True, rename="camel"):
+    tasks: tuple[Task, ...]
+    next_page_token: str
+    page_size: int
+    total_size: int
+
+
+class CancelTaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    tenant: str = ""
+    id: str
+    metadata: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("id must not be empty")
+
+
+class SubscribeToTaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    tenant: str = ""
+    id: str
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise ValueError("id must not be empty")
+
+
+class GetExtendedAgentCardRequest(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+):
+    tenant: str = ""
+
+
+class Caller(Struct, frozen=True, kw_only=True):
+    """Who asks, from credentials alone, and what the request brought beside its body."""
+
+    principal: str
+    is_anonymous: bool = False
+    tenant: str = ""
+    # URIs of the extensions that the client lists and the agent declares.
+    extensions: tuple[str, ...] = ()
+    idempotency_key: str = ""

@@ -1,0 +1,186 @@
+"""How we refuse.
+
+    TrunklineError
+    ├── CallerError            the request is at fault; the text is for the client
+    │   ├── InvalidParams        ├── InvalidRequest       ├── MethodNotFound
+    │   ├── ParseFailed          ├── PayloadTooLarge      ├── TooManyRequests
+    │   ├── Unauthenticated      ├── PermissionDenied     ├── RouteNotFound
+    │   ├── WrongMediaType       ├── WrongHttpMethod      ├── IdempotencyConflict
+    │   ├── TaskNotFound         ├── TaskNotCancelable    ├── PushNotificationNotSupported
+    │   ├── UnsupportedOperation ├── ContentTypeNotSupported
+    │   ├── ExtendedAgentCardNotConfigured
+    │   ├── ExtensionSupportRequired
+    │   └── VersionNotSupported
+    ├── AgentError             the agent behind us is at fault
+    │   └── InvalidAgentResponse
+    ├── Unavailable            we cannot serve now: draining or out of capacity
+    ├── StoreError             the store refused; nothing was written
+    │   ├── StaleSeq             another writer was faster
+    │   ├── LeaseLost            another node owns the task now
+    │   ├── KeyTaken             the idempotency key led to another task before
+    │   ├── StoreInUse           another process holds the store
+    │   └── StoreUnusable        damaged, newer than this release, or out of space
+    ├── ConfigError            the configuration is at fault; names key and remedy
+    └── GatewayBug             our fault; the caller sees an internal error, the log all
+
+What each one is on the wire (codes, statuses, reasons) is in `protocol.errors`.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+
+class FieldViolation(Struct, frozen=True):
+    field: str
+    description: str
+
+
+class TrunklineError(Exception):
+    """`message` is fit for the client; `metadata` becomes ErrorInfo.metadata."""
+
+    def __init__(self, message: str, *, metadata: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.metadata: dict[str, str] = dict(metadata or {})
+
+
+class CallerError(TrunklineError):
+    pass
+
+
+class InvalidParams(CallerError):
+    def __init__(self, message: str, *, violations: tuple[FieldViolation, ...] = ()) -> None:
+        super().__init__(message)
+        self.violations = violations
+
+    @classmethod
+    def at(cls, field: str, description: str) -> "InvalidParams":
+        return cls(f"{field}: {description}", violations=(FieldViolation(field, description),))
+
+
+class ParseFailed(CallerError):
+    pass
+
+
+class InvalidRequest(CallerError):
+    pass
+
+
+class MethodNotFound(CallerError):
+    pass
+
+
+class RouteNotFound(CallerError):
+    pass
+
+
+class WrongHttpMethod(CallerError):
+    def __init__(self, message: str, *, allow: str) -> None:
+        super().__init__(message)
+        self.allow = allow
+
+
+class WrongMediaType(CallerError):
+    pass
+
+
+class PayloadTooLarge(CallerError):
+    pass
+
+
+class Unauthenticated(CallerError):
+    pass
+
+
+class PermissionDenied(CallerError):
+    pass
+
+
+class TooManyRequests(CallerError):
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class IdempotencyConflict(CallerError):
+    pass
+
+
+class TaskNotFound(CallerError):
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"Task not found: {task_id}", metadata={"taskId": task_id})
+
+
+class TaskNotCancelable(CallerError):
+    pass
+
+
+class PushNotificationNotSupported(CallerError):
+    pass
+
+
+class UnsupportedOperation(CallerError):
+    pass
+
+
+class ContentTypeNotSupported(CallerError):
+    pass
+
+
+class ExtendedAgentCardNotConfigured(CallerError):
+    pass
+
+
+class ExtensionSupportRequired(CallerError):
+    pass
+
+
+class VersionNotSupported(CallerError):
+    pass
+
+
+class AgentError(TrunklineError):
+    pass
+
+
+class InvalidAgentResponse(AgentError):
+    pass
+
+
+class Unavailable(TrunklineError):
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class StoreError(TrunklineError):
+    pass
+
+
+class StaleSeq(StoreError):
+    pass
+
+
+class LeaseLost(StoreError):
+    pass
+
+
+class KeyTaken(StoreError):
+    pass
+
+
+class StoreInUse(StoreError):
+    pass
+
+
+class StoreUnusable(StoreError):
+    pass
+
+
+class ConfigError(TrunklineError):
+    pass
+
+
+class GatewayBug(TrunklineError):
+    pass

@@ -1,0 +1,120 @@
+"""What the journal of a task holds.
+
+Every entry has one public form, an A2A stream event, and a sequence number that
+starts at 1 and has no holes. The `kind` is written beside the data and never
+changes its meaning: a new shape of an entry is a new kind, so that a journal
+outlives the code that wrote it.
+"""
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.model.values import (
+    Message,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskStatusUpdateEvent,
+)
+
+
+class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a request asked for beside its message. Kept, so that a turn that waits in
+    the queue runs after a restart as it would have before."""
+
+    accepted_output_modes: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+
+class TaskSubmitted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A new task whose request had options; without any, the journal holds the bare Task."""
+
+    task: Task
+    options: TurnOptions
+
+
+class MessageAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A further message for a task that exists; the public form is its status update."""
+
+    message: Message
+    status_update: TaskStatusUpdateEvent
+    options: TurnOptions | None = None
+
+
+Event: TypeAlias = (
+    Task | TaskSubmitted | TaskStatusUpdateEvent | TaskArtifactUpdateEvent | MessageAccepted
+)
+PublicEvent: TypeAlias = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
+
+TASK: Final = "task.1"
+SUBMITTED: Final = "submitted.1"
+STATUS: Final = "status.1"
+ARTIFACT: Final = "artifact.1"
+MESSAGE: Final = "message.1"
+
+_KINDS: dict[type, str] = {
+    Task: TASK,
+    TaskSubmitted: SUBMITTED,
+    TaskStatusUpdateEvent: STATUS,
+    TaskArtifactUpdateEvent: ARTIFACT,
+    MessageAccepted: MESSAGE,
+}
+_DECODERS: dict[str, msgspec.json.Decoder[Event]] = {
+    kind: msgspec.json.Decoder(of_type) for of_type, kind in _KINDS.items()
+}
+_encode = msgspec.json.Encoder().encode
+
+
+class Entry:
+    """One journal entry: the event, and its JSON that was written exactly once."""
+
+    __slots__ = ("_event", "_public", "body", "kind", "seq", "wire")
+
+    def __init__(self, seq: int, kind: str, body: bytes, event: Event | None = None) -> None:
+        self.seq = seq
+        self.kind = kind
+        self.body = body
+        self._event = event
+        self._public: bytes | None = None
+        # Other encodings of the same event, made by whoever sends it and kept
+        # here so that a thousand readers cost one conversion.
+        self.wire: dict[str, bytes] = {}
+
+    @classmethod
+    def of(cls, seq: int, event: Event) -> "Entry":
+        return cls(seq, _KINDS[type(event)], _encode(event), event)
+
+    @property
+    def event(self) -> Event:
+        if self._event is None:
+            self._event = _DECODERS[self.kind].decode(self.body)
+        return self._event
+
+    @property
+    def public(self) -> PublicEvent:
+        event = self.event
+        if isinstance(event, MessageAccepted):
+            return event.status_update
+        return event.task if isinstance(event, TaskSubmitted) else event
+
+    @property
+    def public_body(self) -> bytes:
+        """The JSON of the public form, without the name of its kind around it."""
+        if self.kind != MESSAGE and self.kind != SUBMITTED:
+            return self.body
+        if self._public is None:
+            self._public = _encode(self.public)
+        return self._public
+
+    def __repr__(self) -> str:
+        return f"Entry({self.seq}, {self.kind!r}, {self.body!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Entry):
+            return NotImplemented
+        return (self.seq, self.kind, self.body) == (other.seq, other.kind, other.body)
+
+    def __hash__(self) -> int:
+        return hash((self.seq, self.kind, self.body))

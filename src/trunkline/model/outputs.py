@@ -1,0 +1,99 @@
+"""What an agent emits while it runs a turn."""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from trunkline.model.values import Artifact, Part
+
+
+class Text(Struct, frozen=True):
+    """A further piece of the answer."""
+
+    delta: str
+
+
+class TextReplaced(Struct, frozen=True):
+    """The whole answer so far, where an agent reports it anew instead of in pieces."""
+
+    text: str
+
+
+class ArtifactEmitted(Struct, frozen=True, kw_only=True):
+    """An artifact, whole or one chunk of it."""
+
+    artifact: Artifact
+    append: bool = False
+    last_chunk: bool = True
+
+
+class ToolCalled(Struct, frozen=True, kw_only=True):
+    """An agent uses a tool: it started, reported progress, or has a result."""
+
+    call_id: str
+    name: str
+    phase: str  # "start", "update" or "result"
+    data: Any = None
+    is_error: bool = False
+
+
+class Note(Struct, frozen=True):
+    """A word on what is going on; shown as the message of the working status."""
+
+    parts: tuple[Part, ...]
+
+
+class Question(Struct, frozen=True):
+    """The agent needs an answer before it can go on: the task waits for input."""
+
+    parts: tuple[Part, ...]
+
+
+class AuthNeeded(Struct, frozen=True):
+    """The agent needs a credential that the caller gives out of band."""
+
+    parts: tuple[Part, ...]
+
+
+class DirectReply(Struct, frozen=True):
+    """The whole answer as one message. Without a task when nothing came before it."""
+
+    parts: tuple[Part, ...]
+    metadata: dict[str, Any] | None = None
+
+
+class Final(Struct, frozen=True):
+    """The turn is done. `parts`, when given, are the answer in place of the text so far."""
+
+    parts: tuple[Part, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+
+class Failed(Struct, frozen=True):
+    """The agent could not do it; `reason` is for the caller to read."""
+
+    reason: str
+
+
+class Refused(Struct, frozen=True):
+    """The agent will not do it; `reason` is for the caller to read."""
+
+    reason: str
+
+
+Output: TypeAlias = (
+    Text
+    | TextReplaced
+    | ArtifactEmitted
+    | ToolCalled
+    | Note
+    | Question
+    | AuthNeeded
+    | DirectReply
+    | Final
+    | Failed
+    | Refused
+)
+
+# What ends a turn. Anything an agent emits afterwards is dropped.
+ENDS_TURN = (Question, AuthNeeded, DirectReply, Final, Failed, Refused)

@@ -1,0 +1,124 @@
+"""Messages, parts, artifacts and tasks, as A2A 1.0 defines them.
+
+A value that breaks a rule of the specification cannot be built: the checks run in
+`__post_init__`, so decoding reports them with the path of the field.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+
+class Role(StrEnum):
+    USER = "ROLE_USER"
+    AGENT = "ROLE_AGENT"
+
+
+class TaskState(StrEnum):
+    UNSPECIFIED = "TASK_STATE_UNSPECIFIED"
+    SUBMITTED = "TASK_STATE_SUBMITTED"
+    WORKING = "TASK_STATE_WORKING"
+    COMPLETED = "TASK_STATE_COMPLETED"
+    FAILED = "TASK_STATE_FAILED"
+    CANCELED = "TASK_STATE_CANCELED"
+    INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
+    REJECTED = "TASK_STATE_REJECTED"
+    AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
+
+
+TERMINAL = frozenset(
+    {TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED}
+)
+INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+
+
+class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One piece of content: exactly one of `text`, `raw`, `url` and `data` is set."""
+
+    text: str | None = None
+    raw: bytes | None = None
+    url: str | None = None
+    # Any JSON value, null included, so absence needs a mark of its own.
+    data: Any | UnsetType = UNSET
+    metadata: dict[str, Any] | None = None
+    filename: str = ""
+    media_type: str = ""
+
+    def __post_init__(self) -> None:
+        contents = (
+            (self.text is not None)
+            + (self.raw is not None)
+            + (self.url is not None)
+            + (self.data is not UNSET)
+        )
+        if contents != 1:
+            raise ValueError("a part holds exactly one of text, raw, url and data")
+
+
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    message_id: str
+    context_id: str = ""
+    task_id: str = ""
+    role: Role
+    parts: tuple[Part, ...]
+    metadata: dict[str, Any] | None = None
+    extensions: tuple[str, ...] = ()
+    reference_task_ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.message_id:
+            raise ValueError("messageId must not be empty")
+        if not self.parts:
+            raise ValueError("parts must hold at least one part")
+
+
+class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    artifact_id: str
+    name: str = ""
+    description: str = ""
+    parts: tuple[Part, ...]
+    metadata: dict[str, Any] | None = None
+    extensions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.artifact_id:
+            raise ValueError("artifactId must not be empty")
+
+
+class TaskStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    state: TaskState
+    message: Message | None = None
+    timestamp: str = ""
+
+
+class Task(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    id: str
+    context_id: str = ""
+    status: TaskStatus
+    artifacts: tuple[Artifact, ...] = ()
+    history: tuple[Message, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+
+class TaskStatusUpdateEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    task_id: str
+    context_id: str
+    status: TaskStatus
+    metadata: dict[str, Any] | None = None
+
+
+class TaskArtifactUpdateEvent(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+):
+    task_id: str
+    context_id: str
+    artifact: Artifact
+    append: bool = False
+    last_chunk: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+def text_of(parts: tuple[Part, ...]) -> str:
+    """The text parts, one per line; other kinds of content are passed over."""
+    return "\n".join(part.text for part in parts if part.text is not None)

@@ -1,0 +1,185 @@
+"""Durable tasks: the one port that every store implements.
+
+A store keeps, per task, a *head* (owner, context, state, time of the status), the
+*journal* and the latest *snapshot*. It never interprets an event: what the runtime
+hands in is what readers get back, byte for byte.
+
+The contract, proved for every store by `trunkline.testing.check_store`:
+
+- `submit` is atomic per append: all of its entries, the head, the snapshot and the
+  idempotency record, or nothing. Appends of one task take effect in the order in which
+  they were submitted.
+- An append whose `expected_seq` is not the last sequence of the task is refused with
+  `StaleSeq`; one whose `epoch` is not the task's is refused with `LeaseLost`; one whose
+  idempotency key its scope has used before is refused with `KeyTaken`. A refused append
+  leaves no trace and does not disturb others in the same commit. When the commit itself
+  fails, every append of it is refused with `StoreUnusable`, and later ones are tried anew.
+- What `submit` acknowledged survives a crash. What a read returns was committed.
+- A reader that pages through a journal by sequence misses nothing and sees nothing twice.
+- Every read by a caller names its `Scope`; a task of another scope is as good as absent.
+
+Stores group what arrives together into one commit. Several nodes may share a store (a
+PostgreSQL database): each task has an owner node and an `epoch` that rises with every
+change of owner, and fences off the appends of the owner before.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from trunkline.model.errors import StoreError
+from trunkline.model.events import Entry
+from trunkline.model.values import TaskState
+
+
+class Scope(Struct, frozen=True):
+    """Whose tasks these are. Nothing is visible across scopes."""
+
+    agent: str
+    tenant: str
+    principal: str
+
+
+class Snapshot(Struct, frozen=True):
+    """A task folded up to `seq`. Two pieces, because lists leave the artifacts out."""
+
+    seq: int
+    # JSON of the Task without its `artifacts`.
+    task: bytes
+    # JSON array, or empty when the task has no artifact.
+    artifacts: bytes = b""
+
+
+class Creation(Struct, frozen=True):
+    """What the first append of a task says beside its entries."""
+
+    scope: Scope
+    context_id: str
+    created_ms: int
+    node: str
+
+
+class IdempotencyRecord(Struct, frozen=True):
+    """`key` was used in `scope` for the request with this digest and led to this task.
+
+    The scope and the task are those of the append that carries the record.
+    """
+
+    scope: Scope
+    key: str
+    digest: bytes
+    task_id: str
+
+
+class Append(Struct, frozen=True, kw_only=True):
+    """One atomic change of one task."""
+
+    task_id: str
+    # Entries continue right after this sequence; 0 creates the task.
+    expected_seq: int
+    epoch: int
+    # May be empty only when a snapshot is given.
+    entries: tuple[Entry, ...]
+    state: TaskState
+    status_ms: int
+    creation: Creation | None = None
+    snapshot: Snapshot | None = None
+    idempotency: IdempotencyRecord | None = None
+
+
+# Called once on the event loop when the append is committed (None) or refused.
+Settled: TypeAlias = Callable[[StoreError | None], None]
+
+
+class StoredTask(Struct, frozen=True, kw_only=True):
+    task_id: str
+    scope: Scope
+    context_id: str
+    state: TaskState
+    status_ms: int
+    created_ms: int
+    last_seq: int
+    epoch: int
+    node: str
+    snapshot: Snapshot | None
+    # The journal after the snapshot (all of it when there is none), so that
+    # snapshot and tail together are the task as committed.
+    tail: tuple[Entry, ...]
+
+
+class TaskQuery(Struct, frozen=True, kw_only=True):
+    scope: Scope
+    context_id: str = ""
+    state: TaskState | None = None
+    # Only tasks whose status is at least this recent.
+    status_from_ms: int | None = None
+    limit: int = 50
+    # Continue after the task with this (status_ms, key); from TaskPage.next.
+    after: tuple[int, int] | None = None
+    with_artifacts: bool = False
+
+
+class TaskPage(Struct, frozen=True, kw_only=True):
+    # Most recent status first; ties by the newest task first. Without
+    # `with_artifacts` the snapshots' artifacts are empty.
+    tasks: tuple[StoredTask, ...]
+    # How many tasks match, before paging.
+    total: int
+    # None on the last page.
+    next: tuple[int, int] | None
+
+
+class Store(Protocol):
+    async def open(self) -> None:
+        """Raises StoreInUse or StoreUnusable with a message that says what to do."""
+        ...
+
+    async def close(self) -> None:
+        """Commits what was submitted, then lets go. Safe to call twice."""
+        ...
+
+    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+        """Queue appends for the next commit. Never blocks; settles every one, in order."""
+        ...
+
+    async def get(self, scope: Scope, task_id: str) -> StoredTask | None: ...
+
+    async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
+        """Journal entries with a sequence above `after`, in order.
+
+        When entries right after `after` were pruned, the first one returned says so by
+        its sequence.
+        """
+        ...
+
+    async def list(self, query: TaskQuery) -> TaskPage: ...
+
+    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None: ...
+
+    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
+        """This node lives at least until `now_ms + ttl_ms`."""
+        ...
+
+    async def claim(
+        self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
+    ) -> tuple[StoredTask, ...]:
+        """Take over tasks that no living node owns, oldest first, and raise their epoch.
+
+        Without `task_id`: tasks with work to do (submitted or working); paused ones
+        wait for their caller and finished ones for nobody. With it: that task alone, in
+        any state. The claimed tasks come back with their new epoch. Tasks of `node` itself and of
+        nodes whose heartbeat still holds are left alone.
+        """
+        ...
+
+    async def prune(self, *, ended_before_ms: int, limit: int) -> int:
+        """Delete up to `limit` terminal tasks whose status is older, with all they have.
+
+        Returns how many went. Small steps, so that traffic is not held up.
+        """
+        ...
+
+    async def prune_journal(self, task_id: str, *, up_to: int) -> None:
+        """Forget the entries up to and including this sequence that a snapshot covers."""
+        ...

@@ -1,0 +1,40 @@
+"""Turns to try an agent with."""
+
+from typing import Any
+
+from trunkline.model.outputs import DirectReply, Final, Output, Text, TextReplaced
+from trunkline.model.values import Message, Part, Role, text_of
+from trunkline.ports.backend import Backend, TurnRequest
+
+
+def turn_request(*content: str | Part, **changes: Any) -> TurnRequest:
+    """A first turn with such a message; any field of the request can be named too."""
+    parts = tuple(Part(text=item) if isinstance(item, str) else item for item in content)
+    fields: dict[str, Any] = {
+        "run_id": "run-1",
+        "agent": "test/agent",
+        "task_id": "task-1",
+        "context_id": "context-1",
+        "message": Message(message_id="message-1", role=Role.USER, parts=parts or (Part(text=""),)),
+        "principal": "tester",
+    }
+    return TurnRequest(**(fields | changes))
+
+
+async def run_turn(backend: Backend, turn: TurnRequest) -> list[Output]:
+    """Everything that the agent emits in the turn."""
+    return [output async for output in backend.start(turn)]
+
+
+def answer_text(outputs: list[Output]) -> str:
+    """The answer as text, the way the runtime reads outputs."""
+    text = ""
+    for output in outputs:
+        match output:
+            case Text(delta):
+                text += delta
+            case TextReplaced(whole):
+                text = whole
+            case Final(parts) | DirectReply(parts) if parts:
+                text = text_of(parts)
+    return text

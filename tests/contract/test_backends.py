@@ -1,0 +1,84 @@
+"""Every backend against the one behavioural suite."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from trunkline import Turn, agent
+from trunkline.backends.echo import EchoBackend
+from trunkline.backends.python import Agent, PythonBackend
+from trunkline.testing import BACKEND_CHECKS, BackendSubject, FakeClock, ScriptedBackend
+from trunkline.testing.check_backend import Check
+
+
+@agent
+async def async_generator(turn: Turn) -> AsyncIterator[object]:
+    if turn.text == "crash":
+        raise RuntimeError("told to")
+    if turn.text == "hang":
+        yield "begun"
+        await asyncio.Event().wait()
+    yield "You said "
+    yield turn.text
+
+
+@agent
+def generator(turn: Turn) -> Iterator[object]:
+    if turn.text == "crash":
+        raise RuntimeError("told to")
+    if turn.text == "hang":
+        yield "begun"
+        while True:
+            yield
+    yield "You said "
+    yield turn.text
+
+
+@agent
+async def coroutine(turn: Turn) -> object:
+    if turn.text == "crash":
+        raise RuntimeError("told to")
+    return f"You said {turn.text}"
+
+
+@agent
+def function(turn: Turn) -> object:
+    if turn.text == "crash":
+        raise RuntimeError("told to")
+    return f"You said {turn.text}"
+
+
+class HangingObject:
+    """A callable object whose run is only seen through what it hands out."""
+
+    def __call__(self, turn: Turn) -> object:
+        return async_generator.fn(turn)
+
+
+def python(of: Agent, *, hang: str | None = None) -> BackendSubject:
+    return BackendSubject(
+        make=lambda: PythonBackend(of, clock=FakeClock()), hang=hang, crash="crash"
+    )
+
+
+SUBJECTS = {
+    "echo": BackendSubject(make=EchoBackend),
+    "python-async-generator": python(async_generator, hang="hang"),
+    "python-generator": python(generator, hang="hang"),
+    "python-coroutine": python(coroutine),
+    "python-function": python(function),
+    "python-object": python(Agent(HangingObject()), hang="hang"),
+    "scripted": BackendSubject(
+        make=lambda: ScriptedBackend(clock=FakeClock()),
+        answer="say {word}",
+        hang="say begun; hang",
+        crash="crash",
+    ),
+}
+
+
+@pytest.mark.parametrize("check", BACKEND_CHECKS, ids=lambda check: str(check.__name__))
+@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS.keys())
+async def test_backend(subject: BackendSubject, check: Check) -> None:
+    await check(subject)
