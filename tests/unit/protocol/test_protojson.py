@@ -7,8 +7,8 @@ from a2a.types import a2a_pb2
 from google.protobuf.json_format import MessageToDict, MessageToJson, ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.unit.protocol.strategies import few, messages, tasks
+
 from trunkline.model.calls import (
     CancelTaskRequest,
     GetTaskRequest,

@@ -3,8 +3,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.unit.protocol.strategies import few
+
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.protocol import sse
 from trunkline.protocol.sse import Parser, SseEvent
