@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import aclosing
@@ -114,6 +115,50 @@ async def test_an_end_may_be_returned_or_raised(how: str) -> None:
 
     assert await run(fn) == [Refused("no")]
     assert await run(sync) == [Refused("no")]
+
+
+async def test_an_end_raised_in_a_task_group_is_still_the_end() -> None:
+    async def child(turn: Turn) -> None:
+        raise turn.refuse("no")
+
+    async def fn(turn: Turn) -> str:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child(turn))
+        return "never"
+
+    async def generator(turn: Turn) -> AsyncIterator[str]:
+        yield "a"
+        await fn(turn)
+
+    async def mixed(turn: Turn) -> None:
+        raise ExceptionGroup("both", [turn.refuse("no"), ValueError("worse")])
+
+    assert await run(fn) == [Refused("no")]
+    assert await run(generator) == [Text("a"), Refused("no")]
+    with pytest.raises(ExceptionGroup):
+        await run(mixed)
+
+
+async def test_close_waits_once_for_all_that_ignore_it() -> None:
+    clock, release = FakeClock(), asyncio.Event()
+
+    async def fn(turn: Turn) -> AsyncIterator[str]:
+        yield "begun"
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    backend = backend_of(fn, clock=clock)
+    runs = [backend.start(turn_request("hi", run_id=f"run-{n}")) for n in range(3)]
+    for each in runs:
+        await anext(each)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(backend.close())
+        await clock.wait_until_sleeping(3)
+        await clock.advance(5)
+    release.set()
+    await settle()
+    assert [await _all(each) for each in runs] == [[], [], []]
 
 
 async def test_finally_blocks_run_before_the_end_is_handed_over() -> None:

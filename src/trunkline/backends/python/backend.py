@@ -1,5 +1,6 @@
 """Puts a Python agent behind the `Backend` port."""
 
+import asyncio
 import functools
 import inspect
 from collections.abc import AsyncIterator
@@ -48,10 +49,10 @@ class PythonBackend:
             run.cancel()
 
     async def close(self) -> None:
-        for run in tuple(self._live):
+        live = tuple(self._live)
+        for run in live:
             run.cancel()
-        for run in tuple(self._live):
-            await run.stopped()
+        await asyncio.gather(*(run.stopped() for run in live))
 
 
 def _is_async(fn: object) -> bool:

@@ -52,6 +52,20 @@ class TurnEnd(Exception):
         self.output = output
 
 
+def end_in(error: BaseException) -> TurnEnd | None:
+    """The end that was raised, also where a task group has wrapped it."""
+    if isinstance(error, BaseExceptionGroup):
+        ends, others = error.split(TurnEnd)
+        error = _first(ends) if ends is not None and others is None else error
+    return error if isinstance(error, TurnEnd) else None
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 def part_of(content: Content) -> Part:
     if isinstance(content, str):
         return Part(text=content)

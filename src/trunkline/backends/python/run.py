@@ -91,15 +91,15 @@ class Run:
             log.warning("an agent ignores its cancellation", extra={"run": self._name})
 
     def _begin(self) -> None:
-        self._live.add(self)
-        if not self._in_thread:
+        if self._in_thread:
+            context = contextvars.copy_context()
+            # A daemon, so that an agent that never returns cannot keep the process alive.
+            threading.Thread(
+                target=context.run, args=(self._work_in_thread,), name=self._name, daemon=True
+            ).start()
+        else:
             self._spawn(self._fn)
-            return
-        context = contextvars.copy_context()
-        # A daemon, so that an agent that never returns cannot keep the process alive.
-        threading.Thread(
-            target=context.run, args=(self._work_in_thread,), name=self._name, daemon=True
-        ).start()
+        self._live.add(self)
 
     def _spawn(self, fn: Callable[[Turn], Any]) -> None:
         self._task = self._loop.create_task(self._work(fn), name=self._name)

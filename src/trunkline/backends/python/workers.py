@@ -4,7 +4,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
-from trunkline.backends.python.content import Answer, TurnEnd, outputs_of_result
+from trunkline.backends.python.content import Answer, TurnEnd, end_in, outputs_of_result
 from trunkline.backends.python.handover import Handover
 from trunkline.backends.python.turn import Turn
 from trunkline.model.outputs import ENDS_TURN, Output
@@ -19,7 +19,9 @@ async def work(fn: Callable[[Turn], Any], turn: Turn, handover: Handover) -> Non
             await _stream(result, turn, handover)
             return
         outputs = outputs_of_result(result)
-    except TurnEnd as end:
+    except (TurnEnd, BaseExceptionGroup) as error:
+        if (end := end_in(error)) is None:
+            raise
         outputs = [end.output]
     for output in outputs:
         await handover.put(output)
@@ -40,7 +42,9 @@ async def _stream(values: AsyncIterator[object], turn: Turn, handover: Handover)
                     await handover.put(output)
             if ending is not None:
                 break
-    except TurnEnd as end:
+    except (TurnEnd, BaseExceptionGroup) as error:
+        if (end := end_in(error)) is None:
+            raise
         ending = answer.outputs(end)[0]
     finally:
         aclose = getattr(values, "aclose", None)
@@ -66,7 +70,9 @@ def work_in_thread(fn: Callable[[Turn], Any], turn: Turn, handover: Handover) ->
             _stream_in_thread(result, turn, handover)
             return None
         outputs = outputs_of_result(result)
-    except TurnEnd as end:
+    except (TurnEnd, BaseExceptionGroup) as error:
+        if (end := end_in(error)) is None:
+            raise
         outputs = [end.output]
     for output in outputs:
         handover.put_from_thread(output)
@@ -92,7 +98,9 @@ def _stream_in_thread(
             if is_last:
                 ending = ending or answer.end()
                 break
-    except TurnEnd as end:
+    except (TurnEnd, BaseExceptionGroup) as error:
+        if (end := end_in(error)) is None:
+            raise
         ending = answer.outputs(end)[0]
     finally:
         values.close()
