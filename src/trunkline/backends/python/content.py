@@ -122,7 +122,7 @@ class Answer:
         if piece is None:
             return None
         if isinstance(piece, TurnEnd):
-            return self._complete(piece.output)
+            return self.completed(piece.output)
         if isinstance(piece, _OUTPUTS):
             return self._take_output(piece)
         if isinstance(piece, Artifact):
@@ -130,7 +130,7 @@ class Answer:
         if isinstance(piece, ToolCall):
             return piece.start()
         part = part_of(piece)
-        if part.text is not None and part == Part(text=part.text):
+        if self._streams and part.text is not None and part == Part(text=part.text):
             return self._take_text(part.text)
         self._pieces.append(part)
         self._whole_at_end = True
@@ -141,8 +141,11 @@ class Answer:
         return Final(self._merged()) if self._whole_at_end and self._pieces else None
 
     def _take_text(self, text: str) -> Output | None:
-        self._pieces.append(text)
-        return Text(text) if self._streams and text else None
+        if self._streams:
+            self._pieces.append(text)
+            return Text(text) if text else None
+        self._pieces.append(Part(text=text))
+        return None
 
     def _take_output(self, output: Output) -> Output | None:
         match output:
@@ -152,9 +155,10 @@ class Answer:
                 self._pieces = [text, *(piece for piece in self._pieces if type(piece) is Part)]
                 return output if self._streams else None
             case _:
-                return self._complete(output)
+                return self.completed(output)
 
-    def _complete(self, output: Output) -> Output:
+    def completed(self, output: Output) -> Output:
+        """An end without content of its own ends with what was said so far."""
         if isinstance(output, Final) and not output.parts and self._whole_at_end:
             return Final(self._merged(), output.metadata)
         return output
@@ -176,11 +180,13 @@ class Answer:
 
 
 def outputs_of_result(value: object) -> list[Output]:
-    """What to send for the value that an agent returned."""
+    """What to send for the value that an agent returned; the last one ends the turn."""
+    if isinstance(value, str):
+        return [Final((Part(text=value),))]
     answer = Answer(streams=False)
     outputs = answer.outputs(value)
-    if not (outputs and isinstance(outputs[-1], ENDS_TURN)) and (end := answer.end()) is not None:
-        outputs.append(end)
+    if not outputs or not isinstance(outputs[-1], ENDS_TURN):
+        outputs.append(answer.end() or Final())
     return outputs
 
 
