@@ -6,9 +6,10 @@ import inspect
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
+from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.decorator import Agent
 from trunkline.backends.python.run import Run
-from trunkline.backends.python.turn import Cancellation, Turn
+from trunkline.backends.python.turn import Turn
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock

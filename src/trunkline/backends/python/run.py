@@ -7,8 +7,9 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.handover import Handover
-from trunkline.backends.python.turn import Cancellation, Turn
+from trunkline.backends.python.turn import Turn
 from trunkline.backends.python.workers import Unfinished, work, work_in_thread
 from trunkline.model.errors import AgentError
 from trunkline.model.outputs import Failed, Output
