@@ -17,6 +17,7 @@
     ├── StoreError             the store refused; nothing was written
     │   ├── StaleSeq             another writer was faster
     │   ├── LeaseLost            another node owns the task now
+    │   ├── KeyTaken             the idempotency key led to another task before
     │   ├── StoreInUse           another process holds the store
     │   └── StoreUnusable        damaged, newer than this release, or out of space
     ├── ConfigError            the configuration is at fault; names key and remedy
@@ -162,6 +163,10 @@ class StaleSeq(StoreError):
 
 
 class LeaseLost(StoreError):
+    pass
+
+
+class KeyTaken(StoreError):
     pass
 
 

@@ -6,7 +6,7 @@ changes its meaning: a new shape of an entry is a new kind, so that a journal
 outlives the code that wrote it.
 """
 
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -19,23 +19,44 @@ from trunkline.model.values import (
 )
 
 
+class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What a request asked for beside its message. Kept, so that a turn that waits in
+    the queue runs after a restart as it would have before."""
+
+    accepted_output_modes: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+
+class TaskSubmitted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A new task whose request had options; without any, the journal holds the bare Task."""
+
+    task: Task
+    options: TurnOptions
+
+
 class MessageAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A further message for a task that exists; the public form is its status update."""
 
     message: Message
     status_update: TaskStatusUpdateEvent
+    options: TurnOptions | None = None
 
 
-Event: TypeAlias = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent | MessageAccepted
+Event: TypeAlias = (
+    Task | TaskSubmitted | TaskStatusUpdateEvent | TaskArtifactUpdateEvent | MessageAccepted
+)
 PublicEvent: TypeAlias = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 
 TASK: Final = "task.1"
+SUBMITTED: Final = "submitted.1"
 STATUS: Final = "status.1"
 ARTIFACT: Final = "artifact.1"
 MESSAGE: Final = "message.1"
 
 _KINDS: dict[type, str] = {
     Task: TASK,
+    TaskSubmitted: SUBMITTED,
     TaskStatusUpdateEvent: STATUS,
     TaskArtifactUpdateEvent: ARTIFACT,
     MessageAccepted: MESSAGE,
@@ -74,12 +95,14 @@ class Entry:
     @property
     def public(self) -> PublicEvent:
         event = self.event
-        return event.status_update if isinstance(event, MessageAccepted) else event
+        if isinstance(event, MessageAccepted):
+            return event.status_update
+        return event.task if isinstance(event, TaskSubmitted) else event
 
     @property
     def public_body(self) -> bytes:
         """The JSON of the public form, without the name of its kind around it."""
-        if self.kind != MESSAGE:
+        if self.kind != MESSAGE and self.kind != SUBMITTED:
             return self.body
         if self._public is None:
             self._public = _encode(self.public)

@@ -10,8 +10,10 @@ The contract, proved for every store by `trunkline.testing.check_store`:
   idempotency record, or nothing. Appends of one task take effect in the order in which
   they were submitted.
 - An append whose `expected_seq` is not the last sequence of the task is refused with
-  `StaleSeq`; one whose `epoch` is not the task's is refused with `LeaseLost`. A refused
-  append leaves no trace and does not disturb others in the same commit.
+  `StaleSeq`; one whose `epoch` is not the task's is refused with `LeaseLost`; one whose
+  idempotency key its scope has used before is refused with `KeyTaken`. A refused append
+  leaves no trace and does not disturb others in the same commit. When the commit itself
+  fails, every append of it is refused with `StoreUnusable`, and later ones are tried anew.
 - What `submit` acknowledged survives a crash. What a read returns was committed.
 - A reader that pages through a journal by sequence misses nothing and sees nothing twice.
 - Every read by a caller names its `Scope`; a task of another scope is as good as absent.
@@ -59,7 +61,10 @@ class Creation(Struct, frozen=True):
 
 
 class IdempotencyRecord(Struct, frozen=True):
-    """`key` was used in `scope` for the request with this digest and led to this task."""
+    """`key` was used in `scope` for the request with this digest and led to this task.
+
+    The scope and the task are those of the append that carries the record.
+    """
 
     scope: Scope
     key: str
@@ -161,8 +166,9 @@ class Store(Protocol):
     ) -> tuple[StoredTask, ...]:
         """Take over tasks that no living node owns, oldest first, and raise their epoch.
 
-        Without `task_id`: unfinished tasks. With it: that task alone, in any state.
-        The claimed tasks come back with their new epoch. Tasks of `node` itself and of
+        Without `task_id`: tasks with work to do (submitted or working); paused ones
+        wait for their caller and finished ones for nobody. With it: that task alone, in
+        any state. The claimed tasks come back with their new epoch. Tasks of `node` itself and of
         nodes whose heartbeat still holds are left alone.
         """
         ...

@@ -29,7 +29,7 @@ def test_a_bare_decorator_takes_everything_from_the_function() -> None:
             tags=("rust-expert",),
         ),
     )
-    assert made.input_modes == made.output_modes == ("text/plain",)
+    assert made.input_modes == made.output_modes == ("text/plain", "application/json")
     assert not made.direct
 
 

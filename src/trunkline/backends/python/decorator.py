@@ -13,6 +13,7 @@ AgentFunction: TypeAlias = Callable[[Turn], Any]
 
 # A thread costs little while it waits, but each may hold a connection or a model.
 DEFAULT_MAX_THREADS = 32
+DEFAULT_MODES = ("text/plain", "application/json")
 
 
 class Agent:
@@ -27,8 +28,8 @@ class Agent:
         description: str = "",
         version: str = "1.0.0",
         skills: Iterable[SkillLike] = (),
-        input_modes: Iterable[str] = ("text/plain",),
-        output_modes: Iterable[str] = ("text/plain",),
+        input_modes: Iterable[str] = DEFAULT_MODES,
+        output_modes: Iterable[str] = DEFAULT_MODES,
         extensions: Iterable[str | AgentExtension] = (),
         documentation_url: str = "",
         direct: bool = False,

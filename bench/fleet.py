@@ -1,0 +1,68 @@
+"""The server processes of a run: all are started here, and all are stopped here."""
+
+import os
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bench.process import Process, free_port
+from bench.servers import ROOT, Server
+from bench.target import Target
+
+# The durable servers must write to a disk, which a temporary folder often is not.
+RESULTS = ROOT / "bench" / "results"
+
+
+class Fleet:
+    """Starts servers on one core; whatever happens, leaving it ends every one of them."""
+
+    def __init__(self, python: str, core: int) -> None:
+        self._python = python
+        self._core = core
+        self._folder = RESULTS / f"run-{os.getpid()}"
+        self._processes: dict[Process, Path | None] = {}
+
+    def start(self, server: Server, *, data: Path | None = None) -> Target:
+        """Start `server` on `data`, or on a new folder that goes away with the server."""
+        own = None if data else self._folder / f"{len(list(self._folder.iterdir()))}-{server.name}"
+        folder = data or own
+        assert folder is not None
+        folder.mkdir(parents=True, exist_ok=True)
+        port = free_port()
+        process = Process(
+            server.command(self._python, port, folder),
+            port=port,
+            env={**server.env, "PYTHONPATH": str(ROOT / "src")},
+            log=self._folder / f"{server.name}-{port}.log",
+            core=self._core,
+            cwd=ROOT,
+        )
+        self._processes[process] = own
+        process.wait_until_up()
+        return Target(server=server, process=process)
+
+    def stop(self, target: Target) -> None:
+        self._end(target.process)
+
+    def _end(self, process: Process) -> None:
+        own = self._processes.pop(process, None)
+        process.stop()
+        if own is not None:
+            shutil.rmtree(own, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with ExitStack() as ending:
+            ending.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            for process in list(self._processes):
+                ending.callback(self._end, process)

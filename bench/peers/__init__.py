@@ -1,0 +1,1 @@
+"""The servers Trunkline is compared with: each an echo agent as its own documents write it."""

@@ -1,0 +1,30 @@
+"""What every benchmarked agent does, driven by the text of the message."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+# One gate per server process: a run has at most one fan-out at a time.
+_gate = asyncio.Event()
+
+
+def delta(index: int) -> str:
+    """The text of one streamed chunk: numbered, so that a reader can tell order and gaps."""
+    return f"d{index:04d};"
+
+
+async def play(text: str) -> AsyncIterator[str]:
+    """Yield the chunks of the answer.
+
+    `stream N` gives N deltas, `fanout N` the same after somebody sent `go`, all else is an echo.
+    """
+    verb, _, count = text.partition(" ")
+    if verb == "fanout":
+        await _gate.wait()
+        _gate.clear()
+    if verb in ("stream", "fanout"):
+        for index in range(int(count)):
+            yield delta(index)
+        return
+    if verb == "go":
+        _gate.set()
+    yield text

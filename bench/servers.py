@@ -1,0 +1,119 @@
+"""The servers of a run: how each is started and what it cannot do."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.dialects import A2A_1_0, FASTA2A, HARD_CODED, Dialect
+
+ROOT = Path(__file__).resolve().parent.parent
+NODE_PEER = Path(__file__).resolve().parent / "peers" / "a2a_js"
+
+# What a server is asked to do; a case names the ones it needs.
+SEND, GET, STREAM, SUBSCRIBE, STORED = "send", "get", "stream", "subscribe", "stored"
+TASKS = frozenset({SEND, GET, STREAM, SUBSCRIBE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    name: str
+    title: str
+    module: str | None = None  # python -m …
+    script: Path | None = None  # node …
+    arguments: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    path: str = "/"
+    dialect: Dialect = A2A_1_0
+    durable: bool = False
+    can: frozenset[str] = TASKS
+    is_there: Callable[[], bool] = lambda: True
+    # Tasks in the database before the server starts.
+    stored_tasks: int = 0
+
+    def command(self, python: str, port: int, data: Path) -> list[str]:
+        options = [*self.arguments, "--port", str(port), "--data", str(data)]
+        if self.script is not None:
+            return ["node", str(self.script), *options]
+        assert self.module is not None
+        return [python, "-m", self.module, *options]
+
+
+def has_trunkline() -> bool:
+    return (ROOT / "src" / "trunkline" / "__main__.py").exists()
+
+
+def has_node_peer() -> bool:
+    return shutil.which("node") is not None and (NODE_PEER / "node_modules").is_dir()
+
+
+def has_node_sqlite() -> bool:
+    built = NODE_PEER / "node_modules" / "better-sqlite3" / "build" / "Release"
+    return has_node_peer() and (built / "better_sqlite3.node").exists()
+
+
+def trunkline(name: str, title: str, can: frozenset[str], stored_tasks: int = 0) -> Server:
+    return Server(
+        name=name,
+        title=title,
+        module="trunkline",
+        arguments=("serve", "bench/agents.py"),
+        path="/a2a/jsonrpc",
+        durable=True,
+        can=can,
+        is_there=has_trunkline,
+        stored_tasks=stored_tasks,
+    )
+
+
+# opentelemetry comes into the environment with fasta2a; alone, a2a-sdk would not trace.
+A2A_SDK_ENV = {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"}
+
+SERVERS: tuple[Server, ...] = (
+    trunkline("trunkline", "Trunkline (SQLite)", TASKS),
+    Server(
+        name="a2a-sdk",
+        title="a2a-sdk (memory)",
+        module="bench.peers.a2a_sdk",
+        env=A2A_SDK_ENV,
+    ),
+    Server(
+        name="a2a-sdk-sqlite",
+        title="a2a-sdk (SQLite)",
+        module="bench.peers.a2a_sdk",
+        arguments=("--store", "sqlite"),
+        env=A2A_SDK_ENV,
+        durable=True,
+    ),
+    Server(name="fasta2a", title="fasta2a (memory)", module="bench.peers.fasta2a", dialect=FASTA2A),
+    Server(
+        name="a2a-js",
+        title="a2a-js (memory)",
+        script=NODE_PEER / "server.js",
+        is_there=has_node_peer,
+    ),
+    Server(
+        name="a2a-js-sqlite",
+        title="a2a-js (SQLite)",
+        script=NODE_PEER / "server.js",
+        arguments=("--store", "sqlite"),
+        durable=True,
+        is_there=has_node_sqlite,
+    ),
+    Server(
+        name="floor",
+        title="hard-coded answer",
+        module="bench.peers.floor",
+        dialect=HARD_CODED,
+        can=frozenset({SEND}),
+    ),
+)
+
+
+def stored_servers(tasks: int) -> tuple[Server, Server]:
+    """Trunkline on an empty database and on one with many tasks, for the cases about size."""
+    can = frozenset({STORED})
+    return (
+        trunkline("trunkline-empty", "Trunkline, 0 stored tasks", can),
+        trunkline("trunkline-stored", f"Trunkline, {tasks:,} stored tasks", can, tasks),
+    )

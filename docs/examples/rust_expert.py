@@ -1,0 +1,11 @@
+"""The agent of trunkline.toml in this folder."""
+
+from collections.abc import AsyncIterator
+
+from trunkline import agent
+
+
+@agent(name="Rust expert", skills=["ask"])
+async def rust(turn) -> AsyncIterator[str]:
+    yield "thinking… "
+    yield f"You said {turn.text!r}"

@@ -1,0 +1,67 @@
+"""How errors end: one paragraph on stderr, an exit code, and no traceback unless asked for."""
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from trunkline.model.errors import ConfigError, TrunklineError
+
+FAILED = 1
+WRONG_USE = 2
+
+
+@contextmanager
+def reported(context: typer.Context) -> Iterator[None]:
+    """Print what the command raises and exit: 2 for configuration, 1 for anything else known.
+
+    Bugs are not known: they keep their traceback.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        _end(context, error, error.message, WRONG_USE)
+    except TrunklineError as error:
+        _end(context, error, error.message, FAILED)
+    except OSError as error:
+        _end(context, error, _explained(error), FAILED)
+
+
+def complain(message: str) -> None:
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    label = "\x1b[1;31merror:\x1b[0m" if coloured else "error:"
+    print(f"{label} {message}", file=sys.stderr, flush=True)
+
+
+def _end(context: typer.Context, error: Exception, message: str, code: int) -> None:
+    if _wants_traceback(context):
+        import traceback
+
+        traceback.print_exception(error)
+    complain(message)
+    raise typer.Exit(code) from error
+
+
+def _wants_traceback(context: typer.Context) -> bool:
+    # `trunkline --debug serve` and `trunkline serve --debug` mean the same.
+    return any(step.params.get("debug") for step in (context, context.find_root()))
+
+
+def _explained(error: OSError) -> str:
+    text = str(error)
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"the port is in use already ({text}). Stop what listens there, or choose another "
+            "port with --port N (0 takes any free port)."
+        )
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"this machine does not have the address ({text}). Choose another with --host."
+    if error.errno == errno.EACCES:
+        return (
+            f"not permitted ({text}). Ports below 1024 need privileges: choose another with "
+            "--port N; a data folder must be writable: choose another with --data DIR."
+        )
+    return f"{text or type(error).__name__}."

@@ -1,0 +1,37 @@
+"""Options that several commands share."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Form(StrEnum):
+    text = "text"
+    json = "json"
+
+
+class LogLevel(StrEnum):
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+class LogFormat(StrEnum):
+    auto = "auto"
+    human = "human"
+    json = "json"
+
+
+Debug = Annotated[
+    bool, typer.Option("--debug", envvar="TRUNKLINE_DEBUG", help="Show tracebacks of errors.")
+]
+Output = Annotated[Form, typer.Option("--output", "-o", help="How to print the result.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FILE", envvar="TRUNKLINE_CONFIG", help="A TOML file.", show_default=False
+    ),
+]

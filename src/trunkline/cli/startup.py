@@ -1,0 +1,71 @@
+"""What `serve` prints once the gateway listens."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from trunkline.settings import Settings
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "SendMessage",
+    "params": {"message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hello"}]}},
+}
+
+
+class Started(Protocol):
+    """`trunkline.app.ServeInfo`, as far as it is printed."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def card_url(self) -> str: ...
+    @property
+    def jsonrpc_url(self) -> str: ...
+    @property
+    def rest_url(self) -> str: ...
+    @property
+    def data(self) -> str: ...
+    @property
+    def agents(self) -> Sequence[tuple[str, str, str]]: ...
+    @property
+    def auth(self) -> str: ...
+
+
+def announce(started: Started, settings: "Settings", *, out: TextIO | None = None) -> None:
+    stream = out if out is not None else sys.stdout
+    coloured = stream.isatty() and not os.environ.get("NO_COLOR")
+    text = screen(started, needs_key=not settings.allows_anonymous(), coloured=coloured)
+    # A supervisor reads this through a pipe and waits for it.
+    print(text, file=stream, flush=True)
+
+
+def screen(started: Started, *, needs_key: bool, coloured: bool = False) -> str:
+    def label(name: str) -> str:
+        return f"\x1b[1m{name:<9}\x1b[0m" if coloured else f"{name:<9}"
+
+    rows = [("Gateway", started.url)]
+    if started.card_url:
+        rows.append(("Card", started.card_url))
+    for i, (handle, name, url) in enumerate(started.agents):
+        rows.append(("Agents" if i == 0 else "", f"{handle}  {name}  {url}"))
+    rows += [("Data", started.data), ("Access", started.auth)]
+    lines = [f"{label(name)} {value}" for name, value in rows]
+    url = started.jsonrpc_url or next((url for _, _, url in started.agents), "")
+    if url:
+        lines += ["", "Try it:", f"  {curl(url, needs_key=needs_key)}"]
+    return "\n".join([*lines, "", "Stop with Ctrl+C."])
+
+
+def curl(url: str, *, needs_key: bool) -> str:
+    """A line for a POSIX shell that sends a message over JSON-RPC 1.0."""
+    words = ["curl", "-s", url, "-H", "content-type: application/json", "-H", "A2A-Version: 1.0"]
+    line = " ".join(shlex.quote(word) for word in words)
+    if needs_key:
+        line += ' -H "Authorization: Bearer $TRUNKLINE_KEY"'
+    return f"{line} -d {shlex.quote(json.dumps(HELLO, separators=(',', ':')))}"

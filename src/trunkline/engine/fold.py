@@ -1,0 +1,234 @@
+"""A journal as a task: applying entries one by one gives the task at that point.
+
+Folding in pieces equals folding at once, whatever the cut, also through a snapshot.
+Appending costs the chunk and not the artifact, so the pieces of a streamed text are
+kept apart until somebody reads.
+"""
+
+import msgspec
+
+from trunkline.model.errors import GatewayBug
+from trunkline.model.events import Entry, MessageAccepted, TaskSubmitted, TurnOptions
+from trunkline.model.values import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from trunkline.ports.store import Snapshot
+
+_encode = msgspec.json.Encoder().encode
+_decode_task = msgspec.json.Decoder(Task).decode
+_decode_artifacts = msgspec.json.Decoder(tuple[Artifact, ...]).decode
+
+
+def _is_bare_text(part: Part) -> bool:
+    return (
+        part.text is not None
+        and part.metadata is None
+        and not part.filename
+        and not part.media_type
+    )
+
+
+class _ArtifactFold:
+    """An artifact that grows. Adjacent pieces of bare text are one part to a reader."""
+
+    __slots__ = ("_head", "_parts", "_text")
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._head = artifact
+        self._parts: list[Part] = []
+        self._text: list[str] = []
+        for part in artifact.parts:
+            self._push(part)
+
+    def _push(self, part: Part) -> None:
+        self._close_text()
+        if _is_bare_text(part):
+            self._text.append(part.text or "")
+        else:
+            self._parts.append(part)
+
+    def _close_text(self) -> None:
+        if self._text:
+            self._parts.append(Part(text="".join(self._text)))
+            self._text = []
+
+    def extend(self, chunk: Artifact) -> None:
+        head = self._head
+        metadata = {**(head.metadata or {}), **(chunk.metadata or {})} or head.metadata
+        if chunk.name or chunk.description or chunk.extensions or chunk.metadata:
+            self._head = Artifact(
+                artifact_id=head.artifact_id,
+                name=chunk.name or head.name,
+                description=chunk.description or head.description,
+                parts=(),
+                metadata=metadata,
+                extensions=chunk.extensions or head.extensions,
+            )
+        for index, part in enumerate(chunk.parts):
+            if index == 0 and self._text and _is_bare_text(part):
+                self._text.append(part.text or "")
+            else:
+                self._push(part)
+
+    def copy(self) -> "_ArtifactFold":
+        other = _ArtifactFold.__new__(_ArtifactFold)
+        other._head = self._head
+        other._parts = list(self._parts)
+        other._text = list(self._text)
+        return other
+
+    def artifact(self) -> Artifact:
+        if len(self._text) > 1:
+            self._text = ["".join(self._text)]
+        parts = tuple(self._parts)
+        if self._text:
+            parts += (Part(text=self._text[0]),)
+        head = self._head
+        return Artifact(
+            artifact_id=head.artifact_id,
+            name=head.name,
+            description=head.description,
+            parts=parts,
+            metadata=head.metadata,
+            extensions=head.extensions,
+        )
+
+
+class TaskFold:
+    """The task as the entries up to `seq` tell it."""
+
+    __slots__ = ("_artifacts", "_history", "_known", "pending", "seq", "task")
+
+    def __init__(self, seq: int, task: Task, options: TurnOptions | None = None) -> None:
+        self.seq = seq
+        # Identity, status and metadata; history and artifacts live beside it.
+        self.task = Task(
+            id=task.id, context_id=task.context_id, status=task.status, metadata=task.metadata
+        )
+        self._history = list(task.history)
+        self._known = {message.message_id for message in task.history}
+        self._artifacts = {a.artifact_id: _ArtifactFold(a) for a in task.artifacts}
+        # Messages that no turn has taken up yet.
+        self.pending: list[tuple[Message, TurnOptions | None]] = []
+        if task.status.state is TaskState.SUBMITTED:
+            last = task.history[-1] if task.history else None
+            if last is not None and last.role is Role.USER:
+                self.pending.append((last, options))
+
+    @classmethod
+    def of(cls, snapshot: Snapshot | None, tail: tuple[Entry, ...]) -> "TaskFold":
+        if snapshot is not None:
+            task = _decode_task(snapshot.task)
+            if snapshot.artifacts:
+                task = msgspec.structs.replace(
+                    task, artifacts=_decode_artifacts(snapshot.artifacts)
+                )
+            fold = cls(snapshot.seq, task)
+        else:
+            first, *rest = tail
+            fold, tail = cls.begin(first), tuple(rest)
+        for entry in tail:
+            fold.apply(entry)
+        return fold
+
+    @classmethod
+    def begin(cls, entry: Entry) -> "TaskFold":
+        event = entry.event
+        if isinstance(event, TaskSubmitted):
+            return cls(entry.seq, event.task, event.options)
+        if isinstance(event, Task):
+            return cls(entry.seq, event)
+        raise GatewayBug("a journal begins with the task")
+
+    @property
+    def state(self) -> TaskState:
+        return self.task.status.state
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        return tuple(self._history)
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        return tuple(fold.artifact() for fold in self._artifacts.values())
+
+    def apply(self, entry: Entry) -> None:
+        if entry.seq != self.seq + 1:
+            raise GatewayBug(f"entry {entry.seq} does not follow {self.seq}")
+        self.seq = entry.seq
+        event = entry.event
+        if isinstance(event, TaskArtifactUpdateEvent):
+            self._apply_artifact(event)
+        elif isinstance(event, TaskStatusUpdateEvent):
+            self._apply_status(event.status)
+        elif isinstance(event, MessageAccepted):
+            self._remember(event.message)
+            self.pending.append((event.message, event.options))
+            self._apply_status(event.status_update.status)
+        else:
+            raise GatewayBug("a task is submitted once")
+
+    def _apply_status(self, status: TaskStatus) -> None:
+        before = self.task.status.state
+        if before is TaskState.SUBMITTED and status.state is TaskState.WORKING and self.pending:
+            del self.pending[0]
+        if status.message is not None:
+            self._remember(status.message)
+        task = self.task
+        self.task = Task(
+            id=task.id, context_id=task.context_id, status=status, metadata=task.metadata
+        )
+
+    def _remember(self, message: Message) -> None:
+        if message.message_id not in self._known:
+            self._known.add(message.message_id)
+            self._history.append(message)
+
+    def _apply_artifact(self, event: TaskArtifactUpdateEvent) -> None:
+        artifact = event.artifact
+        known = self._artifacts.get(artifact.artifact_id)
+        if known is not None and event.append:
+            known.extend(artifact)
+        else:
+            self._artifacts[artifact.artifact_id] = _ArtifactFold(artifact)
+
+    def copy(self) -> "TaskFold":
+        other = TaskFold.__new__(TaskFold)
+        other.seq = self.seq
+        other.task = self.task
+        other._history = list(self._history)
+        other._known = set(self._known)
+        other._artifacts = {key: fold.copy() for key, fold in self._artifacts.items()}
+        other.pending = list(self.pending)
+        return other
+
+    def whole(self) -> Task:
+        task = self.task
+        return Task(
+            id=task.id,
+            context_id=task.context_id,
+            status=task.status,
+            artifacts=self.artifacts,
+            history=self.history,
+            metadata=task.metadata,
+        )
+
+    def snapshot(self) -> Snapshot:
+        task = self.task
+        bare = Task(
+            id=task.id,
+            context_id=task.context_id,
+            status=task.status,
+            history=tuple(self._history),
+            metadata=task.metadata,
+        )
+        artifacts = _encode(self.artifacts) if self._artifacts else b""
+        return Snapshot(self.seq, _encode(bare), artifacts)

@@ -1,0 +1,158 @@
+"""What each refusal is on the wire: one table for all bindings and versions."""
+
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.model.errors import (
+    ContentTypeNotSupported,
+    ExtendedAgentCardNotConfigured,
+    ExtensionSupportRequired,
+    FieldViolation,
+    IdempotencyConflict,
+    InvalidAgentResponse,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    ParseFailed,
+    PayloadTooLarge,
+    PermissionDenied,
+    PushNotificationNotSupported,
+    RouteNotFound,
+    TaskNotCancelable,
+    TaskNotFound,
+    TooManyRequests,
+    TrunklineError,
+    Unauthenticated,
+    Unavailable,
+    UnsupportedOperation,
+    VersionNotSupported,
+    WrongHttpMethod,
+    WrongMediaType,
+)
+from trunkline.protocol.versions import Version
+
+A2A_DOMAIN: Final = "a2a-protocol.org"
+OWN_DOMAIN: Final = "trunkline"
+INTERNAL_TEXT: Final = "Internal error"
+
+_ERROR_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
+_BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
+
+
+class Wire(Struct, frozen=True):
+    """How one error looks on each binding."""
+
+    code: int  # JSON-RPC
+    http: int
+    grpc: str
+    reason: str
+    domain: str = A2A_DOMAIN
+    # Over JSON-RPC most errors ride on HTTP 200. These are about the HTTP request
+    # itself, so proxies and clients must see the status as well.
+    is_transport: bool = False
+
+
+# A2A 1.0.1, section 5.4, for the first nine; JSON-RPC 2.0 for the next five. Ours
+# follow: -32000 is the one code of the server range that A2A leaves free, and serves
+# where nothing in the request needs to change but who asks or when. The same key for
+# another request is a parameter that the caller must change, hence -32602.
+_TABLE: Final[dict[type[BaseException], Wire]] = {
+    TaskNotFound: Wire(-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"),
+    TaskNotCancelable: Wire(-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE"),
+    PushNotificationNotSupported: Wire(
+        -32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"
+    ),
+    UnsupportedOperation: Wire(-32004, 400, "FAILED_PRECONDITION", "UNSUPPORTED_OPERATION"),
+    ContentTypeNotSupported: Wire(-32005, 400, "INVALID_ARGUMENT", "CONTENT_TYPE_NOT_SUPPORTED"),
+    InvalidAgentResponse: Wire(-32006, 500, "INTERNAL", "INVALID_AGENT_RESPONSE"),
+    ExtendedAgentCardNotConfigured: Wire(
+        -32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
+    ),
+    ExtensionSupportRequired: Wire(
+        -32008, 400, "FAILED_PRECONDITION", "EXTENSION_SUPPORT_REQUIRED"
+    ),
+    VersionNotSupported: Wire(-32009, 400, "FAILED_PRECONDITION", "VERSION_NOT_SUPPORTED"),
+    ParseFailed: Wire(-32700, 400, "INVALID_ARGUMENT", "PARSE_ERROR"),
+    InvalidRequest: Wire(-32600, 400, "INVALID_ARGUMENT", "INVALID_REQUEST"),
+    MethodNotFound: Wire(-32601, 404, "UNIMPLEMENTED", "METHOD_NOT_FOUND"),
+    InvalidParams: Wire(-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
+    IdempotencyConflict: Wire(-32602, 409, "ABORTED", "IDEMPOTENCY_CONFLICT", OWN_DOMAIN),
+    RouteNotFound: Wire(-32601, 404, "NOT_FOUND", "ROUTE_NOT_FOUND", OWN_DOMAIN, True),
+    WrongHttpMethod: Wire(-32600, 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", OWN_DOMAIN, True),
+    WrongMediaType: Wire(
+        -32600, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", OWN_DOMAIN, True
+    ),
+    PayloadTooLarge: Wire(-32600, 413, "RESOURCE_EXHAUSTED", "PAYLOAD_TOO_LARGE", OWN_DOMAIN, True),
+    Unauthenticated: Wire(-32000, 401, "UNAUTHENTICATED", "UNAUTHENTICATED", OWN_DOMAIN, True),
+    PermissionDenied: Wire(-32000, 403, "PERMISSION_DENIED", "PERMISSION_DENIED", OWN_DOMAIN, True),
+    TooManyRequests: Wire(-32000, 429, "RESOURCE_EXHAUSTED", "TOO_MANY_REQUESTS", OWN_DOMAIN, True),
+    Unavailable: Wire(-32000, 503, "UNAVAILABLE", "UNAVAILABLE", OWN_DOMAIN, True),
+}
+_INTERNAL: Final = Wire(-32603, 500, "INTERNAL", "INTERNAL_ERROR")
+
+# 0.3 ends at -32007. What came later is, for such a client, an operation that this
+# agent does not support in the way it was asked for.
+_V03_CODES: Final = {-32008: -32004, -32009: -32004}
+
+
+class ErrorInfo(Struct, frozen=True):
+    type: str = msgspec.field(name="@type")
+    reason: str
+    domain: str
+    metadata: dict[str, str]
+
+
+class BadRequest(Struct, frozen=True, rename="camel"):
+    type: str = msgspec.field(name="@type")
+    field_violations: tuple[FieldViolation, ...]
+
+
+def wire(error: BaseException) -> Wire:
+    """The row of the table; whatever has none is an internal error."""
+    for cls in type(error).__mro__:
+        row = _TABLE.get(cls)
+        if row is not None:
+            return row
+    return _INTERNAL
+
+
+def message(error: BaseException) -> str:
+    """The text for the client. Only errors of the table may speak for themselves."""
+    if isinstance(error, TrunklineError) and wire(error) is not _INTERNAL:
+        return error.message
+    return INTERNAL_TEXT
+
+
+def v03_name(error: BaseException) -> str:
+    """The name that a2a-sdk gives the error, by which its clients of 0.3 know it."""
+    for cls in type(error).__mro__:
+        if cls in _TABLE:
+            return "JSONParseError" if cls is ParseFailed else f"{cls.__name__}Error"
+    return "InternalError"
+
+
+def details(error: BaseException) -> tuple[ErrorInfo | BadRequest, ...]:
+    row = wire(error)
+    metadata: dict[str, str] = {}
+    if isinstance(error, TrunklineError) and row is not _INTERNAL:
+        metadata = error.metadata
+    info = ErrorInfo(_ERROR_INFO, row.reason, row.domain, metadata)
+    if isinstance(error, InvalidParams) and error.violations:
+        return info, BadRequest(_BAD_REQUEST, error.violations)
+    return (info,)
+
+
+def jsonrpc_code(error: BaseException, version: Version) -> int:
+    code = wire(error).code
+    return _V03_CODES.get(code, code) if version is Version.V0_3 else code
+
+
+def http_status(error: BaseException) -> int:
+    return wire(error).http
+
+
+def http_status_for_jsonrpc(error: BaseException) -> int:
+    row = wire(error)
+    return row.http if row.is_transport else 200

@@ -1,0 +1,56 @@
+"""The operations of A2A and what each version calls them over JSON-RPC."""
+
+from enum import StrEnum
+from typing import Final
+
+from trunkline.protocol.versions import Version
+
+
+class Operation(StrEnum):
+    """The value is the JSON-RPC method of 1.0 and the name of the gRPC call."""
+
+    SEND_MESSAGE = "SendMessage"
+    SEND_STREAMING_MESSAGE = "SendStreamingMessage"
+    GET_TASK = "GetTask"
+    LIST_TASKS = "ListTasks"
+    CANCEL_TASK = "CancelTask"
+    SUBSCRIBE_TO_TASK = "SubscribeToTask"
+    CREATE_PUSH_CONFIG = "CreateTaskPushNotificationConfig"
+    GET_PUSH_CONFIG = "GetTaskPushNotificationConfig"
+    LIST_PUSH_CONFIGS = "ListTaskPushNotificationConfigs"
+    DELETE_PUSH_CONFIG = "DeleteTaskPushNotificationConfig"
+    GET_EXTENDED_AGENT_CARD = "GetExtendedAgentCard"
+
+
+PUSH: Final = frozenset(
+    {
+        Operation.CREATE_PUSH_CONFIG,
+        Operation.GET_PUSH_CONFIG,
+        Operation.LIST_PUSH_CONFIGS,
+        Operation.DELETE_PUSH_CONFIG,
+    }
+)
+STREAMING: Final = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK})
+
+# 0.3 has no tasks/list over JSON-RPC. It is served under the obvious name as an
+# addition, so that a client of 0.3 is not the only one that cannot list.
+V03_METHODS: Final = {
+    "message/send": Operation.SEND_MESSAGE,
+    "message/stream": Operation.SEND_STREAMING_MESSAGE,
+    "tasks/get": Operation.GET_TASK,
+    "tasks/list": Operation.LIST_TASKS,
+    "tasks/cancel": Operation.CANCEL_TASK,
+    "tasks/resubscribe": Operation.SUBSCRIBE_TO_TASK,
+    "tasks/pushNotificationConfig/set": Operation.CREATE_PUSH_CONFIG,
+    "tasks/pushNotificationConfig/get": Operation.GET_PUSH_CONFIG,
+    "tasks/pushNotificationConfig/list": Operation.LIST_PUSH_CONFIGS,
+    "tasks/pushNotificationConfig/delete": Operation.DELETE_PUSH_CONFIG,
+    "agent/getAuthenticatedExtendedCard": Operation.GET_EXTENDED_AGENT_CARD,
+}
+V1_METHODS: Final = {str(operation): operation for operation in Operation}
+
+METHODS: Final = {Version.V1_0: V1_METHODS, Version.V0_3: V03_METHODS}
+METHOD_OF: Final = {
+    version: {operation: method for method, operation in methods.items()}
+    for version, methods in METHODS.items()
+}

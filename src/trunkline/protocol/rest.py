@@ -1,0 +1,189 @@
+"""The HTTP+JSON binding: paths and queries into requests, errors into bodies."""
+
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Struct, structs
+
+from trunkline.model.calls import (
+    CancelTaskRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    SubscribeToTaskRequest,
+    TaskPushNotificationConfig,
+)
+from trunkline.model.errors import InvalidParams, WrongMediaType
+from trunkline.protocol import errors, protojson
+from trunkline.protocol.dialect import Dialect, PushConfigQuery, RequestValue
+from trunkline.protocol.operations import Operation
+from trunkline.protocol.readers import quote, snake
+from trunkline.protocol.routes import RESERVED_TENANTS, Route, match
+from trunkline.protocol.v03 import core_list
+from trunkline.protocol.v03_convert import core_push_config
+from trunkline.protocol.v03_rest import V03Rest
+from trunkline.protocol.v03_types import List03, PushConfig03
+from trunkline.protocol.v1 import V1
+from trunkline.protocol.versions import Version
+
+__all__ = [
+    "A2A_JSON",
+    "DIALECTS",
+    "JSON",
+    "RESERVED_TENANTS",
+    "Route",
+    "accepts_body",
+    "content_type",
+    "decode",
+    "error",
+    "match",
+]
+
+JSON: Final = "application/json"
+A2A_JSON: Final = "application/a2a+json"
+
+DIALECTS: Final[dict[Version, Dialect]] = {Version.V1_0: V1, Version.V0_3: V03Rest}
+
+_encode = msgspec.json.Encoder().encode
+
+
+def decode(route: Route, query: bytes | str, body: bytes) -> RequestValue:
+    """The request that path, query and body make together; the path wins over the body."""
+    match route.operation:
+        case Operation.SEND_MESSAGE | Operation.SEND_STREAMING_MESSAGE:
+            sent = DIALECTS[route.version].decode_send(body)
+            return structs.replace(sent, tenant=route.tenant) if route.tenant else sent
+        case Operation.GET_TASK:
+            return protojson.convert(_query(route, query) | {"id": route.task_id}, GetTaskRequest)
+        case Operation.LIST_TASKS:
+            if route.version is Version.V0_3:
+                return core_list(protojson.convert(_query(route, query), List03))
+            return protojson.convert(_query(route, query), ListTasksRequest)
+        case Operation.CANCEL_TASK:
+            given = protojson.decode(body or b"{}", _CancelBody)
+            return CancelTaskRequest(
+                tenant=route.tenant or given.tenant, id=route.task_id, metadata=given.metadata
+            )
+        case Operation.SUBSCRIBE_TO_TASK:
+            return protojson.convert(
+                _query(route, query) | {"id": route.task_id}, SubscribeToTaskRequest
+            )
+        case Operation.GET_EXTENDED_AGENT_CARD:
+            return protojson.convert(_query(route, query), GetExtendedAgentCardRequest)
+        case Operation.CREATE_PUSH_CONFIG:
+            return _push_config(route, body)
+        case _:
+            ids = {"taskId": route.task_id, "id": route.config_id}
+            return protojson.convert(_query(route, query) | ids, PushConfigQuery)
+
+
+class _CancelBody(Struct, rename="camel"):
+    tenant: str = ""
+    metadata: dict[str, Any] | None = None
+
+
+class _PushConfigHolder(Struct, rename="camel"):
+    push_notification_config: PushConfig03 | None = None
+
+
+class _PushBody03(_PushConfigHolder, rename="camel"):
+    """Clients of 0.3 send the configuration as JSON-RPC has it, or in `config` as the proto."""
+
+    config: _PushConfigHolder | None = None
+
+
+def _push_config(route: Route, body: bytes) -> TaskPushNotificationConfig:
+    if route.version is Version.V1_0:
+        config = protojson.decode(body, TaskPushNotificationConfig)
+        return structs.replace(config, task_id=route.task_id, tenant=route.tenant or config.tenant)
+    given = protojson.decode(body, _PushBody03)
+    wanted, path = given.push_notification_config, "pushNotificationConfig"
+    if wanted is None and given.config is not None:
+        wanted, path = given.config.push_notification_config, f"config.{path}"
+    if wanted is None:
+        raise InvalidParams.at(path, "is required")
+    config = core_push_config(wanted, path)
+    return structs.replace(config, task_id=route.task_id)
+
+
+# Every name a query may have. Body fields are no part of it, and the rest is ignored.
+_QUERY_NAMES: Final = (
+    "tenant",
+    "historyLength",
+    "contextId",
+    "status",
+    "pageSize",
+    "pageToken",
+    "statusTimestampAfter",
+    "includeArtifacts",
+)
+_QUERY: Final = {snake(name): name for name in _QUERY_NAMES} | {n: n for n in _QUERY_NAMES}
+_BOOLEANS: Final = {"true": True, "false": False}
+
+
+def _query(route: Route, query: bytes | str) -> dict[str, object]:
+    """The query as a tree, with the tenant of the path in it."""
+    tree: dict[str, object] = {"tenant": route.tenant} if route.tenant else {}
+    text = query.decode("latin-1") if isinstance(query, bytes) else query
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidParams.at("query", "is not valid UTF-8") from None
+    seen: set[str] = set()
+    for key, value in pairs:
+        name = _QUERY.get(key)
+        if name is None or (name == "tenant" and route.tenant):
+            continue
+        if name in seen:
+            raise InvalidParams.at(name, "is given more than once")
+        seen.add(name)
+        tree[name] = value
+        if name == "includeArtifacts":
+            if value not in _BOOLEANS:
+                raise InvalidParams.at(name, "must be true or false")
+            tree[name] = _BOOLEANS[value]
+        elif name == "statusTimestampAfter":
+            # The plus of an offset that was not escaped comes as a space.
+            tree[name] = value.replace(" ", "+")
+    return tree
+
+
+class _Status(Struct):
+    code: int
+    status: str
+    message: str
+    details: tuple[errors.ErrorInfo | errors.BadRequest, ...]
+
+
+def error(error: Exception, version: Version) -> tuple[int, bytes]:
+    """The HTTP status and the body: a google.rpc.Status."""
+    row, text = errors.wire(error), errors.message(error)
+    status = _Status(row.http, row.grpc, text, errors.details(error))
+    if version is Version.V1_0:
+        return row.http, _encode({"error": status})
+    # Clients of 0.3 look for the name of the error and its text at the top.
+    return row.http, _encode({"type": errors.v03_name(error), "message": text, "error": status})
+
+
+def content_type(
+    accept: str | None, request_content_type: str | None, version: Version = Version.V1_0
+) -> str:
+    """The type of the answer: what the client accepts, else what it sent, else the default."""
+    for header in (accept, request_content_type):
+        for kind in (header or "").split(","):
+            name = kind.partition(";")[0].strip().lower()
+            if name in (JSON, A2A_JSON):
+                return name
+    return A2A_JSON if version is Version.V1_0 else JSON
+
+
+def accepts_body(content_type: str | None) -> None:
+    """Raises WrongMediaType unless the body says it is JSON of ours.
+
+    Other types that end in `+json` are refused: they promise a schema that is not A2A's.
+    """
+    name = (content_type or "").partition(";")[0].strip().lower()
+    if name not in (JSON, A2A_JSON):
+        sent = quote(name) if name else "nothing"
+        raise WrongMediaType(f"Content-Type must be {JSON} or {A2A_JSON}, got {sent}")

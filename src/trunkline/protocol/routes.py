@@ -1,0 +1,151 @@
+"""Which operation a path of the HTTP+JSON binding means."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from trunkline.model.errors import RouteNotFound, WrongHttpMethod
+from trunkline.protocol.operations import Operation
+from trunkline.protocol.versions import Version
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    operation: Operation
+    version: Version
+    tenant: str = ""
+    task_id: str = ""
+    config_id: str = ""
+    # The methods that this path knows, for the Allow header.
+    allow: str = ""
+
+
+_CONFIGS: Final = "pushNotificationConfigs"
+_V03_PREFIX: Final = "v1"
+
+# A tenant of such a name would hide a route of its own or of 0.3.
+RESERVED_TENANTS: Final = frozenset(
+    {
+        _V03_PREFIX,
+        "tasks",
+        "message:send",
+        "message:stream",
+        "extendedAgentCard",
+        "card",
+        "agent-card.json",
+        ".well-known",
+    }
+)
+
+
+class _Path(Struct, frozen=True, kw_only=True):
+    verbs: dict[str, Operation]
+    task_id: str = ""
+    config_id: str = ""
+
+
+_SEND: Final = {"POST": Operation.SEND_MESSAGE}
+_STREAM: Final = {"POST": Operation.SEND_STREAMING_MESSAGE}
+_LIST: Final = {"GET": Operation.LIST_TASKS}
+_GET: Final = {"GET": Operation.GET_TASK}
+_CANCEL: Final = {"POST": Operation.CANCEL_TASK}
+# The text of the specification says POST, its proto says GET.
+_SUBSCRIBE: Final = {"GET": Operation.SUBSCRIBE_TO_TASK, "POST": Operation.SUBSCRIBE_TO_TASK}
+_CARD: Final = {"GET": Operation.GET_EXTENDED_AGENT_CARD}
+_ALL_CONFIGS: Final = {
+    "GET": Operation.LIST_PUSH_CONFIGS,
+    "POST": Operation.CREATE_PUSH_CONFIG,
+}
+_ONE_CONFIG: Final = {
+    "GET": Operation.GET_PUSH_CONFIG,
+    "DELETE": Operation.DELETE_PUSH_CONFIG,
+}
+
+_FIXED: Final = {
+    Version.V1_0: {
+        "message:send": _Path(verbs=_SEND),
+        "message:stream": _Path(verbs=_STREAM),
+        "tasks": _Path(verbs=_LIST),
+        "extendedAgentCard": _Path(verbs=_CARD),
+    },
+    Version.V0_3: {
+        "message:send": _Path(verbs=_SEND),
+        "message:stream": _Path(verbs=_STREAM),
+        "tasks": _Path(verbs=_LIST),
+        "card": _Path(verbs=_CARD),
+    },
+}
+
+
+def match(method: str, path: str, *, stated: Version | None) -> Route:
+    """The route of `path`, which is percent-decoded and relative to the interface url.
+
+    Without a stated version the path tells it: below `/v1` is 0.3. Raises RouteNotFound
+    and WrongHttpMethod.
+    """
+    segments = path.removeprefix("/").split("/")
+    if segments[0] == _V03_PREFIX:
+        if stated is Version.V1_0:
+            raise _other_version(path, "0.3", path.removeprefix(f"/{_V03_PREFIX}"))
+        return _route(method, path, Version.V0_3, segments[1:], "")
+    tenant = ""
+    found = _find(Version.V1_0, segments)
+    if found is None or method not in found.verbs:
+        tenant_path = _find(Version.V1_0, segments[1:])
+        if tenant_path is not None and segments[0]:
+            if segments[0] in RESERVED_TENANTS and found is None:
+                raise RouteNotFound(f'"{segments[0]}" is a reserved name and cannot be a tenant')
+            if segments[0] not in RESERVED_TENANTS:
+                tenant, segments = segments[0], segments[1:]
+    if stated is Version.V0_3 and _find(Version.V1_0, segments) is not None:
+        raise _other_version(path, "1.0", f"/{_V03_PREFIX}{path}")
+    return _route(method, path, Version.V1_0, segments, tenant)
+
+
+def _route(method: str, path: str, version: Version, segments: Sequence[str], tenant: str) -> Route:
+    found = _find(version, segments)
+    if found is None:
+        raise RouteNotFound(f"no such path: {path[:128]}")
+    allow = ", ".join(found.verbs)
+    operation = found.verbs.get(method)
+    if operation is None:
+        raise WrongHttpMethod(f"{path[:128]} takes {allow}", allow=allow)
+    return Route(
+        operation=operation,
+        version=version,
+        tenant=tenant,
+        task_id=found.task_id,
+        config_id=found.config_id,
+        allow=allow,
+    )
+
+
+def _find(version: Version, segments: Sequence[str]) -> _Path | None:
+    match segments:
+        case [name]:
+            return _FIXED[version].get(name)
+        case ["tasks", task] if task:
+            return _task_path(task)
+        case ["tasks", task, name] if task and name == _CONFIGS:
+            return _Path(verbs=_ALL_CONFIGS, task_id=task)
+        case ["tasks", task, name, config] if task and name == _CONFIGS and config:
+            return _Path(verbs=_ONE_CONFIG, task_id=task, config_id=config)
+        case _:
+            return None
+
+
+def _task_path(segment: str) -> _Path | None:
+    # An id may hold colons itself; only the verbs at its end are ours.
+    task, _, verb = segment.rpartition(":")
+    if verb == "cancel":
+        return _Path(verbs=_CANCEL, task_id=task) if task else None
+    if verb == "subscribe":
+        return _Path(verbs=_SUBSCRIBE, task_id=task) if task else None
+    return _Path(verbs=_GET, task_id=segment)
+
+
+def _other_version(path: str, version: str, remedy: str) -> RouteNotFound:
+    return RouteNotFound(
+        f"{path[:128]} is a path of A2A {version}, but the request states another version: "
+        f'call {remedy[:128]}, or send "A2A-Version: {version}"'
+    )

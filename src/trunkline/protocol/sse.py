@@ -1,0 +1,116 @@
+"""Server-sent events: writing frames and reading a stream of them."""
+
+import re
+from typing import Final
+
+from msgspec import Struct
+
+from trunkline.model.errors import InvalidAgentResponse
+
+HEARTBEAT: Final = b": keep-alive\n\n"
+
+
+def frame(data: bytes, *, id: int | None = None, event: str = "") -> bytes:
+    """One event. JSON is written on one line, as some readers take each line alone."""
+    head = b"" if id is None else b"id: %d\n" % id
+    if event:
+        head += b"event: %s\n" % event.encode()
+    if b"\n" in data or b"\r" in data:
+        data = b"\ndata: ".join(_LINE_END.split(data))
+    return b"%bdata: %b\n\n" % (head, data)
+
+
+def comment(text: str) -> bytes:
+    """A line that keeps the connection alive and that readers pass over."""
+    return b": %b\n\n" % b" ".join(_LINE_END.split(text.encode()))
+
+
+def gap(after: int, resumes_at: int) -> bytes:
+    """Says that the events after `after` and before `resumes_at` are no longer kept."""
+    return frame(b'{"after":%d,"resumesAt":%d}' % (after, resumes_at), event="gap")
+
+
+class SseEvent(Struct, frozen=True, kw_only=True):
+    data: bytes
+    event: str = "message"
+    # The last id the stream has given so far, to resume from.
+    id: str = ""
+
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_BOM = b"\xef\xbb\xbf"
+
+
+class Parser:
+    """Bytes in, events out. How the bytes are cut makes no difference.
+
+    `feed` raises InvalidAgentResponse when one event grows beyond `max_event_bytes`;
+    the parser is of no use afterwards.
+    """
+
+    def __init__(self, *, max_event_bytes: int = 16 * 1024 * 1024) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._buffer = bytearray()
+        self._scanned = 0
+        self._at_start = True
+        self._after_cr = False
+        self._data: list[bytes] = []
+        self._size = 0
+        self._event = ""
+        self._id = ""
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        self._buffer += chunk
+        if self._at_start:
+            if len(self._buffer) < len(_BOM) and _BOM.startswith(self._buffer):
+                return []
+            self._at_start = False
+            if self._buffer.startswith(_BOM):
+                del self._buffer[: len(_BOM)]
+        events = self._take_lines()
+        if len(self._buffer) + self._size > self._max_event_bytes:
+            raise InvalidAgentResponse(
+                f"an event of the stream is larger than {self._max_event_bytes} bytes"
+            )
+        return events
+
+    def _take_lines(self) -> list[SseEvent]:
+        buffer, events, start = self._buffer, [], 0
+        if self._after_cr and buffer:
+            # The CR ended its line when it came; its LF may have been cut off.
+            start = 1 if buffer[0] == 0x0A else 0
+            self._after_cr = False
+        for end in _LINE_END.finditer(buffer, max(start, self._scanned)):
+            event = self._line(bytes(buffer[start : end.start()]))
+            if event is not None:
+                events.append(event)
+            start = end.end()
+            self._after_cr = end.group() == b"\r" and start == len(buffer)
+        del buffer[:start]
+        self._scanned = len(buffer)
+        return events
+
+    def _line(self, line: bytes) -> SseEvent | None:
+        if not line:
+            return self._dispatch()
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._size += len(value) + 1
+            if self._size > self._max_event_bytes:
+                raise InvalidAgentResponse(
+                    f"an event of the stream is larger than {self._max_event_bytes} bytes"
+                )
+        elif name == b"event":
+            self._event = value.decode(errors="replace")
+        elif name == b"id" and b"\0" not in value:
+            self._id = value.decode(errors="replace")
+        return None
+
+    def _dispatch(self) -> SseEvent | None:
+        data, event = self._data, self._event
+        self._data, self._event, self._size = [], "", 0
+        if not data:
+            return None
+        return SseEvent(data=b"\n".join(data), event=event or "message", id=self._id)

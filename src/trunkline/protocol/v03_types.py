@@ -1,0 +1,135 @@
+"""The shapes of A2A 0.3, of both its bindings, read and written through one set of structs.
+
+JSON-RPC and REST differ in a handful of names. A struct here has the members of both;
+which ones are written is up to `v03_convert`, and on reading both are understood.
+"""
+
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class File03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    name: str = ""
+    mime_type: str = ""
+    content: bytes | None = field(default=None, name="bytes")
+    uri: str | None = None
+    # REST
+    file_with_bytes: bytes | None = None
+    file_with_uri: str | None = None
+
+
+class Part03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    kind: str = ""
+    text: str | None = None
+    file: File03 | None = None
+    # REST has one more object around it: {"data": {"data": {…}}}.
+    data: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class Message03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    kind: str = ""
+    message_id: str
+    role: str
+    parts: tuple[Part03, ...] = ()
+    # REST
+    content: tuple[Part03, ...] = ()
+    context_id: str = ""
+    task_id: str = ""
+    reference_task_ids: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+
+class Artifact03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    artifact_id: str
+    name: str = ""
+    description: str = ""
+    parts: tuple[Part03, ...]
+    metadata: dict[str, Any] | None = None
+    extensions: tuple[str, ...] = ()
+
+
+class Status03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    state: str
+    message: Message03 | None = None
+    timestamp: str = ""
+
+
+class Task03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    kind: str = ""
+    id: str
+    context_id: str
+    status: Status03
+    artifacts: tuple[Artifact03, ...] = ()
+    history: tuple[Message03, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+
+class StatusUpdate03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    kind: str = ""
+    task_id: str
+    context_id: str
+    status: Status03
+    final: bool
+    metadata: dict[str, Any] | None = None
+
+
+class ArtifactUpdate03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    kind: str = ""
+    task_id: str
+    context_id: str
+    artifact: Artifact03
+    append: bool
+    last_chunk: bool
+    metadata: dict[str, Any] | None = None
+
+
+class Authentication03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    schemes: tuple[str, ...] = ()
+    credentials: str = ""
+
+
+class PushConfig03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    url: str
+    id: str = ""
+    token: str = ""
+    authentication: Authentication03 | None = None
+
+
+class Configuration03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    accepted_output_modes: tuple[str, ...] = ()
+    blocking: bool | None = None
+    history_length: int | None = None
+    push_notification_config: PushConfig03 | None = None
+    # REST
+    push_notification: PushConfig03 | None = None
+
+
+class Send03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    message: Message03
+    configuration: Configuration03 | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class List03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Our addition: 0.3 itself cannot list."""
+
+    context_id: str = ""
+    status: str = ""
+    page_size: int | None = None
+    page_token: str = ""
+    history_length: int | None = None
+    status_timestamp_after: str = ""
+    include_artifacts: bool = False
+
+
+class SetPushConfig03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    task_id: str
+    push_notification_config: PushConfig03
+
+
+class PushConfigQuery03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    id: str
+    push_notification_config_id: str = ""

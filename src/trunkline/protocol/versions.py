@@ -1,0 +1,52 @@
+"""Which version of the protocol a request speaks."""
+
+import re
+from enum import StrEnum
+
+from trunkline.model.errors import VersionNotSupported
+
+
+class Version(StrEnum):
+    V1_0 = "1.0"
+    V0_3 = "0.3"
+
+
+SUPPORTED = ", ".join(Version)
+
+# A2A 3.6: Major.Minor; a patch number must not be considered.
+_FORM = re.compile(r"(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})(?:\.[0-9]{1,9})?", re.ASCII)
+_KNOWN = {str(version): version for version in Version}
+
+
+def negotiate(header: str | None, query: str | None) -> Version | None:
+    """The version that the client states in `A2A-Version`, or None when it states none.
+
+    An empty value is no statement. Header and query may both be there when they mean
+    the same version; two that differ are refused, because either choice would answer
+    in a form that half of the request did not ask for.
+    """
+    if not header and not query:
+        return None
+    stated = {_parse(text) for text in (header, query) if text and text.strip()}
+    if len(stated) > 1:
+        raise VersionNotSupported(
+            "the A2A-Version header and the A2A-Version query parameter differ; send one of them",
+            metadata={"supportedVersions": SUPPORTED},
+        )
+    return stated.pop() if stated else None
+
+
+def _parse(text: str) -> Version:
+    known = _KNOWN.get(text)
+    if known is not None:
+        return known
+    form = _FORM.fullmatch(text.strip())
+    if form is not None:
+        known = _KNOWN.get(f"{form[1]}.{form[2]}")
+        if known is not None:
+            return known
+    shown = text.strip()[:32]
+    raise VersionNotSupported(
+        f'A2A version "{shown}" is not supported; supported versions: {SUPPORTED}',
+        metadata={"requestedVersion": shown, "supportedVersions": SUPPORTED},
+    )

@@ -1,0 +1,86 @@
+"""What has to happen now and then, each in its own supervised loop."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from trunkline.model.errors import StoreError
+from trunkline.ports.clock import Clock
+from trunkline.ports.store import Store
+from trunkline.runtime.service import Service
+from trunkline.runtime.tasks import Tasks
+from trunkline.runtime.turns import Turns
+
+_log = logging.getLogger("trunkline.housekeeping")
+
+NODE_TTL_S = 15.0
+DEADLINE_CHECK_S = 1.0
+PRUNE_EVERY_S = 60.0
+# Small steps: one holds the writer for a few milliseconds.
+PRUNE_STEP = 200
+
+
+class Housekeeping:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        service: Service,
+        turns: Turns,
+        clock: Clock,
+        node: str,
+        heartbeat_s: float,
+        retention_s: float,
+    ) -> None:
+        self._store = store
+        self._service = service
+        self._turns = turns
+        self._clock = clock
+        self._node = node
+        self._heartbeat_s = heartbeat_s
+        self._retention_s = retention_s
+        self._tasks = Tasks("housekeeping")
+
+    async def start(self) -> None:
+        await self.renew_lease()
+        self._every(NODE_TTL_S / 3, self.renew_lease, "lease")
+        self._every(DEADLINE_CHECK_S, self.check_deadlines, "deadlines")
+        self._every(self._heartbeat_s, self.beat, "heartbeat")
+        if self._retention_s > 0:
+            self._every(PRUNE_EVERY_S, self.prune, "prune")
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    async def renew_lease(self) -> None:
+        await self._store.heartbeat(
+            self._node, now_ms=self._clock.now_ms(), ttl_ms=int(NODE_TTL_S * 1000)
+        )
+
+    async def check_deadlines(self) -> None:
+        self._turns.expire()
+
+    async def beat(self) -> None:
+        """A sign of life to every reader; proxies cut a connection that is silent."""
+        for subscription in tuple(self._service.subscriptions):
+            subscription.beat()
+
+    async def prune(self) -> None:
+        """Delete what is past its retention, in steps that let traffic through."""
+        before_ms = self._clock.now_ms() - int(self._retention_s * 1000)
+        gone = 0
+        while step := await self._store.prune(ended_before_ms=before_ms, limit=PRUNE_STEP):
+            gone += step
+        if gone:
+            _log.info("pruned ended tasks", extra={"count": gone})
+
+    def _every(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
+        self._tasks.spawn(self._loop(seconds, action, name), name=name)
+
+    async def _loop(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
+        while True:
+            await self._clock.sleep(seconds)
+            try:
+                await action()
+            except StoreError as error:
+                # The next round tries again.
+                _log.error("housekeeping failed", extra={"what": name, "reason": error.message})

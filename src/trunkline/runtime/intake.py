@@ -1,0 +1,320 @@
+"""Letting messages in: new tasks, further messages, and requests seen before."""
+
+import asyncio
+import hashlib
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.engine.admission import check_follow_up, check_message
+from trunkline.engine.transitions import Step, after
+from trunkline.model.calls import Caller, SendMessageRequest
+from trunkline.model.errors import (
+    IdempotencyConflict,
+    InvalidParams,
+    PushNotificationNotSupported,
+    Unavailable,
+)
+from trunkline.model.events import MessageAccepted, TaskSubmitted, TurnOptions
+from trunkline.model.timestamps import format_timestamp
+from trunkline.model.values import (
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, Store
+from trunkline.runtime.agents import Lane, PublishedAgent
+from trunkline.runtime.fanout import Subscription
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live import LiveTask
+from trunkline.runtime.registry import Registry, snapshot_of
+from trunkline.runtime.run import Run
+from trunkline.runtime.turns import Turns
+
+# Ids from clients are kept and indexed, so they are bounded. UUIDs have 36 characters.
+MAX_ID_CHARS = 256
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Admitted(Struct, frozen=True, kw_only=True):
+    """What became of a message. Exactly one member is set."""
+
+    # The task that it created or continued.
+    live: LiveTask | None = None
+    # A run that may still answer without a task.
+    run: Run | None = None
+    # The same request was made before, and its task has left the memory.
+    earlier: Snapshot | None = None
+
+
+class Intake:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        registry: Registry,
+        journal: Journal,
+        turns: Turns,
+        clock: Clock,
+        ids: Ids,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._journal = journal
+        self._turns = turns
+        self._clock = clock
+        self._ids = ids
+        # Keys whose task is not in the store yet, or has not left the memory.
+        self._keys: dict[tuple[Scope, str], tuple[bytes, LiveTask]] = {}
+        self.is_closed = False
+
+    async def admit(
+        self,
+        agent: PublishedAgent,
+        caller: Caller,
+        request: SendMessageRequest,
+        *,
+        needs_task: bool,
+        reader: Subscription | None = None,
+    ) -> Admitted:
+        """Accept the message or raise; nothing is recorded when it raises.
+
+        `reader` follows the outcome from its first event on, when it is a new one.
+        """
+        if self.is_closed:
+            raise Unavailable("The gateway is shutting down; try again", retry_after_s=5)
+        message = request.message
+        _check_request(request)
+        check_message(message, agent.input_modes)
+        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        options = _options(caller, request)
+        if message.task_id:
+            live = await self._registry.load(scope, message.task_id)
+            return self._follow_up(agent, live, message, options)
+        record: IdempotencyRecord | None = None
+        if key := _key(agent, caller, message):
+            digest = hashlib.sha256(_encode(request)).digest()
+            earlier = await self._recall(scope, key, digest)
+            if earlier is not None:
+                return earlier
+            record = IdempotencyRecord(scope, key, digest, self._ids.new())
+        # No await beyond this point: what was checked above still holds.
+        context_id = message.context_id or self._ids.new()
+        lane = Lane(scope, context_id)
+        if agent.backend.may_reply_directly and not needs_task and record is None:
+            return self._start_directly(agent, lane, message, options, reader)
+        live = self._submit(agent, lane, message, options, record, reader)
+        return Admitted(live=live)
+
+    def promote(self, run: Run) -> LiveTask:
+        """A run that began without a task needs one now."""
+        live = self._create(run.lane, run.message, run.options, TaskState.SUBMITTED, None)
+        run.become(live)
+        return live
+
+    def requeue(self, agent: PublishedAgent, live: LiveTask) -> None:
+        """Queue again what a restart interrupted before it ran."""
+        assert live.committed is not None
+        for message, options in live.committed.pending:
+            run = self._run(agent, Lane(live.scope, live.context_id), message, options, live)
+            run.is_durable = True
+            self._turns.enter(run)
+            self._turns.start_if_ready(run)
+
+    def _submit(
+        self,
+        agent: PublishedAgent,
+        lane: Lane,
+        message: Message,
+        options: TurnOptions | None,
+        record: IdempotencyRecord | None,
+        reader: Subscription | None,
+    ) -> LiveTask:
+        is_full = agent.lanes.is_full(lane)
+        state = TaskState.REJECTED if is_full else TaskState.SUBMITTED
+        live = self._create(lane, message, options, state, record)
+        if reader is not None:
+            live.subscriptions.append(reader)
+        if not is_full:
+            run = self._run(agent, lane, live.history_message(message), options, live)
+            self._turns.enter(run)
+            self._journal.once_durable(live, run.when_durable(self._turns.durable))
+        return live
+
+    def _create(
+        self,
+        lane: Lane,
+        message: Message,
+        options: TurnOptions | None,
+        state: TaskState,
+        record: IdempotencyRecord | None,
+    ) -> LiveTask:
+        task_id = record.task_id if record is not None else self._ids.new()
+        now_ms = self._clock.now_ms()
+        live = LiveTask(task_id=task_id, scope=lane.scope, context_id=lane.context_id, epoch=1)
+        live.creation = Creation(lane.scope, lane.context_id, now_ms, self._registry.node)
+        live.idempotency = record
+        said = _queue_full(live) if state is TaskState.REJECTED else None
+        history = (live.history_message(message),)
+        task = Task(
+            id=task_id,
+            context_id=lane.context_id,
+            status=TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms)),
+            history=history if said is None else (*history, said),
+        )
+        event = task if options is None else TaskSubmitted(task=task, options=options)
+        self._registry.add(live)
+        if record is not None:
+            self._keys[record.scope, record.key] = (record.digest, live)
+        self._journal.record(live, event, state=state, status_ms=now_ms)
+        return live
+
+    def _start_directly(
+        self,
+        agent: PublishedAgent,
+        lane: Lane,
+        message: Message,
+        options: TurnOptions | None,
+        reader: Subscription | None,
+    ) -> Admitted:
+        if agent.lanes.is_full(lane):
+            live = self._submit(agent, lane, message, options, None, reader)
+            return Admitted(live=live)
+        run = self._run(agent, lane, message, options, None)
+        run.answer = asyncio.get_running_loop().create_future()
+        run.reader = reader
+        run.is_durable = True  # there is nothing to store before it shows
+        self._turns.enter(run)
+        self._turns.start_if_ready(run)
+        return Admitted(run=run)
+
+    def _follow_up(
+        self,
+        agent: PublishedAgent,
+        live: LiveTask,
+        message: Message,
+        options: TurnOptions | None,
+    ) -> Admitted:
+        check_follow_up(message, context_id=live.context_id, state=live.state)
+        lane = Lane(live.scope, live.context_id)
+        if agent.lanes.is_full(lane):
+            raise Unavailable(
+                "The queue of this context is full; try again when some of it is done",
+                retry_after_s=5,
+            )
+        message = live.history_message(message)
+        now_ms = self._clock.now_ms()
+        state = after(live.state, Step.ACCEPT)
+        update = TaskStatusUpdateEvent(
+            task_id=live.task_id,
+            context_id=live.context_id,
+            status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
+        )
+        event = MessageAccepted(message=message, status_update=update, options=options)
+        self._journal.record(live, event, state=state, status_ms=now_ms)
+        run = self._run(agent, lane, message, options, live)
+        self._turns.enter(run)
+        self._journal.once_durable(live, run.when_durable(self._turns.durable))
+        return Admitted(live=live)
+
+    def _run(
+        self,
+        agent: PublishedAgent,
+        lane: Lane,
+        message: Message,
+        options: TurnOptions | None,
+        live: LiveTask | None,
+    ) -> Run:
+        return Run(
+            run_id=self._ids.new(),
+            agent=agent,
+            lane=lane,
+            scope=lane.scope,
+            message=message,
+            options=options,
+            live=live,
+        )
+
+    async def _recall(self, scope: Scope, key: str, digest: bytes) -> Admitted | None:
+        record = None
+        if (scope, key) not in self._keys:
+            record = await self._store.recall(scope, key)
+        # Another request with the key may have come while this one waited.
+        known = self._keys.get((scope, key))
+        if known is not None:
+            _check_digest(known[0], digest)
+            return Admitted(live=known[1])
+        if record is None:
+            return None
+        _check_digest(record.digest, digest)
+        live = self._registry.live(scope, record.task_id)
+        if live is not None:
+            return Admitted(live=live)
+        stored = await self._store.get(scope, record.task_id)
+        return Admitted(earlier=snapshot_of(stored)) if stored is not None else None
+
+    def forget_key(self, live: LiveTask) -> None:
+        """The store knows the key by now."""
+        record = live.idempotency
+        if record is not None:
+            self._keys.pop((record.scope, record.key), None)
+
+
+def _queue_full(live: LiveTask) -> Message:
+    text = "The queue of this context is full. Send the message again when some of it is done."
+    return Message(
+        message_id=f"{live.task_id}.queue-full",
+        context_id=live.context_id,
+        task_id=live.task_id,
+        role=Role.AGENT,
+        parts=(Part(text=text),),
+        metadata={"reason": "queue_full"},
+    )
+
+
+def _check_digest(known: bytes, digest: bytes) -> None:
+    if known != digest:
+        raise IdempotencyConflict(
+            "The idempotency key was used before for another request; use a new key"
+        )
+
+
+def _check_request(request: SendMessageRequest) -> None:
+    message = request.message
+    for field, value in (
+        ("messageId", message.message_id),
+        ("contextId", message.context_id),
+        ("taskId", message.task_id),
+    ):
+        if len(value) > MAX_ID_CHARS:
+            raise InvalidParams.at(
+                f"message.{field}", f"must not be longer than {MAX_ID_CHARS} characters"
+            )
+    configuration = request.configuration
+    if configuration is not None and configuration.task_push_notification_config is not None:
+        raise PushNotificationNotSupported(
+            "This agent does not send push notifications; "
+            "leave out configuration.taskPushNotificationConfig"
+        )
+
+
+def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:
+    configuration = request.configuration
+    modes = configuration.accepted_output_modes if configuration is not None else ()
+    if not modes and not caller.extensions and request.metadata is None:
+        return None
+    return TurnOptions(
+        accepted_output_modes=modes, extensions=caller.extensions, metadata=request.metadata
+    )
+
+
+def _key(agent: PublishedAgent, caller: Caller, message: Message) -> str:
+    if caller.idempotency_key:
+        return f"key:{caller.idempotency_key}"
+    return f"message:{message.message_id}" if agent.limits.deduplicate_messages else ""

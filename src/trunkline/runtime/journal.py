@@ -1,0 +1,192 @@
+"""Commit, then publish: the only way for anything to happen to a task.
+
+`record` numbers an event and returns at once. All that was recorded in one pass of the
+event loop goes to the store together; when the store says committed, and not before,
+readers see it. So an agent never waits for the disk, and no reader sees what a crash
+could take back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from trunkline.engine.fold import TaskFold
+from trunkline.model.errors import StoreError, TrunklineError, Unavailable
+from trunkline.model.events import Entry, Event
+from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
+from trunkline.ports.store import Append, Settled, Snapshot, Store
+from trunkline.runtime.live import Durable, LiveTask
+
+_log = logging.getLogger("trunkline.journal")
+
+# States in which nothing runs: a blocking caller is answered, and a snapshot is worth
+# its write because the next reader may come much later.
+SETTLED = TERMINAL | INTERRUPTED
+
+
+class Journal:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        on_settled: Callable[[LiveTask], None],
+        on_refused: Callable[[LiveTask, StoreError], None],
+    ) -> None:
+        self._store = store
+        self._on_settled = on_settled
+        self._on_refused = on_refused
+        self._dirty: list[LiveTask] = []
+        # Entries committed since the start, for the metrics.
+        self.committed_entries = 0
+
+    def record(self, live: LiveTask, event: Event, *, state: TaskState, status_ms: int) -> Entry:
+        live.seq += 1
+        entry = Entry.of(live.seq, event)
+        live.unflushed.append(entry)
+        live.state = state
+        live.status_ms = status_ms
+        if not live.is_dirty:
+            live.is_dirty = True
+            if not self._dirty:
+                asyncio.get_running_loop().call_soon(self._flush)
+            self._dirty.append(live)
+        return entry
+
+    def once_durable(self, live: LiveTask, callback: Durable) -> None:
+        """Call back, once, right after the commit of what was recorded last, or with the
+        error when the store refuses."""
+        live.once_durable.append((live.seq, callback))
+
+    def settled(self, live: LiveTask) -> asyncio.Future[None]:
+        """Done when a state in which nothing runs is committed, now or later.
+
+        What was recorded before counts: a waiter never sees a state older than it.
+        """
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        is_clean = not live.unflushed and not live.in_flight
+        if is_clean and live.committed is not None and live.state in SETTLED:
+            waiter.set_result(None)
+        else:
+            live.waiters.append((live.seq, waiter))
+        return waiter
+
+    async def durable(self, live: LiveTask) -> None:
+        """Wait for the commit of everything recorded so far."""
+        if live.unflushed or live.in_flight:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            def wake(error: TrunklineError | None) -> None:
+                if waiter.done():
+                    return
+                if error is None:
+                    waiter.set_result(None)
+                else:
+                    waiter.set_exception(error)
+
+            self.once_durable(live, wake)
+            await waiter
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        self._store.submit([self._append(live) for live in dirty])
+
+    def _append(self, live: LiveTask) -> tuple[Append, Settled]:
+        entries = tuple(live.unflushed)
+        fold: TaskFold | None = None
+        snapshot: Snapshot | None = None
+        if live.state in SETTLED:
+            fold = live.ahead()
+            snapshot = fold.snapshot()
+        append = Append(
+            task_id=live.task_id,
+            expected_seq=entries[0].seq - 1,
+            epoch=live.epoch,
+            entries=entries,
+            state=live.state,
+            status_ms=live.status_ms,
+            creation=live.creation,
+            snapshot=snapshot,
+            idempotency=live.idempotency if live.creation is not None else None,
+        )
+        live.creation = None
+        live.in_flight.extend(entries)
+        live.unflushed.clear()
+        live.is_dirty = False
+        return append, partial(self._settle, live, live.generation, append, fold)
+
+    def _settle(
+        self,
+        live: LiveTask,
+        generation: int,
+        append: Append,
+        fold: TaskFold | None,
+        error: StoreError | None,
+    ) -> None:
+        if generation != live.generation:
+            # An append before this one was refused, and with it everything that built on it.
+            return
+        entries = append.entries
+        if error is not None:
+            self._refuse(live, error)
+            return
+        if fold is None:
+            fold = live.committed
+            for entry in entries:
+                if fold is None:
+                    fold = TaskFold.begin(entry)
+                else:
+                    fold.apply(entry)
+            assert fold is not None
+        live.advance(fold, append.snapshot)
+        del live.in_flight[: len(entries)]
+        self.committed_entries += len(entries)
+        # From here to the end there is no await: whoever attaches sees either this
+        # commit in its snapshot or the entries on its stream, never both or neither.
+        for subscription in live.subscriptions:
+            subscription.push(entries)
+        if live.once_durable:
+            self._run_once_durable(live)
+        if append.state in SETTLED:
+            if live.waiters:
+                self._answer_waiters(live, fold.seq)
+            if append.state in TERMINAL:
+                # They have their last entry, and hold it themselves.
+                live.subscriptions.clear()
+            self._on_settled(live)
+
+    def _run_once_durable(self, live: LiveTask) -> None:
+        assert live.committed is not None
+        seq = live.committed.seq
+        due = [callback for wanted, callback in live.once_durable if wanted <= seq]
+        live.once_durable = [item for item in live.once_durable if item[0] > seq]
+        for callback in due:
+            callback(None)
+
+    def _answer_waiters(self, live: LiveTask, seq: int) -> None:
+        waiting = live.waiters
+        live.waiters = [item for item in waiting if item[0] > seq]
+        for wanted, waiter in waiting:
+            if wanted <= seq and not waiter.done():
+                waiter.set_result(None)
+
+    def _refuse(self, live: LiveTask, error: StoreError) -> None:
+        """The store did not take it: back to what is committed, and tell everybody."""
+        _log.error(
+            "the store refused a commit", extra={"task_id": live.task_id, "reason": error.message}
+        )
+        live.generation += 1
+        live.unflushed.clear()
+        live.in_flight.clear()
+        if live.is_dirty:
+            live.is_dirty = False
+            self._dirty.remove(live)
+        if live.committed is not None:
+            live.seq = live.committed.seq
+            live.state = live.committed.state
+        refusal = Unavailable("The task could not be stored; try again", retry_after_s=5)
+        callbacks, live.once_durable = live.once_durable, []
+        for _, callback in callbacks:
+            callback(refusal)
+        live.give_up(refusal)
+        self._on_refused(live, error)

@@ -1,0 +1,150 @@
+"""A task in memory: what is committed for readers, what is recorded for the writer."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from trunkline.engine.fold import TaskFold
+from trunkline.model.errors import TrunklineError
+from trunkline.model.events import Entry
+from trunkline.model.values import Message, Role, TaskState
+from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, StoredTask
+from trunkline.runtime.fanout import Subscription
+
+if TYPE_CHECKING:
+    from trunkline.runtime.run import Run
+
+# Called with None after the commit, or with why there is none.
+Durable: TypeAlias = Callable[[TrunklineError | None], None]
+
+
+class LiveTask:
+    """Only the event loop touches it, and only the journal moves `committed` forward."""
+
+    __slots__ = (
+        "_view",
+        "committed",
+        "context_id",
+        "creation",
+        "epoch",
+        "generation",
+        "idempotency",
+        "in_flight",
+        "is_dirty",
+        "once_durable",
+        "run",
+        "scope",
+        "seq",
+        "state",
+        "status_ms",
+        "subscriptions",
+        "task_id",
+        "turns",
+        "unflushed",
+        "waiters",
+        "waiting",
+    )
+
+    def __init__(self, *, task_id: str, scope: Scope, context_id: str, epoch: int) -> None:
+        self.task_id = task_id
+        self.scope = scope
+        self.context_id = context_id
+        self.epoch = epoch
+        # As recorded: ahead of the commit. Decisions are made on these.
+        self.seq = 0
+        self.state = TaskState.SUBMITTED
+        self.status_ms = 0
+        self.unflushed: list[Entry] = []
+        self.in_flight: list[Entry] = []
+        self.is_dirty = False
+        # Rises when the store refuses; what was in flight then is void.
+        self.generation = 0
+        self.creation: Creation | None = None
+        self.idempotency: IdempotencyRecord | None = None
+        # As committed: all that anybody outside ever sees. None until the task exists.
+        self.committed: TaskFold | None = None
+        self._view: Snapshot | None = None
+        self.subscriptions: list[Subscription] = []
+        self.once_durable: list[tuple[int, Durable]] = []
+        self.waiters: list[tuple[int, asyncio.Future[None]]] = []
+        # Owned by `turns`: how many have started, the one under way, those to come.
+        self.turns = 0
+        self.run: Run | None = None
+        self.waiting: list[Run] = []
+
+    @classmethod
+    def of(cls, stored: StoredTask) -> "LiveTask":
+        live = cls(
+            task_id=stored.task_id,
+            scope=stored.scope,
+            context_id=stored.context_id,
+            epoch=stored.epoch,
+        )
+        fold = TaskFold.of(stored.snapshot, stored.tail)
+        live.committed = fold
+        live.seq = fold.seq
+        live.state = fold.state
+        live.status_ms = stored.status_ms
+        # Artifact names carry the number of the turn; any number not used before will do.
+        live.turns = sum(1 for message in fold.history if message.role is Role.USER) - len(
+            fold.pending
+        )
+        return live
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing in memory that the store does not have, and nobody is interested."""
+        return not (
+            self.run
+            or self.waiting
+            or self.subscriptions
+            or self.unflushed
+            or self.in_flight
+            or self.waiters
+            or self.once_durable
+        )
+
+    def history_message(self, message: Message) -> Message:
+        """The caller's message as history shows it: with the ids of its task and context."""
+        if message.task_id == self.task_id and message.context_id == self.context_id:
+            return message
+        return Message(
+            message_id=message.message_id,
+            context_id=self.context_id,
+            task_id=self.task_id,
+            role=message.role,
+            parts=message.parts,
+            metadata=message.metadata,
+            extensions=message.extensions,
+            reference_task_ids=message.reference_task_ids,
+        )
+
+    def view(self) -> Snapshot:
+        """The committed task; encoded once for all who ask before the next commit."""
+        assert self.committed is not None
+        if self._view is None or self._view.seq != self.committed.seq:
+            self._view = self.committed.snapshot()
+        return self._view
+
+    def ahead(self) -> TaskFold:
+        """The task as it will be when everything recorded is committed."""
+        entries = [*self.in_flight, *self.unflushed]
+        committed = self.committed
+        fold = TaskFold.begin(entries.pop(0)) if committed is None else committed.copy()
+        for entry in entries:
+            fold.apply(entry)
+        return fold
+
+    def advance(self, fold: TaskFold, view: Snapshot | None) -> None:
+        self.committed = fold
+        self._view = view
+
+    def give_up(self, error: TrunklineError) -> None:
+        """Tell everybody who waits that the store refused."""
+        for _, waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        self.waiters.clear()
+        seq = self.committed.seq if self.committed else 0
+        for subscription in list(self.subscriptions):
+            subscription.stop("the store is unavailable", seq)

@@ -1,0 +1,147 @@
+"""The parts put together, opened, recovered and drained."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+
+from trunkline.engine.recovery import RESTART_REASON, Recovery, recover
+from trunkline.engine.transitions import Step
+from trunkline.model.errors import StoreError, TrunklineError
+from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.store import Store, StoredTask
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.housekeeping import Housekeeping
+from trunkline.runtime.intake import Intake
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live import LiveTask
+from trunkline.runtime.registry import Registry
+from trunkline.runtime.run import Run
+from trunkline.runtime.service import Service
+from trunkline.runtime.turns import Turns, say
+
+_log = logging.getLogger("trunkline.runtime")
+
+STOP_REASON = "The gateway stopped before the agent was done with this task."
+_CLAIM_STEP = 500
+
+
+class Runtime:
+    """`service` is what the server calls. Open before, close after."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        ids: Ids,
+        agents: Iterable[PublishedAgent],
+        stream_buffer: int = 1000,
+        heartbeat_s: float = 15.0,
+        retention_s: float = 0.0,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self.agents = {agent.handle: agent for agent in agents}
+        self.registry = Registry(store, node=ids.new(), clock=clock)
+        self.journal = Journal(store, on_settled=self._settled, on_refused=self._refused)
+        self.turns = Turns(
+            journal=self.journal,
+            clock=clock,
+            promote=self._promote,
+            forget_if_idle=self.registry.forget_if_idle,
+        )
+        self.intake = Intake(
+            store=store,
+            registry=self.registry,
+            journal=self.journal,
+            turns=self.turns,
+            clock=clock,
+            ids=ids,
+        )
+        self.service = Service(
+            store=store,
+            registry=self.registry,
+            journal=self.journal,
+            turns=self.turns,
+            intake=self.intake,
+            stream_buffer=stream_buffer,
+        )
+        self._housekeeping = Housekeeping(
+            store=store,
+            service=self.service,
+            turns=self.turns,
+            clock=clock,
+            node=self.registry.node,
+            heartbeat_s=heartbeat_s,
+            retention_s=retention_s,
+        )
+        self.is_ready = False
+
+    async def open(self) -> None:
+        await self._store.open()
+        await self._housekeeping.start()
+        await self.recover()
+        self.is_ready = True
+
+    async def recover(self) -> None:
+        """Take up what no living node works on. Doing it twice does no harm."""
+        outcomes: Counter[Recovery] = Counter()
+        while claimed := await self._store.claim(
+            self.registry.node, now_ms=self._clock.now_ms(), limit=_CLAIM_STEP
+        ):
+            outcomes.update(map(self._recover, claimed))
+        if outcomes:
+            _log.info("recovered unfinished tasks", extra={k.value: n for k, n in outcomes.items()})
+
+    def _recover(self, stored: StoredTask) -> Recovery:
+        agent = self.agents.get(stored.scope.agent)
+        # Tasks of an agent that is no longer published wait until it is again.
+        decision = recover(stored.state) if agent is not None else Recovery.LEAVE
+        if agent is None or decision is Recovery.LEAVE:
+            return Recovery.LEAVE
+        live = LiveTask.of(stored)
+        self.registry.add(live)
+        if decision is Recovery.REQUEUE:
+            self.intake.requeue(agent, live)
+        else:
+            self.turns.move(live, Step.FAIL, say(live, f"restart.{live.seq}", RESTART_REASON))
+        return decision
+
+    def stop_admitting(self) -> None:
+        self.is_ready = False
+        self.intake.is_closed = True
+
+    def end_streams(self, reason: str) -> None:
+        """Let every reader go; each can resume where it was."""
+        for live in self.registry.all():
+            seq = live.committed.seq if live.committed is not None else 0
+            for reader in live.subscriptions:
+                reader.stop(reason, seq)
+
+    async def drain(self, *, grace_s: float) -> None:
+        """Take nothing new, let runs finish for a while, end them, let readers go."""
+        self.stop_admitting()
+        await self.turns.drain(grace_s=grace_s, reason=STOP_REASON)
+        for live in self.registry.all():
+            with suppress(TrunklineError):
+                await self.journal.durable(live)
+        self.end_streams("the gateway is shutting down")
+
+    async def close(self) -> None:
+        await self.drain(grace_s=0)
+        await self._housekeeping.close()
+        for agent in self.agents.values():
+            await agent.backend.close()
+        await self._store.close()
+
+    def _promote(self, run: Run) -> LiveTask:
+        return self.intake.promote(run)
+
+    def _settled(self, live: LiveTask) -> None:
+        self.intake.forget_key(live)
+        self.registry.forget_if_idle(live)
+
+    def _refused(self, live: LiveTask, error: StoreError) -> None:
+        self.intake.forget_key(live)
+        self.turns.refused(live, error)

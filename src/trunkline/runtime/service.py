@@ -1,0 +1,286 @@
+"""One method per call: what a client may ask of the agents that run here."""
+
+from functools import partial
+
+from msgspec import Struct
+
+from trunkline.engine.transitions import Step
+from trunkline.model.calls import (
+    Caller,
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+)
+from trunkline.model.errors import (
+    InvalidParams,
+    TaskNotCancelable,
+    TrunklineError,
+    UnsupportedOperation,
+)
+from trunkline.model.timestamps import parse_timestamp
+from trunkline.model.values import TERMINAL, TaskState
+from trunkline.ports.store import Scope, Store, TaskQuery
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.fanout import Gap, Opening, Reply, Subscription
+from trunkline.runtime.intake import Admitted, Intake
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live import LiveTask
+from trunkline.runtime.registry import Registry, snapshot_of
+from trunkline.runtime.run import Run
+from trunkline.runtime.turns import Turns
+from trunkline.runtime.views import listed_json, page_position, page_token, task_json
+
+DEFAULT_PAGE_SIZE = 50
+# How much of a journal is read at a time for a reader that resumes.
+REPLAY_CHUNK = 500
+
+# A stream that a message opened ends when the agent has no more to say for now; one that
+# follows a task goes on until the task ends.
+CLOSES_SEND = TERMINAL | {TaskState.INPUT_REQUIRED}
+CLOSES_SUBSCRIBE = TERMINAL
+
+
+class TaskAnswer(Struct, frozen=True):
+    task: bytes
+
+
+class ListAnswer(Struct, frozen=True):
+    tasks: tuple[bytes, ...]
+    next_page_token: str
+    page_size: int
+    total_size: int
+
+
+class Service:
+    def __init__(
+        self,
+        *,
+        store: Store,
+        registry: Registry,
+        journal: Journal,
+        turns: Turns,
+        intake: Intake,
+        stream_buffer: int = 1000,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._journal = journal
+        self._turns = turns
+        self._intake = intake
+        self._stream_buffer = stream_buffer
+        self.subscriptions: set[Subscription] = set()
+
+    async def send(
+        self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
+    ) -> TaskAnswer | Reply:
+        """Answer when the task has ended or waits for the caller, or, if asked to return
+        immediately, as soon as it exists."""
+        configuration = request.configuration
+        returns_immediately = configuration is not None and configuration.return_immediately
+        history_length = configuration.history_length if configuration is not None else None
+        admitted = await self._intake.admit(agent, caller, request, needs_task=returns_immediately)
+        if admitted.earlier is not None:
+            return TaskAnswer(task_json(admitted.earlier, history_length))
+        live = admitted.live
+        if admitted.run is not None:
+            assert admitted.run.answer is not None
+            outcome = await admitted.run.answer
+            if isinstance(outcome, Reply):
+                return outcome
+            live = outcome
+        assert live is not None
+        if returns_immediately:
+            await self._journal.durable(live)
+        else:
+            await self._journal.settled(live)
+        return TaskAnswer(task_json(live.view(), history_length))
+
+    async def stream(
+        self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
+    ) -> Subscription:
+        configuration = request.configuration
+        history_length = configuration.history_length if configuration is not None else None
+        reader = self._reader(CLOSES_SEND)
+        # A reader that is there from the start gets the journal as it is; one that wants
+        # a shorter history, or joins later, gets a snapshot made for it.
+        from_start = reader if history_length is None else None
+        try:
+            admitted = await self._intake.admit(
+                agent, caller, request, needs_task=history_length is not None, reader=from_start
+            )
+            self._attach(reader, admitted, history_length)
+        except TrunklineError:
+            reader.close()
+            raise
+        return reader
+
+    def _attach(
+        self,
+        reader: Subscription,
+        admitted: Admitted,
+        history_length: int | None,
+    ) -> None:
+        if admitted.earlier is not None:
+            earlier = admitted.earlier
+            reader.put(Opening(earlier.seq, task_json(earlier, history_length)))
+            reader.end()
+            return
+        live = admitted.live
+        if live is None:
+            # The run has the reader, and hands it on when it becomes a task.
+            assert admitted.run is not None
+            reader.opened_by(partial(self._leave_run, admitted.run))
+            return
+        reader.opened_by(partial(self._leave, live))
+        if reader in live.subscriptions:
+            return
+        is_new = live.unflushed or live.in_flight
+        if is_new:
+            self._journal.once_durable(live, partial(self._join, reader, live, history_length))
+        else:
+            self._join(reader, live, history_length, None)
+
+    def _join(
+        self,
+        reader: Subscription,
+        live: LiveTask,
+        history_length: int | None,
+        error: TrunklineError | None,
+    ) -> None:
+        """Snapshot and live tail in one step, so there is neither gap nor duplicate."""
+        if error is not None:
+            reader.stop(error.message, 0)
+            return
+        view = live.view()
+        reader.put(Opening(view.seq, task_json(view, history_length)))
+        if live.committed is not None and live.committed.state in TERMINAL:
+            reader.end()
+        else:
+            live.subscriptions.append(reader)
+
+    async def get(self, agent: PublishedAgent, caller: Caller, request: GetTaskRequest) -> bytes:
+        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        return task_json(await self._registry.view(scope, request.id), request.history_length)
+
+    async def list(
+        self, agent: PublishedAgent, caller: Caller, request: ListTasksRequest
+    ) -> ListAnswer:
+        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        query = TaskQuery(
+            scope=scope,
+            context_id=request.context_id,
+            state=None if request.status is TaskState.UNSPECIFIED else request.status,
+            status_from_ms=_timestamp(request.status_timestamp_after),
+            limit=request.page_size or DEFAULT_PAGE_SIZE,
+            after=page_position(request),
+            with_artifacts=request.include_artifacts,
+        )
+        page = await self._store.list(query)
+        tasks = tuple(
+            listed_json(
+                snapshot_of(stored),
+                history_length=request.history_length,
+                include_artifacts=request.include_artifacts,
+            )
+            for stored in page.tasks
+        )
+        return ListAnswer(tasks, page_token(page.next, request), query.limit, page.total)
+
+    async def cancel(
+        self, agent: PublishedAgent, caller: Caller, request: CancelTaskRequest
+    ) -> bytes:
+        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        live = await self._registry.load(scope, request.id)
+        try:
+            if live.state in TERMINAL:
+                raise TaskNotCancelable(
+                    f"Task {request.id} has already ended ({live.state})",
+                    metadata={"taskId": request.id, "state": live.state.value},
+                )
+            await self._turns.stop(live, Step.CANCEL, "")
+            await self._journal.durable(live)
+            return task_json(live.view())
+        finally:
+            self._registry.forget_if_idle(live)
+
+    async def subscribe(
+        self,
+        agent: PublishedAgent,
+        caller: Caller,
+        request: SubscribeToTaskRequest,
+        *,
+        last_seq: int | None = None,
+        closes_on_input_required: bool = False,
+    ) -> Subscription:
+        """Follow a task: its snapshot and all that comes, or, after `last_seq`, just what
+        the reader has not seen."""
+        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        live = await self._registry.load(scope, request.id)
+        assert live.committed is not None
+        seen_all = last_seq is None or last_seq == live.committed.seq
+        if live.committed.state in TERMINAL and seen_all:
+            self._registry.forget_if_idle(live)
+            raise UnsupportedOperation(
+                f"Task {request.id} has ended ({live.committed.state}); read it with GetTask",
+                metadata={"taskId": request.id, "state": live.committed.state.value},
+            )
+        reader = self._reader(CLOSES_SEND if closes_on_input_required else CLOSES_SUBSCRIBE)
+        reader.opened_by(partial(self._leave, live))
+        if last_seq is None:
+            self._join(reader, live, None, None)
+        else:
+            await self._resume(reader, live, last_seq)
+        return reader
+
+    async def _resume(self, reader: Subscription, live: LiveTask, last_seq: int) -> None:
+        """Replay the journal up to the live tail, and go on with that."""
+        assert live.committed is not None
+        seen = last_seq
+        while seen < live.committed.seq:
+            entries = await self._store.entries(live.task_id, after=seen, limit=REPLAY_CHUNK)
+            if not entries or entries[0].seq != seen + 1:
+                break
+            reader.push(entries)
+            seen = entries[-1].seq
+        # No await beyond this point: what is committed from here on reaches the reader.
+        if seen != live.committed.seq:
+            # Pruned, or a sequence from another life of this database.
+            reader.put(Gap(last_seq, live.committed.seq))
+            self._join(reader, live, None, None)
+        elif live.committed.state in TERMINAL:
+            reader.end()
+        else:
+            live.subscriptions.append(reader)
+
+    def _reader(self, closes_on: frozenset[TaskState]) -> Subscription:
+        reader = Subscription(closes_on=closes_on, limit=self._stream_buffer)
+        self.subscriptions.add(reader)
+        reader.opened_by(self.subscriptions.discard)
+        return reader
+
+    def _leave_run(self, run: Run, reader: Subscription) -> None:
+        if run.live is not None:
+            self._leave(run.live, reader)
+        else:
+            run.reader = None
+            self.subscriptions.discard(reader)
+
+    def _leave(self, live: LiveTask, reader: Subscription) -> None:
+        self.subscriptions.discard(reader)
+        if reader in live.subscriptions:
+            live.subscriptions.remove(reader)
+        self._registry.forget_if_idle(live)
+
+
+def _timestamp(text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        return parse_timestamp(text)
+    except (ValueError, OverflowError):
+        raise InvalidParams.at(
+            "statusTimestampAfter",
+            "must be an ISO 8601 timestamp in UTC, such as 2026-01-31T23:59:59.000Z",
+        ) from None

@@ -1,0 +1,335 @@
+"""Running agents: start a turn, record what it emits, stop it when told to."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from trunkline.engine.transitions import Step, after
+from trunkline.engine.turn import Chunk, Decision, TurnFold
+from trunkline.model.errors import StoreError, StoreUnusable, TrunklineError
+from trunkline.model.events import TurnOptions
+from trunkline.model.outputs import DirectReply, Failed, Final, Output
+from trunkline.model.timestamps import format_timestamp
+from trunkline.model.values import (
+    TERMINAL,
+    Message,
+    Part,
+    Role,
+    TaskArtifactUpdateEvent,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from trunkline.ports.backend import TurnRequest
+from trunkline.ports.clock import Clock
+from trunkline.runtime.fanout import Reply
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live import LiveTask
+from trunkline.runtime.run import Run
+from trunkline.runtime.tasks import Tasks
+
+_log = logging.getLogger("trunkline.turns")
+
+# How far an agent may run ahead of the disk. Enough for full commit batches, little
+# enough that one agent cannot fill the memory.
+MAX_UNCOMMITTED = 256
+
+AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
+_NO_OPTIONS = TurnOptions()
+_encode = msgspec.json.Encoder().encode
+
+
+class Turns:
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        clock: Clock,
+        promote: Callable[[Run], LiveTask],
+        forget_if_idle: Callable[[LiveTask], None],
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._promote = promote
+        self._forget_if_idle = forget_if_idle
+        self._tasks = Tasks("turns")
+        self.running: set[Run] = set()
+
+    def enter(self, run: Run) -> None:
+        """Queue the run in its lane; it starts when its time has come."""
+        if run.live is not None:
+            run.live.waiting.append(run)
+        run.is_granted = run.agent.lanes.enter(run.lane, run)
+
+    def durable(self, run: Run, error: TrunklineError | None) -> None:
+        """The run's message is committed, or will never be."""
+        if error is not None:
+            self._release(run)
+            return
+        run.is_durable = True
+        self.start_if_ready(run)
+
+    def start_if_ready(self, run: Run) -> None:
+        if run.may_start:
+            run.started = self._clock.monotonic()
+            if run.live is not None:
+                run.live.waiting.remove(run)
+                run.live.run = run
+            self.running.add(run)
+            run.task = self._tasks.start(self._run(run), name=f"turn {run.run_id}")
+
+    async def _run(self, run: Run) -> None:
+        outputs = run.agent.backend.start(self._request(run))
+        try:
+            await self._consume(run, outputs)
+        except asyncio.CancelledError:
+            # Cancelled by `stop`, which records the outcome itself.
+            if not run.is_fenced:
+                raise
+        except Exception as error:  # noqa: BLE001 - goes to the log, and the task fails
+            if run.is_fenced:
+                _log.info("agent failed after it was stopped", exc_info=error, extra=_extra(run))
+            else:
+                _log.exception("agent failed", extra=_extra(run))
+                self._feed(run, Failed(AGENT_FAILED))
+        finally:
+            # The next turn does not wait for an agent that is slow to clean up.
+            self._release(run)
+            await _close(outputs)
+
+    async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
+        if run.live is not None:
+            self._begin(run)
+        async for output in outputs:
+            if run.is_fenced:
+                return
+            if run.live is None and isinstance(output, DirectReply):
+                run.reply(_direct(run, output))
+                return
+            if self._feed(run, output):
+                return
+            live = run.live
+            if live is not None and len(live.in_flight) + len(live.unflushed) > MAX_UNCOMMITTED:
+                await self._journal.durable(live)
+        if not run.is_fenced:
+            self._feed(run, Final())
+
+    def _begin(self, run: Run) -> TurnFold:
+        """The turn shows from here on, so it needs a task."""
+        live = run.live or self._promote(run)
+        live.turns += 1
+        self.move(live, Step.START)
+        run.fold = TurnFold(
+            run_id=run.run_id,
+            task_id=live.task_id,
+            context_id=live.context_id,
+            number=live.turns,
+        )
+        return run.fold
+
+    def _feed(self, run: Run, output: Output) -> bool:
+        """Record what the output means; True when it ended the turn."""
+        fold = run.fold or self._begin(run)
+        live = run.live
+        assert live is not None
+        ended = False
+        for decision in fold.feed(output):
+            ended = self._record(live, decision) or ended
+        return ended
+
+    def _record(self, live: LiveTask, decision: Decision) -> bool:
+        if isinstance(decision, Chunk):
+            event = TaskArtifactUpdateEvent(
+                task_id=live.task_id,
+                context_id=live.context_id,
+                artifact=decision.artifact,
+                append=decision.append,
+                last_chunk=decision.last_chunk,
+            )
+            self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
+            return False
+        step = decision.step
+        # A message that waits is the answer to a question, and work left to do.
+        if live.waiting and step in (Step.COMPLETE, Step.ASK, Step.NEED_AUTH):
+            step = Step.CONTINUE
+        self.move(live, step, decision.message)
+        return step is not Step.NOTE
+
+    def move(self, live: LiveTask, step: Step, message: Message | None = None) -> None:
+        """Record a step of the task."""
+        now_ms = self._clock.now_ms()
+        state = after(live.state, step)
+        status = TaskStatus(state=state, message=message, timestamp=format_timestamp(now_ms))
+        event = TaskStatusUpdateEvent(
+            task_id=live.task_id, context_id=live.context_id, status=status
+        )
+        self._journal.record(live, event, state=state, status_ms=now_ms)
+        if state in TERMINAL:
+            self._drop_waiting(live)
+
+    async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
+        """End the task by `step`, whatever it is doing. Late output is fenced off."""
+        run = live.run
+        if run is None:
+            if live.state not in TERMINAL:
+                self.move(live, step, say(live, f"stop.{live.seq}", reason) if reason else None)
+            return
+        if run.stopping is None:
+            run.stopping = asyncio.get_running_loop().create_future()
+            try:
+                await self._stop_run(run, live, step, reason)
+            finally:
+                run.stopping.set_result(None)
+        else:
+            await asyncio.shield(run.stopping)
+
+    async def _stop_run(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
+        run.is_fenced = True
+        if not await self._abort(run):
+            grace_s = run.agent.limits.cancel_grace_s
+            stuck = f"The agent did not stop within {grace_s:g} s; its late output is dropped."
+            reason = f"{reason} {stuck}".strip()
+            _log.warning("agent ignores cancellation", extra=_extra(run))
+        if live.state not in TERMINAL:
+            self.move(live, step, say(live, f"{run.run_id}.stop", reason) if reason else None)
+        self._release(run)
+
+    async def _abort(self, run: Run) -> bool:
+        """Ask the backend and the run to end; True when they did within the grace."""
+        assert run.task is not None
+        asking = self._tasks.start(
+            run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}"
+        )
+        run.task.cancel()
+        grace = self._tasks.start(
+            self._clock.sleep(run.agent.limits.cancel_grace_s), name=f"grace {run.run_id}"
+        )
+        try:
+            await asyncio.wait({run.task, grace}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            grace.cancel()
+            asking.cancel()
+        return run.task.done()
+
+    def refused(self, live: LiveTask, error: StoreError) -> None:
+        """The store did not take what the task's run recorded: the run is pointless now."""
+        run = live.run
+        if run is not None:
+            run.is_fenced = True
+            if run.task is not None:
+                run.task.cancel()
+            self._release(run)
+        self._drop_waiting(live)
+        is_ours = isinstance(error, StoreUnusable) and live.committed is not None
+        if is_ours and live.state not in TERMINAL:
+            self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
+        else:
+            self._forget_if_idle(live)
+
+    async def _fail_later(self, live: LiveTask, error: StoreError) -> None:
+        """The store may recover: then the task ends with the reason, not in limbo."""
+        await self._clock.sleep(2.0)
+        if live.state not in TERMINAL:
+            reason = f"The gateway could not store the task's progress ({error.message})."
+            self.move(live, Step.FAIL, say(live, f"store.{live.seq}", reason))
+
+    def expire(self) -> None:
+        """Fail the runs that are past their deadline."""
+        now = self._clock.monotonic()
+        for run in list(self.running):
+            deadline_s = run.agent.limits.task_deadline_s
+            is_due = run.started is not None and now - run.started > deadline_s > 0
+            if is_due and not run.is_fenced:
+                live = run.live or self._promote(run)
+                reason = f"The agent did not finish within {deadline_s:g} s."
+                self._tasks.spawn(self.stop(live, Step.FAIL, reason), name=f"deadline {run.run_id}")
+
+    async def drain(self, *, grace_s: float, reason: str) -> None:
+        """Let runs finish for a while, then end them with the reason."""
+        timer = self._tasks.start(self._clock.sleep(grace_s), name="drain")
+        while not timer.done():
+            busy = {run.task for run in self.running if run.task is not None}
+            if not busy:
+                timer.cancel()
+                break
+            await asyncio.wait({timer, *busy}, return_when=asyncio.FIRST_COMPLETED)
+        late = [run.live for run in self.running if run.live is not None]
+        await asyncio.gather(*(self.stop(live, Step.FAIL, reason) for live in late))
+        await self._tasks.close()
+
+    def _release(self, run: Run) -> None:
+        """Give the lane to the next one. Harmless when done twice."""
+        if run.is_released:
+            return
+        run.is_released = True
+        self.running.discard(run)
+        live = run.live
+        if live is not None:
+            if live.run is run:
+                live.run = None
+            elif run in live.waiting:
+                live.waiting.remove(run)
+            self._forget_if_idle(live)
+        for granted in run.agent.lanes.leave(run.lane, run):
+            granted.is_granted = True
+            self.start_if_ready(granted)
+
+    def _drop_waiting(self, live: LiveTask) -> None:
+        """A task that ended runs none of the messages that still wait."""
+        for run in list(live.waiting):
+            self._release(run)
+
+    def _request(self, run: Run) -> TurnRequest:
+        options = run.options or _NO_OPTIONS
+        live = run.live
+        # A first turn, by far the most frequent, has nothing to look back on.
+        before = live.ahead() if live is not None and live.turns else None
+        history = before.history if before is not None else ()
+        return TurnRequest(
+            run_id=run.run_id,
+            agent=run.agent.handle,
+            task_id=live.task_id if live is not None else "",
+            context_id=run.lane.context_id,
+            message=run.message,
+            history=tuple(m for m in history if m.message_id != run.message.message_id),
+            artifacts=before.artifacts if before is not None else (),
+            principal=run.scope.principal,
+            tenant=run.scope.tenant,
+            accepted_output_modes=options.accepted_output_modes,
+            extensions=options.extensions,
+            metadata=options.metadata,
+        )
+
+
+def say(live: LiveTask, message_id: str, text: str) -> Message:
+    """A message of the gateway itself, in the agent's place."""
+    return Message(
+        message_id=f"{live.task_id}.{message_id}",
+        context_id=live.context_id,
+        task_id=live.task_id,
+        role=Role.AGENT,
+        parts=(Part(text=text),),
+    )
+
+
+def _direct(run: Run, output: DirectReply) -> Reply:
+    message = Message(
+        message_id=run.run_id,
+        context_id=run.lane.context_id,
+        role=Role.AGENT,
+        parts=output.parts,
+        metadata=output.metadata,
+    )
+    return Reply(_encode(message))
+
+
+async def _close(outputs: AsyncIterator[Output]) -> None:
+    close = getattr(outputs, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def _extra(run: Run) -> dict[str, str]:
+    task_id = run.live.task_id if run.live is not None else ""
+    return {"agent": run.agent.handle, "run_id": run.run_id, "task_id": task_id}

@@ -1,0 +1,77 @@
+"""What a caller gets to see of a committed task, as JSON bytes."""
+
+import base64
+import binascii
+import zlib
+
+import msgspec
+
+from trunkline.model.calls import ListTasksRequest
+from trunkline.model.errors import InvalidParams
+from trunkline.model.values import Task
+from trunkline.ports.store import Snapshot
+
+_encode = msgspec.json.Encoder().encode
+_decode_task = msgspec.json.Decoder(Task).decode
+
+
+def task_json(snapshot: Snapshot, history_length: int | None = None) -> bytes:
+    """The whole task; unless a length is given, by putting its stored pieces together."""
+    task = _trimmed(snapshot.task, history_length)
+    if not snapshot.artifacts:
+        return task
+    return b"".join((task[:-1], b',"artifacts":', snapshot.artifacts, b"}"))
+
+
+def listed_json(
+    snapshot: Snapshot, *, history_length: int | None, include_artifacts: bool
+) -> bytes:
+    """A task in a list: `artifacts` is there exactly when asked for, empty or not."""
+    task = _trimmed(snapshot.task, history_length)
+    if not include_artifacts:
+        return task
+    return b"".join((task[:-1], b',"artifacts":', snapshot.artifacts or b"[]", b"}"))
+
+
+def _trimmed(task: bytes, history_length: int | None) -> bytes:
+    if history_length is None:
+        return task
+    value = _decode_task(task)
+    if len(value.history) <= history_length:
+        return task
+    # The most recent ones. A slice from -0 would be all of them.
+    kept = value.history[len(value.history) - history_length :]
+    return _encode(msgspec.structs.replace(value, history=kept))
+
+
+def _filters(request: ListTasksRequest) -> int:
+    parts = (request.context_id, request.status, request.status_timestamp_after)
+    return zlib.crc32("\0".join(parts).encode())
+
+
+def page_token(position: tuple[int, int] | None, request: ListTasksRequest) -> str:
+    if position is None:
+        return ""
+    text = f"{position[0]}.{position[1]}.{_filters(request)}"
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def page_position(request: ListTasksRequest) -> tuple[int, int] | None:
+    """Where the page starts. A token belongs to the filters it was made for."""
+    token = request.page_token
+    if not token:
+        return None
+    try:
+        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii")
+        status_ms, key, filters = (int(number) for number in text.split("."))
+        if max(abs(status_ms), abs(key)) >= 2**63:
+            raise ValueError(token)
+    except (ValueError, binascii.Error):
+        raise InvalidParams.at(
+            "pageToken", "is not a token that this agent gave out; start without one"
+        ) from None
+    if filters != _filters(request):
+        raise InvalidParams.at(
+            "pageToken", "was given out for other filters; start without one or keep the filters"
+        )
+    return status_ms, key

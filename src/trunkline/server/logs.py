@@ -1,0 +1,128 @@
+"""Logging: one handler for us and for uvicorn, human or JSON lines, without secrets."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+from trunkline.server.redaction import Redaction
+
+Form = Literal["auto", "human", "json"]
+
+# What every record has; the rest came in by `extra`.
+STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {
+    "message",
+    "asctime",
+    "taskName",
+    # uvicorn's message once more, with escape codes.
+    "color_message",
+}
+COLOURS = {"DEBUG": "2", "INFO": "36", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
+
+
+def configure(
+    *,
+    level: str = "info",
+    form: Form = "auto",
+    secrets: Iterable[str] = (),
+    requests: bool = False,
+    colour: bool | None = None,
+    stream: TextIO | None = None,
+) -> None:
+    """Set up logging for the whole process; run uvicorn with `log_config=None` after it.
+
+    `secrets` never appear in the log, whoever logs them. `colour` is for the human form;
+    None means on a terminal, unless NO_COLOR is set.
+    """
+    out = stream if stream is not None else sys.stderr
+    terminal = out.isatty()
+    human = form == "human" or (form == "auto" and terminal)
+    handler = logging.StreamHandler(out)
+    handler.addFilter(Redaction(secrets))
+    coloured = terminal and not os.environ.get("NO_COLOR") if colour is None else colour
+    handler.setFormatter(HumanFormatter(colour=coloured) if human else JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+        logger.setLevel(logging.NOTSET)
+    # "Started server process" and the like say nothing that the start-up screen does not.
+    logging.getLogger("uvicorn.error").setLevel(max(root.level, logging.WARNING))
+    logging.getLogger("uvicorn.access").disabled = not requests
+    # Every await of a slow callback, and the selector in use: of no help to an operator.
+    logging.getLogger("asyncio").setLevel(max(root.level, logging.WARNING))
+
+
+def extras(record: logging.LogRecord) -> dict[str, Any]:
+    return {key: value for key, value in record.__dict__.items() if key not in STANDARD}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line: ts, level, logger, msg, the extra fields, error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = {
+            "ts": _moment(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": record.getMessage(),
+        }
+        for key, value in extras(record).items():
+            # An extra must not pass for the record's own level or time.
+            fields[key if key not in fields else f"{key}_"] = value
+        error = _traceback(self, record)
+        if error:
+            fields["error"] = error
+        return json.dumps(fields, ensure_ascii=False, default=str)
+
+
+class HumanFormatter(logging.Formatter):
+    """`12:30:01 INFO  server: message  key=value`, coloured on a terminal."""
+
+    def __init__(self, *, colour: bool) -> None:
+        super().__init__()
+        self.colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = _moment(record).astimezone().strftime("%H:%M:%S")
+        level = self.paint(f"{record.levelname:<5}", COLOURS.get(record.levelname, ""))
+        name = self.paint(record.name.removeprefix("trunkline.") + ":", "2")
+        fields = " ".join(f"{key}={_word(value)}" for key, value in extras(record).items())
+        text = f"{time} {level} {name} {_one_line(record.getMessage())}"
+        if fields:
+            text = f"{text}  {self.paint(fields, '2')}"
+        error = _traceback(self, record)
+        return f"{text}\n{error}" if error else text
+
+    def paint(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text
+
+
+def _moment(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    if record.exc_info and not record.exc_text:
+        record.exc_text = formatter.formatException(record.exc_info)
+    parts = [record.exc_text or ""]
+    if record.stack_info:
+        parts.append(formatter.formatStack(record.stack_info))
+    return "\n".join(part for part in parts if part)
+
+
+def _one_line(text: str) -> str:
+    # A caller's text in a message must not be able to forge a second line, nor drive the
+    # terminal with escape codes.
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _word(value: object) -> str:
+    text = _one_line(str(value))
+    return json.dumps(text, ensure_ascii=False) if " " in text or not text else text

@@ -1,0 +1,64 @@
+"""Settings: one frozen object that says what this gateway is.
+
+Knows the shape, the rules and the file; never an adapter. Read `root.py`, `server.py` and
+`agents.py` (the keys), `load.py` (the file), `decode.py` (a document into structs), `rules/`
+(what must hold between keys), `publish.py` (the agents that Python targets hold).
+"""
+
+from trunkline.settings.agents import (
+    AgentSettings,
+    BackendSettings,
+    EchoBackend,
+    ExtendedCardSettings,
+    ExtensionSettings,
+    ProviderSettings,
+    PythonBackend,
+    ScriptedBackend,
+    SkillSettings,
+)
+from trunkline.settings.load import check, demo, for_target, from_document, load
+from trunkline.settings.paths import data_dir, database_path, make_private_dir
+from trunkline.settings.problems import InvalidSettings, Problem
+from trunkline.settings.publish import handle_of, publish, stands_for_many
+from trunkline.settings.root import Settings
+from trunkline.settings.schema import schema
+from trunkline.settings.secret import Secret
+from trunkline.settings.server import ApiKey, AuthSettings, ServerSettings, StoreSettings
+from trunkline.settings.show import effective
+from trunkline.settings.target import EVERY, slug, split_target
+
+__all__ = [
+    "EVERY",
+    "AgentSettings",
+    "ApiKey",
+    "AuthSettings",
+    "BackendSettings",
+    "EchoBackend",
+    "ExtendedCardSettings",
+    "ExtensionSettings",
+    "InvalidSettings",
+    "Problem",
+    "ProviderSettings",
+    "PythonBackend",
+    "ScriptedBackend",
+    "Secret",
+    "ServerSettings",
+    "Settings",
+    "SkillSettings",
+    "StoreSettings",
+    "check",
+    "data_dir",
+    "database_path",
+    "demo",
+    "effective",
+    "for_target",
+    "from_document",
+    "handle_of",
+    "load",
+    "make_private_dir",
+    "publish",
+    "schema",
+    "slug",
+    "split_target",
+    "stands_for_many",
+]

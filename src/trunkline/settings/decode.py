@@ -1,0 +1,200 @@
+"""Turn a document into settings, and report every key that does not fit.
+
+`msgspec.convert` stops at the first misfit. Here each table is walked by its struct, and
+msgspec judges one value at a time. A value that does not fit is replaced by a stand-in, so
+that the rules can look at the rest.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, cast, get_args, get_origin
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import FieldInfo, fields
+
+from trunkline.settings.problems import (
+    Path,
+    Problem,
+    Referenced,
+    did_you_mean,
+    one_of,
+    shown,
+)
+from trunkline.settings.root import Settings
+from trunkline.settings.secret import MASK, Secret
+from trunkline.settings.shapes import (
+    allows_none,
+    bare_type,
+    default_of,
+    description,
+    holds_secret,
+    is_struct,
+    is_union,
+    stand_in,
+)
+
+WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+
+
+def decode(document: object, *, problems: list[Problem]) -> Settings:
+    """Settings from a document, or from settings made in Python, to have them checked."""
+    return cast(Settings, _Decoder(problems).struct(Settings, document, ()))
+
+
+class _Decoder:
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+
+    def struct(self, cls: type[Struct], value: object, path: Path, hint: str = "") -> Struct | None:
+        table = self.table(cls, value, path, hint or (cls.__doc__ or "").strip())
+        if table is None:
+            return None
+        known = {field.encode_name: field for field in fields(cls)}
+        config = cls.__struct_config__
+        for name in table:
+            if name not in known and name != config.tag_field:
+                self.report(
+                    (*path, name),
+                    "unknown key",
+                    f"{did_you_mean(name, known)}Known here: {', '.join(known) or 'nothing'}.",
+                )
+        return cls(**{f.name: self.member(cls, f, table, path) for f in known.values()})
+
+    def table(
+        self, kind: object, value: object, path: Path, hint: str
+    ) -> Mapping[str, object] | None:
+        if isinstance(value, Struct):
+            return {field.encode_name: getattr(value, field.name) for field in fields(value)}
+        if isinstance(value, Mapping):
+            return value
+        self.misfit(kind, value, path, "expected a table", hint)
+        return None
+
+    def member(
+        self, cls: type[Struct], field: FieldInfo, table: Mapping[str, object], path: Path
+    ) -> object:
+        here = (*path, field.encode_name)
+        if field.encode_name in table:
+            hint = _hint(field, default=True)
+            made = self.value(field.type, table[field.encode_name], here, hint)
+            if made is not None or allows_none(field.type):
+                return made
+        elif default_of(field) is NODEFAULT:
+            self.report(here, "missing", f"Add it. {_hint(field)}".rstrip())
+        default = default_of(field)
+        return stand_in(field.type) if default is NODEFAULT else default
+
+    def value(self, kind: Any, value: object, path: Path, hint: str) -> object:
+        """The value as `kind`; None when it does not fit, which has been reported."""
+        bare, args = bare_type(kind), get_args(bare_type(kind))
+        if value is None and allows_none(kind):
+            return None
+        if allows_none(kind) and len(args) == 2:
+            return self.value(args[0], value, path, hint)
+        if bare is Secret:
+            return self.secret(value, path, hint)
+        if isinstance(bare, type) and issubclass(bare, Struct):
+            return self.struct(bare, value, path, hint)
+        if is_union(bare):
+            return self.tagged(args, value, path, hint)
+        if get_origin(bare) is dict and is_struct(args[1]):
+            return self.entries(bare, value, path, hint)
+        if get_origin(bare) is tuple and is_struct(args[0]):
+            return self.items(bare, value, path, hint)
+        return self.leaf(kind, value, path, hint)
+
+    def secret(self, value: object, path: Path, hint: str) -> Secret | None:
+        if isinstance(value, Secret):
+            return value
+        if isinstance(value, str):
+            return Secret(str(value))
+        self.misfit(Secret, value, path, "expected a text", hint)
+        return None
+
+    def tagged(self, kinds: tuple[Any, ...], value: object, path: Path, hint: str) -> Struct | None:
+        tags = {str(kind.__struct_config__.tag): kind for kind in kinds}
+        if isinstance(value, kinds):
+            return self.struct(type(value), value, path, hint)
+        table = self.table(kinds[0], value, path, f'{hint} Example: {{ kind = "echo" }}')
+        if table is None:
+            return None
+        tag = table.get("kind")
+        if isinstance(tag, str) and tag in tags:
+            return self.struct(tags[tag], table, path, hint)
+        what = f"expected one of {one_of(tags)}"
+        remedy = did_you_mean(tag, tags).rstrip() if isinstance(tag, str) else 'Add kind = "…".'
+        self.report((*path, "kind"), what, remedy, value="" if tag is None else shown(tag))
+        return None
+
+    def entries(self, kind: Any, value: object, path: Path, hint: str) -> object:
+        if not isinstance(value, Mapping):
+            self.misfit(kind, value, path, "expected a table of tables", hint)
+            return None
+        inner = get_args(kind)[1]
+        made = {str(k): self.value(inner, v, (*path, str(k)), "") for k, v in value.items()}
+        return {k: v for k, v in made.items() if v is not None}
+
+    def items(self, kind: Any, value: object, path: Path, hint: str) -> object:
+        if not isinstance(value, list | tuple):
+            self.misfit(kind, value, path, "expected a list of tables", hint)
+            return None
+        inner = get_args(kind)[0]
+        made = (self.value(inner, item, (*path, i), "") for i, item in enumerate(value))
+        return tuple(item for item in made if item is not None)
+
+    def leaf(self, kind: Any, value: object, path: Path, hint: str) -> object:
+        # TOML has no way to write a number with a reference, so `port = "${PORT}"` is read.
+        strict = not isinstance(value, Referenced)
+        if isinstance(value, float) and not math.isfinite(value):
+            self.report(path, "expected a number", hint, value=str(value))
+            return None
+        try:
+            return msgspec.convert(_plain(value), kind, strict=strict)
+        except msgspec.ValidationError as error:
+            choices = get_args(bare_type(kind)) if get_origin(bare_type(kind)) is Literal else ()
+            what = f"expected one of {one_of(choices)}" if choices else _reworded(str(error))
+            guess = did_you_mean(value, choices) if choices and isinstance(value, str) else ""
+            self.misfit(kind, value, path, what, f"{guess}{hint}")
+            return None
+
+    def misfit(self, kind: object, value: object, path: Path, what: str, hint: str) -> None:
+        text = MASK if holds_secret(kind) else shown(value)
+        self.report(path, what, hint, value=text)
+
+    def report(self, path: Path, what: str, remedy: str, *, value: str = "") -> None:
+        self.problems.append(Problem(path=path, what=what, remedy=remedy, value=value))
+
+
+def _hint(field: FieldInfo, *, default: bool = False) -> str:
+    text = description(field.type)
+    value = default_of(field)
+    if default and isinstance(value, str | int | float | tuple) and value not in ("", ()):
+        return f"{text} Default: {shown(value)}.".lstrip()
+    return text
+
+
+def _reworded(text: str) -> str:
+    """msgspec's finding in the words of TOML, without its own path."""
+    text = text.split(" - at ")[0]
+    for name, words in WORDS.items():
+        text = text.replace(f"`{name}`", words)
+    return text[:1].lower() + text[1:]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Referenced):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

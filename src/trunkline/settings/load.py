@@ -1,0 +1,183 @@
+"""Settings from a TOML file, from a document, or from what the command line names."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from trunkline.model.errors import ConfigError
+from trunkline.settings.agents import AgentSettings, PythonBackend
+from trunkline.settings.decode import decode
+from trunkline.settings.problems import InvalidSettings, Problem, Referenced, shown
+from trunkline.settings.references import expand
+from trunkline.settings.root import Settings
+from trunkline.settings.rules import find_problems
+from trunkline.settings.target import EVERY, is_file_target, join_target, split_target
+
+Document = Mapping[str, Any]
+
+POSITION = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+DEMO: Document = {
+    "agents": {
+        "demo/echo": {
+            "name": "Echo",
+            "description": "Answers with what it was told.",
+            "default": True,
+            "backend": {"kind": "echo"},
+            "skills": [
+                {
+                    "id": "echo",
+                    "name": "Echo",
+                    "description": "Repeats your message.",
+                    "tags": ["demo"],
+                    "examples": ["hello"],
+                }
+            ],
+        }
+    }
+}
+
+
+def load(path: str | Path, *, overrides: Document | None = None) -> Settings:
+    """Settings from a TOML file; `overrides` has the form of the file and wins over it.
+
+    Raises ConfigError, with everything that is wrong.
+    """
+    file = Path(path)
+    document = _merged(_read(file), overrides or {})
+    return from_document(document, folder=file.absolute().parent, source=str(path))
+
+
+def demo(*, overrides: Document | None = None) -> Settings:
+    """One echo agent on loopback, to try things out."""
+    return from_document(_merged(DEMO, overrides or {}), source="the demo configuration")
+
+
+def for_target(
+    target: str, *, config: str | Path | None = None, overrides: Document | None = None
+) -> Settings:
+    """Every Python agent in the target, beside the agents of the file if there is one.
+
+    The agents are published as `local/<slug of the name>`. Which there are is known only after
+    the target was loaded: see `publish`.
+    """
+    place, attribute = split_target(target)
+    if place.endswith(".py"):
+        place = str(Path(place).expanduser().absolute())
+    backend = {"kind": "python", "target": join_target(place, attribute)}
+    # The file decides which agent is the default, if there is a file.
+    agent = {"backend": backend, "default": config is None}
+    document = _merged({"agents": {f"local/{EVERY}": agent}}, overrides or {})
+    if config is not None:
+        return load(config, overrides=document)
+    return from_document(document, source="the command line")
+
+
+def from_document(
+    document: Document,
+    *,
+    folder: Path | None = None,
+    source: str = "the configuration",
+    environment: Mapping[str, str] = os.environ,
+) -> Settings:
+    """Settings from what a TOML parser gives. Relative paths start at `folder`."""
+    problems: list[Problem] = []
+    filled = expand(dict(document), environment=environment, problems=problems)
+    settings = decode(filled, problems=problems)
+    settings = _resolved(settings, folder or Path.cwd())
+    broken = [_unfilled(problem, filled) for problem in find_problems(settings, problems)]
+    if problems or broken:
+        raise InvalidSettings([*problems, *broken], source=source)
+    return settings
+
+
+def check(settings: Settings, *, source: str = "the settings") -> None:
+    """Hold settings that were made in Python to the rules of the file."""
+    problems: list[Problem] = []
+    again = decode(settings, problems=problems)
+    problems += list(find_problems(again, problems))
+    if problems:
+        raise InvalidSettings(problems, source=source)
+
+
+def _read(file: Path) -> Document:
+    try:
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{file}: not UTF-8 at byte {error.start}. Save the file as UTF-8."
+        ) from None
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{file}: no such file. Give the path of a TOML file; `trunkline serve` "
+            "without --config starts a demo agent."
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}.") from error
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(_syntax_fault(file, text, str(error))) from None
+
+
+def _syntax_fault(file: Path, text: str, message: str) -> str:
+    position = POSITION.search(message)
+    if position is None:
+        return f"{file}: not TOML: {message}."
+    if position[1]:
+        line, column = int(position[1]), int(position[2])
+    else:
+        lines = text.splitlines() or [""]
+        line, column = len(lines), len(lines[-1]) + 1
+    # The line itself is not quoted: it may hold a key.
+    return f"{file}, line {line}, column {column}: not TOML: {message[: position.start()]}."
+
+
+def _merged(base: Document, over: Document) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            merged[key] = _merged(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _resolved(settings: Settings, folder: Path) -> Settings:
+    store = settings.store
+    if store.path:
+        store = replace(store, path=_absolute(store.path, folder))
+    agents = {handle: _with_file(agent, folder) for handle, agent in settings.agents.items()}
+    return replace(settings, store=store, agents=agents)
+
+
+def _with_file(agent: AgentSettings, folder: Path) -> AgentSettings:
+    backend = agent.backend
+    if not isinstance(backend, PythonBackend) or not is_file_target(backend.target):
+        return agent
+    place, attribute = split_target(backend.target)
+    target = join_target(_absolute(place, folder), attribute)
+    return replace(agent, backend=replace(backend, target=target))
+
+
+def _absolute(path: str, folder: Path) -> str:
+    return os.path.normpath(folder / Path(path).expanduser())
+
+
+def _unfilled(problem: Problem, document: Any) -> Problem:
+    """Show a value that came out of the environment as it was written."""
+    value = document
+    for step in problem.path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return problem
+    if not isinstance(value, Referenced) or not value:
+        return problem
+    remedy = problem.remedy.replace(str(value), value.written)
+    return replace(problem, value=shown(value), remedy=remedy)

@@ -1,0 +1,44 @@
+"""Where the gateway keeps its data."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from trunkline.model.errors import ConfigError
+from trunkline.settings.server import StoreSettings
+
+DATABASE_NAME = "trunkline.db"
+
+
+def data_dir(*, environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
+    """The user's data folder. It need not exist yet."""
+    # A relative XDG path is to be ignored, says the XDG base directory specification.
+    xdg = environment.get("XDG_DATA_HOME", "")
+    if xdg and Path(xdg).is_absolute():
+        return Path(xdg) / "trunkline"
+    if platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "trunkline"
+    if platform == "win32":
+        local = environment.get("LOCALAPPDATA", "")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "trunkline"
+    return Path.home() / ".local" / "share" / "trunkline"
+
+
+def database_path(store: StoreSettings) -> Path:
+    """The file of the SQLite store."""
+    return Path(store.path) if store.path else data_dir() / DATABASE_NAME
+
+
+def make_private_dir(path: Path) -> None:
+    """Create the folder for its owner only; one that exists is left as it is."""
+    if path.is_dir():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"store.path: cannot create the folder {path}: {error.strerror}. "
+            "Choose another with --data DIR or `path` in [store]."
+        ) from error

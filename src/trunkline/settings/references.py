@@ -1,0 +1,72 @@
+"""`${NAME}` and `${NAME:-default}` in the texts of a document."""
+
+import datetime
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from trunkline.settings.problems import Path, Problem, Referenced, dotted
+
+# `$${` stands for `${` itself. A `${` that is no reference is caught by the last branch.
+REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
+
+
+def expand(
+    value: Any, *, environment: Mapping[str, str], problems: list[Problem], path: Path = ()
+) -> Any:
+    """The document with its references filled in; what cannot be filled in is reported."""
+    if isinstance(value, dict):
+        return {
+            key: expand(item, environment=environment, problems=problems, path=(*path, key))
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [
+            expand(item, environment=environment, problems=problems, path=(*path, i))
+            for i, item in enumerate(value)
+        ]
+    if isinstance(value, str) and "${" in value:
+        return _expand_text(value, environment, problems, path)
+    if isinstance(value, datetime.date | datetime.time):
+        # A card is JSON, which has no dates.
+        return value.isoformat()
+    return value
+
+
+def _expand_text(
+    text: str, environment: Mapping[str, str], problems: list[Problem], path: Path
+) -> str:
+    refers = False
+
+    def fill(match: re.Match[str]) -> str:
+        nonlocal refers
+        if match[0] == "$${":
+            return "${"
+        refers = True
+        name, default = match[1], match[2]
+        if name is None:
+            problems.append(
+                Problem(
+                    path=path,
+                    what="has a ${ that is no reference",
+                    remedy="Write ${NAME} or ${NAME:-default}, or $${ for the characters.",
+                )
+            )
+            return ""
+        found = environment.get(name)
+        # As in a shell, an empty variable takes the default too.
+        if default is not None:
+            return found or default
+        if found is None:
+            problems.append(
+                Problem(
+                    path=path,
+                    what=f"the environment variable {name} is not set",
+                    remedy=f"Set it, or give a default: {dotted(path[-1:])} = "
+                    f'"${{{name}:-default}}".',
+                )
+            )
+        return found or ""
+
+    filled = REFERENCE.sub(fill, text)
+    return Referenced(filled, text) if refers else filled

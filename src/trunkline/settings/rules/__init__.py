@@ -1,0 +1,27 @@
+"""What must hold between keys and inside texts, which the types alone cannot say."""
+
+from collections.abc import Iterator
+
+from trunkline.settings.problems import Path, Problem
+from trunkline.settings.root import Settings
+from trunkline.settings.rules.access import access_problems
+from trunkline.settings.rules.addresses import address_problems
+from trunkline.settings.rules.agents import agent_problems
+
+__all__ = ["find_problems"]
+
+
+def find_problems(settings: Settings, misfits: list[Problem]) -> Iterator[Problem]:
+    """Broken rules, without those that only follow from a misfit the decoder reported."""
+    bad = [problem.path for problem in misfits]
+    for rule in (access_problems, agent_problems, address_problems):
+        for problem in rule(settings):
+            if any(_starts_with(problem.path, path) for path in bad):
+                continue
+            if any(_starts_with(path, read) for read in problem.reads for path in bad):
+                continue
+            yield problem
+
+
+def _starts_with(path: Path, start: Path) -> bool:
+    return path[: len(start)] == start

@@ -1,0 +1,213 @@
+"""Rules of each agent."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path as File
+
+from trunkline.settings.agents import (
+    AgentSettings,
+    ExtensionSettings,
+    PythonBackend,
+    SkillSettings,
+)
+from trunkline.settings.problems import Path, Problem, shown
+from trunkline.settings.root import Settings
+from trunkline.settings.rules.urls import is_absolute_uri, web_url_fault
+from trunkline.settings.target import EVERY, split_target
+
+HANDLE = re.compile(r"[a-z0-9][a-z0-9-]*/([a-z0-9][a-z0-9-]*|\*)")
+MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+*-]+/[A-Za-z0-9!#$&^_.+*-]+(\s*;.*)?")
+TENANT = re.compile(r"[A-Za-z0-9._~-]+")
+# A tenant is the first step of a path of the HTTP+JSON binding, so these would be routes.
+RESERVED_TENANTS = frozenset(
+    (
+        "v1",
+        "tasks",
+        "message:send",
+        "message:stream",
+        "extendedAgentCard",
+        "card",
+        "agent-card.json",
+        ".well-known",
+        ".",
+        "..",
+    )
+)
+
+
+def agent_problems(settings: Settings) -> Iterator[Problem]:
+    if not settings.agents:
+        yield Problem(
+            path=("agents",),
+            what="no agent is configured",
+            remedy='Add one:\n    [agents."demo/echo"]\n    name = "Echo"\n'
+            '    backend = { kind = "echo" }',
+            reads=(("agents",),),
+        )
+    defaults = [handle for handle, agent in settings.agents.items() if agent.default]
+    for handle in defaults[1:]:
+        yield Problem(
+            path=("agents", handle, "default"),
+            value="true",
+            what=f'"{defaults[0]}" is the default agent already',
+            remedy="Keep default = true in one agent only.",
+        )
+    for handle, agent in settings.agents.items():
+        path = ("agents", handle)
+        yield from _identity(handle, agent, path)
+        yield from _backend(handle, agent, path)
+        yield from _card(agent, path)
+        yield from _tenants(agent, path)
+
+
+def _identity(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    if not HANDLE.fullmatch(handle):
+        yield Problem(
+            path=path,
+            what="expected a handle owner/slug of lower-case letters, digits and hyphens",
+            remedy='Example: [agents."acme/rust-expert"].',
+        )
+    own_name = isinstance(agent.backend, PythonBackend)
+    if not agent.name.strip() and not own_name:
+        yield Problem(path=(*path, "name"), what="missing", remedy='Example: name = "Echo".')
+
+
+def _backend(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    many = handle.endswith(f"/{EVERY}")
+    if many and (agent.name or agent.agent_card_path or agent.jsonrpc_path or agent.rest_path):
+        yield Problem(
+            path=path,
+            what="stands for several agents, so it cannot have a name or paths",
+            remedy='Name one agent: a handle such as "acme/rust" and target = "file.py:rust".',
+        )
+    if not isinstance(agent.backend, PythonBackend):
+        if many:
+            yield Problem(
+                path=path,
+                what="only a python backend can stand for several agents",
+                remedy='Give the agent a slug of its own, for example "acme/echo".',
+            )
+        return
+    target = (*path, "backend", "target")
+    place, attribute = split_target(agent.backend.target)
+    example = 'Examples: target = "agents.py", "agents.py:rust" or "package.module:rust".'
+    if not place or (not place.endswith(".py") and not _is_module(place, attribute)):
+        yield Problem(
+            path=target,
+            value=shown(agent.backend.target),
+            what="expected file.py, file.py:attribute, module or module:attribute",
+            remedy=example,
+        )
+    elif place.endswith(".py") and not File(place).is_file():
+        yield Problem(
+            path=target,
+            value=shown(agent.backend.target),
+            what="no such file",
+            remedy="Relative files start at the folder of the configuration file, or at the "
+            "current folder for `trunkline serve FILE.py`.",
+        )
+
+
+def _is_module(place: str, attribute: str) -> bool:
+    names = [*place.split("."), *(attribute.split(".") if attribute else ())]
+    return all(name.isidentifier() for name in names)
+
+
+def _card(agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    yield from _skills(agent.skills, (*path, "skills"), set())
+    yield from _extensions(agent.extensions, (*path, "extensions"), set())
+    yield from _url(agent.documentation_url, (*path, "documentation_url"))
+    yield from _url(agent.icon_url, (*path, "icon_url"))
+    if agent.provider is not None:
+        yield from _url(agent.provider.url, (*path, "provider", "url"), required=True)
+    for key, modes in (("input_modes", agent.input_modes), ("output_modes", agent.output_modes)):
+        yield from _modes(modes, (*path, key))
+    card = agent.extended_card
+    if card is not None:
+        here = (*path, "extended_card")
+        taken = {skill.id for skill in agent.skills}
+        yield from _skills(card.skills, (*here, "skills"), taken)
+        uris = {extension.uri for extension in agent.extensions}
+        yield from _extensions(card.extensions, (*here, "extensions"), uris)
+        yield from _url(card.documentation_url, (*here, "documentation_url"))
+
+
+def _skills(skills: Iterable[SkillSettings], path: Path, taken: set[str]) -> Iterator[Problem]:
+    for i, skill in enumerate(skills):
+        if skill.id in taken:
+            yield Problem(
+                path=(*path, i, "id"),
+                value=shown(skill.id),
+                what="another skill of the agent has this id",
+                remedy="Give each skill an id of its own.",
+            )
+        taken.add(skill.id)
+        yield from _modes(skill.input_modes, (*path, i, "input_modes"))
+        yield from _modes(skill.output_modes, (*path, i, "output_modes"))
+
+
+def _extensions(
+    extensions: Iterable[ExtensionSettings], path: Path, taken: set[str]
+) -> Iterator[Problem]:
+    for i, extension in enumerate(extensions):
+        here = (*path, i, "uri")
+        if not is_absolute_uri(extension.uri):
+            yield Problem(
+                path=here,
+                value=shown(extension.uri),
+                what="expected an absolute URI",
+                remedy='Example: uri = "https://example.com/extensions/citations/v1".',
+            )
+        elif extension.uri in taken:
+            yield Problem(
+                path=here,
+                value=shown(extension.uri),
+                what="the agent declares this extension twice",
+                remedy="Keep one of them.",
+            )
+        taken.add(extension.uri)
+
+
+def _modes(modes: Iterable[str], path: Path) -> Iterator[Problem]:
+    for i, mode in enumerate(modes):
+        if not MEDIA_TYPE.fullmatch(mode):
+            yield Problem(
+                path=(*path, i),
+                value=shown(mode),
+                what="expected a media type",
+                remedy='Examples: "text/plain", "application/json", "image/*".',
+            )
+
+
+def _url(url: str, path: Path, *, required: bool = False) -> Iterator[Problem]:
+    fault = web_url_fault(url) if url or required else ""
+    if fault:
+        yield Problem(
+            path=path,
+            value=shown(url),
+            what=fault,
+            remedy=f'Example: {path[-1]} = "https://example.com/docs".',
+        )
+
+
+def _tenants(agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    for i, tenant in enumerate(agent.tenants):
+        here = (*path, "tenants", i)
+        if tenant in RESERVED_TENANTS:
+            yield Problem(
+                path=here,
+                value=shown(tenant),
+                what="is the name of a route, so it cannot be a tenant",
+                remedy=f'Rename it, for example to "{tenant.strip(".").replace(":", "-")}-1".',
+            )
+        elif not TENANT.fullmatch(tenant):
+            yield Problem(
+                path=here,
+                value=shown(tenant),
+                what="cannot be a step of a path",
+                remedy="Use letters, digits and . _ ~ - only.",
+            )
+        elif tenant in agent.tenants[:i]:
+            yield Problem(
+                path=here, value=shown(tenant), what="is listed twice", remedy="Keep one of them."
+            )

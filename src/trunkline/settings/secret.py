@@ -1,0 +1,38 @@
+"""A text that may be used but never shown."""
+
+import hmac
+from typing import Final
+
+MASK: Final = "***"
+
+
+class Secret:
+    """Prints as `***` everywhere; only `reveal()` gives the text away."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return MASK
+
+    def __format__(self, spec: str) -> str:
+        return format(MASK, spec)
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(self._text.encode(), other._text.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret is not to be pickled")

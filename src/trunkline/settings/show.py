@@ -1,0 +1,83 @@
+"""Settings as a document and as TOML, with secrets masked."""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from trunkline.settings.paths import database_path
+from trunkline.settings.root import Settings
+from trunkline.settings.secret import MASK, Secret
+
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def effective(settings: Settings) -> dict[str, Any]:
+    """Every key with the value in force, ready for JSON; keys that are not set are left out."""
+    store = settings.store
+    if store.kind == "sqlite":
+        store = replace(store, path=str(database_path(store)))
+    settings = replace(settings, store=store)
+    made: dict[str, Any] = _without_none(msgspec.to_builtins(settings, enc_hook=_masked))
+    return made
+
+
+def to_toml(document: dict[str, Any]) -> str:
+    lines: list[str] = []
+    _table(document, "", lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _masked(value: object) -> str:
+    if isinstance(value, Secret):
+        return MASK
+    raise NotImplementedError
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(item) for item in value]
+    return value
+
+
+def _table(table: dict[str, Any], prefix: str, lines: list[str]) -> None:
+    below = {key: value for key, value in table.items() if _is_section(key, value)}
+    for key, value in table.items():
+        if key not in below:
+            lines.append(f"{_key(key)} = {_inline(value)}")
+    for key, value in below.items():
+        name = f"{prefix}{_key(key)}"
+        for item in value if isinstance(value, list) else [value]:
+            header = f"[[{name}]]" if isinstance(value, list) else f"[{name}]"
+            # A table that only holds tables needs no header of its own.
+            needless = item and all(_is_section(k, v) for k, v in item.items())
+            if isinstance(value, list) or not needless:
+                lines.extend(["", header])
+            _table(item, f"{name}.", lines)
+
+
+def _is_section(key: str, value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(item, dict) for item in value)
+    # Short and read at a glance, so it stays on one line.
+    return isinstance(value, dict) and key not in ("backend", "params")
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{_key(key)} = {_inline(item)}" for key, item in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(_inline(item) for item in value)}]"
+    if isinstance(value, float):
+        return repr(value)
+    # TOML's basic strings and booleans are written as in JSON.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(key: str) -> str:
+    return key if BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)

@@ -1,0 +1,72 @@
+"""Opening a database file, and saying what is wrong when it cannot be."""
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Literal
+
+from trunkline.model.errors import StoreUnusable
+from trunkline.stores.sqlite.schema import Schema, prepare
+
+Synchronous = Literal["full", "normal"]
+
+# Statements are few and all are hot, so none is ever compiled twice.
+_CACHED_STATEMENTS = 256
+
+
+def create_file(path: Path) -> None:
+    """Make the file before SQLite does, readable by its owner alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def connect_writer(path: Path, schema: Schema, synchronous: Synchronous) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=_CACHED_STATEMENTS
+    )
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        # macOS acknowledges a plain fsync before the data is on the disk.
+        connection.execute(f"PRAGMA fullfsync = {synchronous == 'full'}")
+        # Freed pages are not overwritten with zeros; some builds do so by default.
+        connection.execute("PRAGMA secure_delete = OFF")
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA journal_size_limit = 67108864")
+        prepare(connection, schema, str(path))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=_CACHED_STATEMENTS,
+    )
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def cannot_open(path: Path, error: Exception) -> StoreUnusable:
+    if isinstance(error, sqlite3.DatabaseError) and "not a database" in str(error):
+        return StoreUnusable(
+            f"{path} is not a SQLite database, or is damaged. Restore a backup, "
+            "or give the store another file."
+        )
+    return StoreUnusable(
+        f"The store {path} cannot be opened: {error}. The folder must exist and be "
+        "writable for the user that runs the gateway."
+    )
+
+
+def cannot_write(path: Path, error: sqlite3.Error) -> StoreUnusable:
+    return StoreUnusable(
+        f"The store {path} cannot be written: {error}. Nothing of this change was kept. "
+        "Look at the free space and the health of the disk; the gateway goes on by itself "
+        "once it can write again."
+    )

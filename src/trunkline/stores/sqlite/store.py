@@ -1,0 +1,253 @@
+"""The store itself: what to write next, and who is told."""
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from trunkline.model.errors import StoreError, StoreUnusable
+from trunkline.model.events import Entry
+from trunkline.ports.store import (
+    Append,
+    IdempotencyRecord,
+    Scope,
+    Settled,
+    StoredTask,
+    TaskPage,
+    TaskQuery,
+)
+from trunkline.stores.settling import settle
+from trunkline.stores.sqlite import upkeep
+from trunkline.stores.sqlite.commits import CommitThread
+from trunkline.stores.sqlite.connections import (
+    Synchronous,
+    cannot_open,
+    cannot_write,
+    connect_reader,
+    connect_writer,
+    create_file,
+)
+from trunkline.stores.sqlite.filelock import FileLock
+from trunkline.stores.sqlite.reads import Reader, needs_count
+from trunkline.stores.sqlite.schema import shipped_schema
+from trunkline.stores.sqlite.writer import Writer
+
+T = TypeVar("T")
+_Batch = list[tuple[Append, Settled]]
+
+
+class _Job:
+    """A change that is no append: runs alone, in its turn among the batches."""
+
+    __slots__ = ("future", "work")
+
+    def __init__(self, work: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
+        self.work = work
+        self.future = future
+
+
+class SqliteStore:
+    """Durable tasks in one file, for one process.
+
+    The event loop writes a batch into the open transaction, and a thread commits it:
+    only waiting for the disk needs a thread. What arrives meanwhile is the next batch.
+    """
+
+    def __init__(self, path: str | Path, *, synchronous: Synchronous = "full") -> None:
+        self._path = Path(path)
+        self._synchronous = synchronous
+        self._lock = FileLock(self._path)
+        self._queue: deque[_Batch | _Job] = deque()
+        self._is_busy = False
+        self._leases: dict[str, int] = {}
+        self._opened: _Opened | None = None
+        self._closed: asyncio.Future[None] | None = None
+
+    async def open(self) -> None:
+        try:
+            create_file(self._path)
+            self._lock.acquire()
+        except OSError as error:
+            raise cannot_open(self._path, error) from error
+        try:
+            self._opened = _Opened(self._path, self._synchronous)
+        except sqlite3.Error as error:
+            self._lock.release()
+            raise cannot_open(self._path, error) from error
+        except BaseException:
+            self._lock.release()
+            raise
+
+    async def close(self) -> None:
+        opened = self._opened
+        if opened is None:
+            return
+        if self._closed is None:
+            self._closed = self._enqueue(opened.finish)
+        await asyncio.shield(self._closed)
+        if self._opened is not None:
+            self._opened = None
+            opened.thread.stop()
+            opened.readers.shutdown()
+            self._lock.release()
+
+    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+        opened = self._opened
+        if opened is None or self._closed is not None:
+            closed = StoreUnusable(f"The store {self._path} is not open")
+            loop = asyncio.get_running_loop()
+            loop.call_soon(settle, loop, iter([(settled, closed) for _, settled in appends]))
+            return
+        queue = self._queue
+        if queue and type(queue[-1]) is list:
+            queue[-1].extend(appends)
+            return
+        queue.append(list(appends))
+        if not self._is_busy and len(queue) == 1:
+            opened.loop.call_soon(self._start_next)
+
+    def _enqueue(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        opened = self._require_open()
+        future: asyncio.Future[T] = opened.loop.create_future()
+        self._queue.append(_Job(work, future))
+        if not self._is_busy and len(self._queue) == 1:
+            opened.loop.call_soon(self._start_next)
+        return future
+
+    def _start_next(self) -> None:
+        opened = self._opened
+        if opened is None or self._is_busy:
+            return
+        while self._queue:
+            item = self._queue.popleft()
+            if isinstance(item, _Job):
+                self._is_busy = True
+                opened.thread.run(item.work, partial(self._job_done, item))
+                return
+            try:
+                results = opened.writer.apply(item)
+            except sqlite3.Error as error:
+                self._settle(item, [cannot_write(self._path, error)] * len(item))
+            else:
+                self._is_busy = True
+                opened.thread.run(opened.writer.commit, partial(self._batch_done, item, results))
+                return
+
+    def _batch_done(
+        self,
+        batch: _Batch,
+        results: list[StoreError | None],
+        _: None,
+        error: BaseException | None,
+    ) -> None:
+        self._is_busy = False
+        if error is not None:
+            results = [self._explain(error)] * len(batch)
+        # The disk works on the next batch while this one is being told.
+        self._start_next()
+        self._settle(batch, results)
+
+    def _job_done(self, job: _Job, result: Any, error: BaseException | None) -> None:
+        self._is_busy = False
+        if not job.future.cancelled():
+            if error is None:
+                job.future.set_result(result)
+            else:
+                job.future.set_exception(self._explain(error))
+        self._start_next()
+
+    def _settle(self, batch: _Batch, results: Sequence[StoreError | None]) -> None:
+        loop = self._require_open().loop
+        settle(loop, iter([(item[1], result) for item, result in zip(batch, results, strict=True)]))
+
+    def _explain(self, error: BaseException) -> StoreError:
+        if isinstance(error, sqlite3.Error):
+            return cannot_write(self._path, error)
+        if isinstance(error, StoreError):
+            return error
+        return StoreUnusable(f"The store {self._path} failed: {error!r}")
+
+    def _require_open(self) -> "_Opened":
+        if self._opened is None:
+            raise StoreUnusable(f"The store {self._path} is not open")
+        return self._opened
+
+    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+        # A point read takes less than handing it to a thread would.
+        return self._require_open().reader.get(scope, task_id)
+
+    async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
+        return self._require_open().reader.entries(task_id, after, limit)
+
+    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
+        return self._require_open().reader.recall(scope, key)
+
+    async def list(self, query: TaskQuery) -> TaskPage:
+        opened = self._require_open()
+        if query.with_artifacts or needs_count(query):
+            return await opened.loop.run_in_executor(opened.readers, opened.slow_reader.list, query)
+        return opened.reader.list(query)
+
+    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
+        # In memory: the lock on the file proves that no node of an earlier process
+        # lives, so there is nothing that a lease would have to outlast.
+        self._leases[node] = now_ms + ttl_ms
+
+    async def claim(
+        self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
+    ) -> tuple[StoredTask, ...]:
+        opened = self._require_open()
+        take_over = partial(
+            upkeep.take_over,
+            opened.writer,
+            self._leases.copy(),
+            node,
+            now_ms=now_ms,
+            limit=limit,
+            task_id=task_id,
+        )
+        keys = await self._enqueue(partial(opened.in_transaction, take_over))
+        return tuple([opened.reader.claimed(key) for key in keys])
+
+    async def prune(self, *, ended_before_ms: int, limit: int) -> int:
+        opened = self._require_open()
+        prune = partial(upkeep.prune, opened.writer, ended_before_ms=ended_before_ms, limit=limit)
+        return await self._enqueue(partial(opened.in_transaction, prune))
+
+    async def prune_journal(self, task_id: str, *, up_to: int) -> None:
+        opened = self._require_open()
+        prune = partial(upkeep.prune_journal, opened.writer, task_id, up_to=up_to)
+        await self._enqueue(partial(opened.in_transaction, prune))
+
+
+class _Opened:
+    """What exists between open and close."""
+
+    def __init__(self, path: Path, synchronous: Synchronous) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.writer = Writer(connect_writer(path, shipped_schema(), synchronous))
+        self.reader = Reader(connect_reader(path))
+        self.slow_reader = Reader(connect_reader(path))
+        self.readers = ThreadPoolExecutor(1, thread_name_prefix="trunkline-sqlite-read")
+        self.thread = CommitThread(self.loop, "trunkline-sqlite-commit")
+
+    def in_transaction(self, work: Callable[[], T]) -> T:
+        try:
+            self.writer.connection.execute("BEGIN IMMEDIATE")
+            result = work()
+        except BaseException:
+            self.writer.rollback()
+            raise
+        self.writer.commit()
+        return result
+
+    def finish(self) -> None:
+        """Leave one tidy file: the log is written back and removed."""
+        self.readers.submit(self.slow_reader.close).result()
+        self.reader.close()
+        self.writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.writer.connection.close()

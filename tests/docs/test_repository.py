@@ -1,0 +1,125 @@
+"""What the repository promises about itself: reasons, locks, commands, no trace of a machine."""
+
+import json
+import os
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+JAVASCRIPT = ROOT / "tests" / "acceptance" / "js"
+
+RUNTIME: list[str] = PYPROJECT["project"]["dependencies"]
+GROUPS: dict[str, list[str]] = PYPROJECT["dependency-groups"]
+LOCKED = {"runtime": RUNTIME} | {name: RUNTIME + group for name, group in GROUPS.items()}
+
+PIN = re.compile(r"^([\w.-]+)==(\S+)(?P<rest>(?:.*\\\n)*.*)", re.MULTILINE)
+
+
+def lock(name: str) -> str:
+    return (ROOT / "requirements" / f"{name}.txt").read_text()
+
+
+def pins(name: str) -> dict[str, str]:
+    return {canonicalize_name(pin[1]): pin[2] for pin in PIN.finditer(lock(name))}
+
+
+def tracked_texts() -> Iterator[tuple[str, str]]:
+    # In a container the checkout may belong to somebody else, which git would refuse to read.
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, listing.stdout.decode().split("\0")):
+        path = ROOT / name
+        if path.is_file():
+            yield name, path.read_bytes().decode(errors="replace")
+
+
+def test_every_dependency_has_its_reason() -> None:
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    named = set(re.findall(r"^\| `([^`]+)` \| \S", page, re.MULTILINE))
+    extras = PYPROJECT["project"].get("optional-dependencies", {})
+    wanted = {
+        Requirement(line).name
+        for group in [RUNTIME, *GROUPS.values(), *extras.values()]
+        for line in group
+    }
+    wanted |= set(json.loads((JAVASCRIPT / "package.json").read_text())["dependencies"])
+    assert named == wanted
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_locks_pin_every_package_by_hash(name: str) -> None:
+    found = list(PIN.finditer(lock(name)))
+    assert found
+    assert [pin[1] for pin in found if "--hash=sha256:" not in pin["rest"]] == []
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_locks_name_no_place(name: str) -> None:
+    assert not re.search(r"://|--(extra-)?index-url|--find-links|file:", lock(name))
+
+
+@pytest.mark.parametrize("name", LOCKED)
+def test_locks_fit_what_the_project_asks_for(name: str) -> None:
+    locked = pins(name)
+    for requirement in map(Requirement, LOCKED[name]):
+        version = locked.get(canonicalize_name(requirement.name))
+        assert version, f"{requirement.name} is not in requirements/{name}.txt: run tools/lock"
+        assert requirement.specifier.contains(version, prereleases=True), requirement
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_everybody_runs_what_users_run(name: str) -> None:
+    locked = pins(name)
+    assert {package: locked.get(package) for package in pins("runtime")} == pins("runtime")
+
+
+def test_javascript_is_pinned_and_locked_without_a_place() -> None:
+    wanted = json.loads((JAVASCRIPT / "package.json").read_text())["dependencies"]
+    locked = json.loads((JAVASCRIPT / "package-lock.json").read_text())["packages"]
+    packages = {name: entry for name, entry in locked.items() if name}
+    assert {name: packages[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    assert all(entry["integrity"].startswith("sha512-") for entry in packages.values())
+    assert [name for name, entry in packages.items() if "resolved" in entry] == []
+
+
+@pytest.mark.parametrize("name", ["trunkline", "check", ".ci/run", "tools/lock"])
+def test_commands_are_executable(name: str) -> None:
+    assert os.access(ROOT / name, os.X_OK)
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    # In pieces, so that this file does not match itself.
+    hosts = [
+        "pypi" + ".org",
+        "python" + "hosted",
+        "npm" + "js.org",
+        "npm" + "js.com",
+        "yarn" + "pkg",
+    ]
+    homes = ["/ro" + "ot/", "/Us" + "ers/", "/home/run" + "ner/"]
+    # A short path, as in a container, is too common a word to look for.
+    here = [str(path) + "/" for path in (ROOT, Path.home()) if len(path.parts) > 2]
+    words = re.compile("|".join(map(re.escape, hosts + homes + here)))
+    assert [(name, hit[0]) for name, text in tracked_texts() for hit in words.finditer(text)] == []
+
+
+def test_all_python_is_type_checked() -> None:
+    folders = {name.split("/")[0] for name, _ in tracked_texts() if name.endswith(".py")}
+    assert folders <= set(PYPROJECT["tool"]["mypy"]["files"])
+
+
+def test_every_page_is_in_the_index() -> None:
+    docs = ROOT / "docs"
+    linked = set(re.findall(r"\]\(([^)#:]+)\)", (docs / "README.md").read_text()))
+    assert [link for link in linked if not (docs / link).exists()] == []
+    pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} - {"README.md"}
+    assert pages - linked == set()
