@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.unit.protocol.strategies import few
+
 from trunkline.model.errors import (
     InvalidParams,
     InvalidRequest,

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-
 from tests.unit.protocol.strategies import few, json_values
+
 from trunkline.model.errors import InvalidRequest, ParseFailed
 from trunkline.protocol.limits import check_json
 
