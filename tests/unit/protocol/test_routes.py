@@ -72,6 +72,13 @@ def test_a_stated_version_that_is_not_of_the_path_is_refused_with_the_remedy(
     assert "A2A-Version: 0.3" in refusal.value.message
 
 
+def test_the_remedy_knows_that_the_card_has_another_name() -> None:
+    with pytest.raises(RouteNotFound, match="call /v1/card,"):
+        match("GET", "/x/extendedAgentCard", stated=Version.V0_3)
+    with pytest.raises(RouteNotFound, match="call /extendedAgentCard,"):
+        match("GET", "/v1/card", stated=Version.V1_0)
+
+
 @pytest.mark.parametrize(
     ("path", "allow"),
     [
