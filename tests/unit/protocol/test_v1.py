@@ -62,6 +62,7 @@ def test_messages_are_those_of_the_reference(message: Message) -> None:
     request = SendMessageRequest(message=message)
     same_as_reference(encode(request), a2a_pb2.SendMessageRequest())
     assert V1.decode_send(encode(request)) == request
+    assert V1.decode(Operation.SEND_STREAMING_MESSAGE, encode(request)) == request
 
 
 @few
