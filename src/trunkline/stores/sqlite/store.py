@@ -32,7 +32,8 @@ from trunkline.stores.sqlite.connections import (
     create_file,
 )
 from trunkline.stores.sqlite.filelock import FileLock
-from trunkline.stores.sqlite.reads import Reader, needs_count
+from trunkline.stores.sqlite.lists import needs_count
+from trunkline.stores.sqlite.reads import Reader
 from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.writer import Writer
 
@@ -211,7 +212,8 @@ class SqliteStore:
             task_id=task_id,
         )
         keys = await self._enqueue(partial(opened.in_transaction, take_over))
-        return tuple([opened.reader.claimed(key) for key in keys])
+        claimed = [self._require_open().reader.claimed(key) for key in keys]
+        return tuple([task for task in claimed if task is not None])
 
     async def prune(self, *, ended_before_ms: int, limit: int) -> int:
         opened = self._require_open()
