@@ -11,7 +11,7 @@ def needs_count(query: TaskQuery) -> bool:
 
 def count_statement(states: tuple[int, ...], query: TaskQuery) -> str:
     filters = [*_filters(query), _one_of(states)]
-    return SQL["count_by_index"].format(filters=" AND ".join(filters))
+    return SQL["count_by_index"].format(index=_index(query), filters=" AND ".join(filters))
 
 
 def page_statement(states: tuple[int, ...], query: TaskQuery) -> str:
@@ -24,11 +24,19 @@ def page_statement(states: tuple[int, ...], query: TaskQuery) -> str:
     else:
         # Each state is in order in its index; SQLite merges them and stops in time.
         branches = [[*filters, f"state = {state}"] for state in states]
-    keys = [SQL["page_keys"].format(filters=" AND ".join(branch)) for branch in branches]
+    keys = [
+        SQL["page_keys"].format(index=_index(query), filters=" AND ".join(branch))
+        for branch in branches
+    ]
     return SQL["page"].format(
         keys=" UNION ALL ".join(keys),
         artifacts="s.artifacts" if query.with_artifacts else "x''",
     )
+
+
+def _index(query: TaskQuery) -> str:
+    # Named, because SQLite has no figures to choose by and takes the wrong one.
+    return "tasks_by_context" if query.context_id else "tasks_by_state"
 
 
 def _filters(query: TaskQuery) -> list[str]:

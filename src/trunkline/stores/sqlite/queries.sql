@@ -88,7 +88,8 @@ SELECT i.digest, t.id FROM idempotency AS i JOIN tasks AS t ON t.key = i.task
 WHERE i.scope = ? AND i.key = ?;
 
 -- name: page
--- One page of a list, most recent status first, with the last place in each journal.
+-- One page of a list, with the last sequence of each journal. In no certain order: to
+-- sort here would be to copy the snapshots.
 SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
     s.seq, s.body, {artifacts},
     (
@@ -97,12 +98,11 @@ SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.no
     )
 FROM ({keys} ORDER BY status_ms DESC, key DESC LIMIT :limit) AS p
 CROSS JOIN tasks AS t ON t.key = p.key
-LEFT JOIN snapshots AS s ON s.task = t.key
-ORDER BY p.status_ms DESC, p.key DESC;
+LEFT JOIN snapshots AS s ON s.task = t.key;
 
 -- name: page_keys
 -- The tasks of a page; several of these are joined by UNION ALL.
-SELECT key, status_ms FROM tasks WHERE {filters};
+SELECT key, status_ms FROM tasks INDEXED BY {index} WHERE {filters};
 
 -- name: get_counts
 -- How many tasks there are, by state.
@@ -111,7 +111,7 @@ WHERE state IN (0, 1, 2, 3, 4, 5, 6, 7, 8) AND scope = :scope AND n > 0;
 
 -- name: count_by_index
 -- A total that no counter knows.
-SELECT count(*) FROM tasks WHERE {filters};
+SELECT count(*) FROM tasks INDEXED BY {index} WHERE {filters};
 
 -- name: find_to_do
 -- Tasks that a node could work on, oldest first, with their owners.

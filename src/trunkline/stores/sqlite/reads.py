@@ -1,6 +1,7 @@
 """Reading what was committed."""
 
 import sqlite3
+from operator import itemgetter
 from typing import Any
 
 from trunkline.model.events import Entry
@@ -17,6 +18,7 @@ from trunkline.stores.sqlite.lists import count_statement, needs_count, page_sta
 from trunkline.stores.sqlite.statements import SQL
 
 _MAX_SCOPES = 65536
+_STATUS_MS_AND_KEY = itemgetter(4, 0)
 
 
 class Reader:
@@ -89,6 +91,7 @@ class Reader:
             sql = count_statement(tuple(counts), query)
             ((total,),) = self._db.execute(sql, values).fetchall()
         rows = self._db.execute(page_statement(tuple(counts), query), values).fetchall()
+        rows.sort(key=_STATUS_MS_AND_KEY, reverse=True)
         has_more = len(rows) > query.limit
         if has_more:
             rows.pop()
