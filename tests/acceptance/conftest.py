@@ -1,12 +1,13 @@
 """Gateways for the tests: two that all of them share, and as many as a test wants of its own."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from tests.acceptance.gateway import Gateway, gateway
+from tests.acceptance.gateway import DEADLINE_S, Gateway, gateway
 from tests.acceptance.sdk import Peer, connect
 
 ALICE_KEY = "alice-has-this-key"
@@ -131,3 +132,12 @@ async def current_peer(request: pytest.FixtureRequest, shared: Gateway) -> Async
     async with connect(shared, *request.param) as peer:
         yield peer
         assert peer.spoken() <= {request.param}
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Ask again and again until it holds."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(0.02)
