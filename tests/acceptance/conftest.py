@@ -33,7 +33,10 @@ name = "Echo"
 backend = { kind = "echo" }
 
 [agents."test/greeter"]
-backend = { kind = "python", target = "greeter.py" }
+backend = { kind = "python", target = "code.py:greeter" }
+
+[agents."test/patient"]
+backend = { kind = "python", target = "code.py:patient" }
 
 [agents."test/whole"]
 name = "Does not stream"
@@ -62,12 +65,21 @@ uri = "https://example.com/ext/billing/v1"
 required = true
 """
 
-GREETER = """
+CODE = """
+import asyncio
+from pathlib import Path
+
 from trunkline import agent
 
 @agent(direct=True)
 async def greeter(turn):
     return turn.reply(f"Hello, {turn.text}!")
+
+@agent
+async def patient(turn):
+    while not Path(turn.text).exists():
+        await asyncio.sleep(0.02)
+    return "done"
 """
 
 Make: TypeAlias = Callable[..., Gateway]
@@ -80,7 +92,7 @@ def gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
 
         def make(config: str = "", *, agents: str = AGENTS, folder: Path | None = None) -> Gateway:
             where = folder or tmp_path_factory.mktemp("gateway")
-            (where / "greeter.py").write_text(GREETER)
+            (where / "code.py").write_text(CODE)
             return stack.enter_context(gateway(where, f"{config}\n{agents}"))
 
         yield make

@@ -7,6 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 import trunkline
 
@@ -59,7 +62,7 @@ class Gateway:
     def launch(self, *options: str) -> None:
         """Start the process and do not wait for it."""
         assert self._process is None or self._process.poll() is not None, "it runs already"
-        data = ["--data", str(self.folder / "data")]
+        data = [] if "--data" in options else ["--data", str(self.folder / "data")]
         port = [] if "--port" in options else ["--port", "0"]
         command = [sys.executable, "-m", "trunkline", "serve", "--config", str(self._config)]
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
@@ -124,6 +127,11 @@ class Gateway:
         """Leave nothing behind, whatever the test did."""
         if self._process is not None and self._process.poll() is None:
             self.kill()
+
+
+def http_client(**options: Any) -> httpx.AsyncClient:
+    # Without TLS there is nothing to verify, and loading the roots takes longer than a test.
+    return httpx.AsyncClient(timeout=DEADLINE_S, verify=False, **options)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-from tests.acceptance.gateway import DEADLINE_S, Gateway
+from tests.acceptance.gateway import Gateway, http_client
 
 
 class Stream:
@@ -76,7 +76,7 @@ async def streamed(
     if last_event_id is not None:
         headers["Last-Event-ID"] = str(last_event_id)
     async with (
-        httpx.AsyncClient(timeout=DEADLINE_S) as http,
+        http_client() as http,
         http.stream(
             "POST", gateway.jsonrpc_url, json=envelope(method, params), headers=headers
         ) as response,
@@ -85,18 +85,23 @@ async def streamed(
         yield Stream(response)
 
 
-async def call(gateway: Gateway, method: str, params: dict[str, Any]) -> dict[str, Any]:
+async def call(
+    gateway: Gateway, method: str, params: dict[str, Any], *, agent: str = ""
+) -> dict[str, Any]:
     """The whole JSON-RPC answer."""
-    async with httpx.AsyncClient(timeout=DEADLINE_S, headers={"A2A-Version": "1.0"}) as http:
-        response = await http.post(gateway.jsonrpc_url, json=envelope(method, params))
+    url = gateway.agent_url(agent) if agent else gateway.jsonrpc_url
+    async with http_client(headers={"A2A-Version": "1.0"}) as http:
+        response = await http.post(url, json=envelope(method, params))
     answer: dict[str, Any] = response.json()
     return answer
 
 
-async def send(gateway: Gateway, text: str, *, wait: bool = True, **message: Any) -> dict[str, Any]:
+async def send(
+    gateway: Gateway, text: str, *, wait: bool = True, agent: str = "", **message: Any
+) -> dict[str, Any]:
     """The task that a message makes."""
     params = message_params(text, **message) | {"configuration": {"returnImmediately": not wait}}
-    answer = await call(gateway, "SendMessage", params)
+    answer = await call(gateway, "SendMessage", params, agent=agent)
     task: dict[str, Any] = answer["result"]["task"]
     return task
 

@@ -13,7 +13,7 @@ from a2a.client.card_resolver import A2ACardResolver
 from a2a.client.interceptors import ClientCallInterceptor
 from a2a.types import a2a_pb2 as a2a
 from a2a.utils.constants import TransportProtocol
-from tests.acceptance.gateway import DEADLINE_S, Gateway
+from tests.acceptance.gateway import Gateway, http_client
 
 BINDINGS = {"jsonrpc": TransportProtocol.JSONRPC, "rest": TransportProtocol.HTTP_JSON}
 
@@ -93,7 +93,7 @@ async def connect(
         requests.append(request)
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    async with httpx.AsyncClient(headers=headers, timeout=DEADLINE_S) as http:
+    async with http_client(headers=headers) as http:
         resolver = A2ACardResolver(http, gateway.agent_url(agent) if agent else gateway.url)
         card = await resolver.get_agent_card(http_kwargs={"headers": {"A2A-Version": version}})
         http.event_hooks["request"].append(record)

@@ -6,14 +6,14 @@ from a2a.client import ClientConfig, ClientFactory
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.client.errors import AgentCardResolutionError
 from a2a.utils.errors import UnsupportedOperationError
-from tests.acceptance.gateway import Gateway
+from tests.acceptance.gateway import Gateway, http_client
 from tests.acceptance.sdk import BINDINGS, connect, request, spoken_in
 
 CARD = "/.well-known/agent-card.json"
 
 
 async def test_a_card_without_a_version_serves_both_generations(shared: Gateway) -> None:
-    async with httpx.AsyncClient() as http:
+    async with http_client() as http:
         card = await A2ACardResolver(http, shared.url).get_agent_card()
         raw = (await http.get(f"{shared.url}{CARD}")).json()
     offered = [(one.protocol_binding, one.protocol_version) for one in card.supported_interfaces]
@@ -36,7 +36,7 @@ async def test_the_factory_prefers_the_current_version(shared: Gateway, binding:
     async def record(sent: httpx.Request) -> None:
         requests.append(sent)
 
-    async with httpx.AsyncClient(event_hooks={"request": [record]}) as http:
+    async with http_client(event_hooks={"request": [record]}) as http:
         config = ClientConfig(httpx_client=http, supported_protocol_bindings=[BINDINGS[binding]])
         client = await ClientFactory(config).create_from_url(shared.url)
         events = [event async for event in client.send_message(request("say hello"))]
@@ -47,7 +47,7 @@ async def test_the_factory_prefers_the_current_version(shared: Gateway, binding:
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 async def test_a_known_card_is_not_sent_again(shared: Gateway, version: str) -> None:
     headers = {"A2A-Version": version}
-    async with httpx.AsyncClient(headers=headers) as http:
+    async with http_client(headers=headers) as http:
         first = await http.get(f"{shared.url}{CARD}")
         known = {"If-None-Match": first.headers["etag"]}
         again = await http.get(f"{shared.url}{CARD}", headers=known)
@@ -62,7 +62,7 @@ async def test_a_known_card_is_not_sent_again(shared: Gateway, version: str) -> 
 
 
 async def test_every_agent_has_a_card_under_its_handle(shared: Gateway) -> None:
-    async with httpx.AsyncClient() as http:
+    async with http_client() as http:
         resolver = A2ACardResolver(http, shared.agent_url("test/echo"))
         assert (await resolver.get_agent_card()).name == "Echo"
         assert (await resolver.get_agent_card("agent-card.json")).name == "Echo"

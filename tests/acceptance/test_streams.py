@@ -6,10 +6,9 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import pytest
 from tests.acceptance.conftest import Make, eventually
-from tests.acceptance.gateway import DEADLINE_S, Gateway
+from tests.acceptance.gateway import Gateway, http_client
 from tests.acceptance.raw import (
     Event,
     Stream,
@@ -50,7 +49,7 @@ async def test_over_rest_an_event_is_bare(shared: Gateway, verb: str) -> None:
     task = await send(shared, "hang", wait=False)
     url = f"{shared.rest_url}/tasks/{task['id']}:subscribe"
     async with (
-        httpx.AsyncClient(timeout=DEADLINE_S, headers={"A2A-Version": "1.0"}) as http,
+        http_client(headers={"A2A-Version": "1.0"}) as http,
         http.stream(verb, url) as response,
     ):
         stream = Stream(response)
@@ -63,7 +62,7 @@ async def test_over_rest_an_event_is_bare(shared: Gateway, verb: str) -> None:
 
 async def test_a_direct_answer_is_one_event_without_an_id(shared: Gateway) -> None:
     body = envelope("SendStreamingMessage", message_params("Ada"))
-    async with httpx.AsyncClient(headers={"A2A-Version": "1.0"}) as http:
+    async with http_client(headers={"A2A-Version": "1.0"}) as http:
         response = await http.post(shared.agent_url("test/greeter"), json=body)
     assert response.text.startswith("data: ")
     assert response.text.count("\n\n") == 1
@@ -209,7 +208,7 @@ async def _read_on(reader: socket.socket) -> AsyncIterator[bytes]:
 
 async def _subscribe_after(gateway: Gateway, task_id: str, last_id: int | None) -> dict[str, Any]:
     headers = {"A2A-Version": "1.0", "Last-Event-ID": str(last_id)}
-    async with httpx.AsyncClient(headers=headers) as http:
+    async with http_client(headers=headers) as http:
         body = envelope("SubscribeToTask", {"id": task_id})
         answer: dict[str, Any] = (await http.post(gateway.jsonrpc_url, json=body)).json()
     return answer
@@ -220,7 +219,7 @@ async def _is(gateway: Gateway, task_id: str, state: str) -> bool:
 
 
 async def _has_no_streams(gateway: Gateway) -> bool:
-    async with httpx.AsyncClient() as http:
+    async with http_client() as http:
         figures = (await http.get(f"{gateway.url}/metrics")).text
     [line] = [line for line in figures.splitlines() if line.startswith("trunkline_streams")]
     return float(line.split()[-1]) == 0
