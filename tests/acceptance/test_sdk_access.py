@@ -10,8 +10,10 @@ from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_ext
 from a2a.utils.errors import (
     ExtensionSupportRequiredError,
     InvalidParamsError,
+    PushNotificationNotSupportedError,
     TaskNotFoundError,
     UnsupportedOperationError,
+    VersionNotSupportedError,
 )
 from tests.acceptance.conftest import ALICE_KEY, BOB_KEY, SPOKEN
 from tests.acceptance.gateway import Gateway
@@ -176,3 +178,27 @@ async def test_a_required_extension_must_be_declared(
             await peer.send("say hello")
         task = await peer.send("say hello", call=listing(BILLING))
     assert task.status.state == a2a.TASK_STATE_COMPLETED
+
+
+@every_way
+async def test_push_notifications_are_refused_by_name(
+    shared: Gateway, spoken: tuple[str, str]
+) -> None:
+    config = a2a.TaskPushNotificationConfig(url="https://example.com/hook", task_id="any", id="c")
+    wanted = a2a.GetTaskPushNotificationConfigRequest(task_id="any", id="c")
+    async with connect(shared, *spoken) as peer:
+        assert not peer.card.capabilities.push_notifications
+        with pytest.raises(PushNotificationNotSupportedError):
+            await peer.client.create_task_push_notification_config(config)
+        with pytest.raises(PushNotificationNotSupportedError):
+            await peer.client.get_task_push_notification_config(wanted)
+        with pytest.raises(PushNotificationNotSupportedError):
+            await peer.send("say hello", task_push_notification_config=config)
+
+
+@every_binding
+async def test_a_version_that_nobody_speaks_is_refused(shared: Gateway, binding: str) -> None:
+    async with connect(shared, binding, "1.0") as peer:
+        future = ClientCallContext(service_parameters={"A2A-Version": "7.5"})
+        with pytest.raises(VersionNotSupportedError, match=r"1\.0, 0\.3"):
+            await peer.send("say hello", call=future)

@@ -127,6 +127,21 @@ async def test_a_client_that_leaves_does_not_stop_the_agent(nervous: Gateway) ->
     await eventually(lambda: _is(nervous, task_id, "TASK_STATE_COMPLETED"))
 
 
+async def test_a_sender_that_leaves_does_not_stop_the_agent(nervous: Gateway) -> None:
+    context = {"contextId": "of-the-impatient"}
+    script = message_params("say begun; wait impatient; say done", **context)
+    async with http_client(headers={"A2A-Version": "1.0"}) as http:
+        sending = asyncio.create_task(
+            http.post(nervous.jsonrpc_url, json=envelope("SendMessage", script))
+        )
+        await eventually(lambda: _has_tasks(nervous, context))
+        sending.cancel()
+        await asyncio.wait({sending})
+    [task] = (await call(nervous, "ListTasks", context))["result"]["tasks"]
+    await send(nervous, "open impatient")
+    await eventually(lambda: _is(nervous, task["id"], "TASK_STATE_COMPLETED"))
+
+
 async def test_a_reader_that_stops_reading_is_cut_off_and_costs_nobody(nervous: Gateway) -> None:
     count = 30_000
     begun = await send(nervous, f"wait flood; stream {count}", wait=False)
@@ -216,6 +231,10 @@ async def _subscribe_after(gateway: Gateway, task_id: str, last_id: int | None) 
 
 async def _is(gateway: Gateway, task_id: str, state: str) -> bool:
     return await state_of(gateway, task_id) == state
+
+
+async def _has_tasks(gateway: Gateway, query: dict[str, Any]) -> bool:
+    return bool((await call(gateway, "ListTasks", query))["result"]["tasks"])
 
 
 async def _has_no_streams(gateway: Gateway) -> bool:
