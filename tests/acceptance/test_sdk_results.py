@@ -1,5 +1,7 @@
 """Every shape that an answer can have, as the client of a2a-sdk reads it."""
 
+from uuid import uuid4
+
 import a2a.types.a2a_pb2 as a2a
 import pytest
 from a2a.utils.errors import (
@@ -175,7 +177,7 @@ async def test_a_stream_can_open_without_history(current_peer: Peer) -> None:
 
 
 async def test_return_immediately_then_poll(peer: Peer) -> None:
-    gate = f"gate-{id(peer)}"
+    gate = f"gate-{uuid4()}"
     begun = await peer.send(f"wait {gate}; say done", return_immediately=True)
     assert begun.status.state in (a2a.TASK_STATE_SUBMITTED, a2a.TASK_STATE_WORKING)
     await peer.send(f"open {gate}")
@@ -197,7 +199,7 @@ async def test_a_context_is_kept_and_shared_by_its_tasks(peer: Peer) -> None:
 
 
 async def test_subscribers_see_the_same_events_in_the_same_order(peer: Peer) -> None:
-    gate = f"both-{id(peer)}"
+    gate = f"both-{uuid4()}"
     begun = await peer.send(f"wait {gate}; stream 5", return_immediately=True)
     streams = [peer.subscribe(begun.id) for _ in range(2)]
     openings = [await anext(stream) for stream in streams]
