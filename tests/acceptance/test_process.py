@@ -126,10 +126,19 @@ def test_a_port_in_use_is_refused(make: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         gateway.launch("--port", str(port))
-        assert gateway.wait() == 2
-    assert f"Cannot listen on 127.0.0.1:{port}" in gateway.stderr
+        assert gateway.wait() == 1
+    assert "the port is in use already" in gateway.stderr
+    assert str(port) in gateway.stderr
     assert "--port" in gateway.stderr
     assert "Traceback" not in gateway.stderr
+
+
+def test_a_host_that_is_not_there_is_refused(make: Make) -> None:
+    gateway = make(KEYS)
+    gateway.launch("--host", "no-such-host.invalid")
+    assert gateway.wait() == 1
+    assert "this machine does not have the address" in gateway.stderr
+    assert "--host" in gateway.stderr
 
 
 def test_an_open_address_without_keys_is_refused(make: Make) -> None:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from trunkline.model.errors import ConfigError
 from trunkline.server.application import Application
 
 BACKLOG = 2048
@@ -23,16 +22,9 @@ _HEADERS_TOO_LARGE = (
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Raises ConfigError that says who is in the way and what to do."""
+    """Raises OSError that names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(
-            f"Cannot listen on {host}:{port}: {reason}. Another program may use the port; "
-            "choose one with --port (0 takes any free one), or another --host."
-        ) from None
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
 def bounded_protocol(max_header_bytes: int) -> type[asyncio.Protocol]:
