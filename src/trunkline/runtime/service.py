@@ -1,5 +1,6 @@
 """One method per call: what a client may ask of the agents that run here."""
 
+from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
@@ -230,27 +231,17 @@ class Service:
         if last_seq is None:
             self._join(reader, live, None, None)
         else:
-            await self._resume(reader, live, last_seq)
+            # There from the start, so that the task stays in memory meanwhile.
+            live.subscriptions.append(reader)
+            reader.catch_up(
+                _Replay(self._store, live, reader, last_seq, self._rejoin).step, after=last_seq
+            )
         return reader
 
-    async def _resume(self, reader: Subscription, live: LiveTask, last_seq: int) -> None:
-        """Replay the journal up to the live tail, and go on with that."""
-        seen = last_seq
-        while seen < live.committed_seq:
-            entries = await self._store.entries(live.task_id, after=seen, limit=REPLAY_CHUNK)
-            if not entries or entries[0].seq != seen + 1:
-                break
-            reader.push(entries)
-            seen = entries[-1].seq
-        # No await beyond this point: what is committed from here on reaches the reader.
-        if seen != live.committed_seq:
-            # Pruned, or a sequence from another life of this database.
-            reader.put(Gap(last_seq, live.committed_seq))
-            self._join(reader, live, None, None)
-        elif live.committed_state in TERMINAL:
-            reader.end()
-        else:
-            live.subscriptions.append(reader)
+    def _rejoin(self, reader: Subscription, live: LiveTask) -> None:
+        if reader in live.subscriptions:
+            live.subscriptions.remove(reader)
+        self._join(reader, live, None, None)
 
     def _reader(self, closes_on: frozenset[TaskState]) -> Subscription:
         reader = Subscription(closes_on=closes_on, limit=self._stream_buffer)
@@ -270,6 +261,41 @@ class Service:
         if reader in live.subscriptions:
             live.subscriptions.remove(reader)
         self._registry.forget_if_idle(live)
+
+
+class _Replay:
+    """Reads the journal for one reader, up to where the task is by then."""
+
+    def __init__(
+        self,
+        store: Store,
+        live: LiveTask,
+        reader: Subscription,
+        last_seq: int,
+        rejoin: Callable[[Subscription, LiveTask], None],
+    ) -> None:
+        self._store = store
+        self._live = live
+        self._reader = reader
+        self._seen = last_seq
+        self._rejoin = rejoin
+
+    async def step(self) -> None:
+        live, reader = self._live, self._reader
+        if self._seen < live.committed_seq:
+            entries = await self._store.entries(live.task_id, after=self._seen, limit=REPLAY_CHUNK)
+            if entries and entries[0].seq == self._seen + 1:
+                reader.replay(entries)
+                self._seen = entries[-1].seq
+                return
+        # No await beyond this point: what is committed from here on reaches the reader.
+        reader.caught_up()
+        if self._seen != live.committed_seq:
+            # Pruned, or a sequence from another life of this database.
+            reader.put(Gap(self._seen, live.committed_seq))
+            self._rejoin(reader, live)
+        elif live.committed_state in TERMINAL:
+            reader.end()
 
 
 def _timestamp(text: str) -> int | None:
