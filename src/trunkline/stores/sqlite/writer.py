@@ -123,8 +123,7 @@ class Writer:
         self._staged = _Staged(staged.next_key)
 
     def rollback(self) -> None:
-        # Keys of the failed batch are not used again: one may be in a row that a
-        # reader was shown by a store that failed halfway.
+        # Keys that the failed batch used are left out; gaps do no harm.
         self._staged = _Staged(self._staged.next_key)
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
