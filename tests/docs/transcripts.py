@@ -148,9 +148,10 @@ class _Caller:
         run: AsyncIterator[Output] = self._backend.start(turn)
         try:
             async with asyncio.TaskGroup() as group:
-                _ = group.create_task(_collect(run, outputs))
+                said = asyncio.Event()
+                _ = group.create_task(_collect(run, outputs, said))
                 if cancels:
-                    # By then it has said what it has to say, and waits.
+                    await said.wait()
                     await settle()
                     await self._backend.cancel(turn.run_id)
         except ExceptionGroup as group_error:
@@ -229,6 +230,7 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-async def _collect(run: AsyncIterator[Output], outputs: list[Output]) -> None:
+async def _collect(run: AsyncIterator[Output], outputs: list[Output], said: asyncio.Event) -> None:
     async for output in run:
         outputs.append(output)
+        said.set()
