@@ -41,8 +41,9 @@ class Journal:
         self.committed_entries = 0
 
     def record(self, live: LiveTask, event: Event, *, state: TaskState, status_ms: int) -> Entry:
-        live.seq += 1
-        entry = Entry.of(live.seq, event)
+        # First of all, for it raises when an agent emits what is no JSON.
+        entry = Entry.of(live.seq + 1, event)
+        live.seq = entry.seq
         live.unflushed.append(entry)
         live.state = state
         live.status_ms = status_ms

@@ -80,8 +80,9 @@ class Turns:
             run.task = self._tasks.start(self._run(run), name=f"turn {run.run_id}")
 
     async def _run(self, run: Run) -> None:
-        outputs = run.agent.backend.start(self._request(run))
+        outputs: AsyncIterator[Output] | None = None
         try:
+            outputs = run.agent.backend.start(self._request(run))
             await self._consume(run, outputs)
         except asyncio.CancelledError:
             # Cancelled by `stop`, which records the outcome itself.
@@ -96,7 +97,8 @@ class Turns:
         finally:
             # The next turn does not wait for an agent that is slow to clean up.
             self._release(run)
-            await _close(outputs)
+            if outputs is not None:
+                await _close(outputs)
 
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
         if run.live is not None:
