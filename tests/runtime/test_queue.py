@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 import pytest
-
 from tests.runtime.world import World, said, world
+
 from trunkline.model.calls import Caller
 from trunkline.model.errors import Unavailable
 from trunkline.model.outputs import Output, Text

@@ -180,11 +180,12 @@ class World:
 
     async def ended(self, task_id: str) -> Task:
         """The task once it has ended; agents and stores get their rounds of the loop."""
+        task = await self.get(task_id)
         for _ in range(200):
-            task = await self.get(task_id)
             if task.status.state in TERMINAL:
                 return task
             await settle()
+            task = await self.get(task_id)
         raise AssertionError(f"{task_id} did not end: {task.status}")
 
     async def open(self) -> None:
