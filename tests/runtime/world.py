@@ -191,6 +191,13 @@ class World:
     async def open(self) -> None:
         await self.runtime.open()
 
+    async def vanish(self) -> None:
+        """Be gone without a word, as after kill -9; the store stays as it is."""
+        self.runtime.turns._is_draining = True
+        await self.runtime.turns._tasks.close()
+        await self.runtime._housekeeping.close()
+        await self.callers.close()
+
     async def close(self) -> None:
         await self.callers.close()
         await self.runtime.close()
@@ -267,3 +274,8 @@ def state_of(entry: Entry) -> TaskState | None:
 def said(task: Task) -> str:
     """The text of the status message."""
     return text_of(task.status.message.parts) if task.status.message is not None else ""
+
+
+def next_morning() -> FakeClock:
+    """A clock for the next process, when no lease of the one before holds any more."""
+    return FakeClock(FakeClock().now_ms() + 8 * 3600 * 1000)
