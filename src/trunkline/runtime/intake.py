@@ -18,6 +18,7 @@ from trunkline.model.errors import (
 from trunkline.model.events import MessageAccepted, TaskSubmitted, TurnOptions
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
+    TERMINAL,
     Message,
     Part,
     Role,
@@ -30,7 +31,7 @@ from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, Store
 from trunkline.runtime.agents import Lane, PublishedAgent
 from trunkline.runtime.fanout import Subscription
-from trunkline.runtime.journal import Journal
+from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
 from trunkline.runtime.run import Run
@@ -95,8 +96,7 @@ class Intake:
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         options = _options(caller, request)
         if message.task_id:
-            live = await self._registry.load(scope, message.task_id)
-            return self._follow_up(agent, live, message, options)
+            return await self._continue(agent, scope, message, options)
         record: IdempotencyRecord | None = None
         if key := _key(agent, caller, message):
             digest = hashlib.sha256(_encode(request)).digest()
@@ -120,8 +120,11 @@ class Intake:
 
     def requeue(self, agent: PublishedAgent, live: LiveTask) -> None:
         """Queue again what a restart interrupted before it ran."""
-        for message, options in live.committed().pending:
-            run = self._run(agent, Lane(live.scope, live.context_id), message, options, live)
+        lane = Lane(live.scope, live.context_id)
+        for number, (message, options) in enumerate(live.committed().pending):
+            run = self._run(agent, lane, message, options, live)
+            if number:  # they were all recorded by now, so the sequence does not tell them apart
+                run.run_id = f"{run.run_id}-{number}"
             run.is_durable = True
             self._turns.enter(run)
             self._turns.start_if_ready(run)
@@ -192,6 +195,24 @@ class Intake:
         self._turns.enter(run)
         self._turns.start_if_ready(run)
         return Admitted(run=run)
+
+    async def _continue(
+        self,
+        agent: PublishedAgent,
+        scope: Scope,
+        message: Message,
+        options: TurnOptions | None,
+    ) -> Admitted:
+        live = await self._registry.load(scope, message.task_id)
+        try:
+            if live.state in TERMINAL:
+                # Nobody is told of an end that is not stored.
+                await self._journal.durable(live)
+            if live.is_stuck:
+                raise not_stored()
+            return self._follow_up(agent, live, message, options)
+        finally:
+            self._registry.forget_if_idle(live)
 
     def _follow_up(
         self,
@@ -264,7 +285,9 @@ class Intake:
         """The store knows the key by now."""
         record = live.idempotency
         if record is not None:
-            self._keys.pop((record.scope, record.key), None)
+            known = self._keys.get((record.scope, record.key))
+            if known is not None and known[1] is live:
+                del self._keys[record.scope, record.key]
 
 
 def _queue_full(live: LiveTask) -> Message:
