@@ -170,7 +170,9 @@ class TaskFold:
         elif isinstance(event, TaskStatusUpdateEvent):
             self._apply_status(event.status)
         elif isinstance(event, MessageAccepted):
-            self._remember(event.message)
+            # Clients reuse ids, so a caller's message counts even when its id is known.
+            self._history.append(event.message)
+            self._known.add(event.message.message_id)
             self.pending.append((event.message, event.options))
             self._apply_status(event.status_update.status)
         else:
