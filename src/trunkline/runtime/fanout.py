@@ -72,7 +72,7 @@ class Subscription:
     def push(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             if self._is_ended:
-                return
+                break
             self._items.append(entry)
             self._bytes += len(entry.body)
             if entry.kind != ARTIFACT and _state_of(entry) in self._closes_on:

@@ -41,8 +41,10 @@ class Journal:
         self.committed_entries = 0
 
     def record(self, live: LiveTask, event: Event, *, state: TaskState, status_ms: int) -> Entry:
-        live.seq += 1
-        entry = Entry.of(live.seq, event)
+        # Encoded before anything changes: an agent may emit what JSON cannot say, and a
+        # number without an entry would be a hole in the journal.
+        entry = Entry.of(live.seq + 1, event)
+        live.seq = entry.seq
         live.unflushed.append(entry)
         live.state = state
         live.status_ms = status_ms

@@ -1,6 +1,7 @@
 """Who calls: only ever from a credential."""
 
 import hashlib
+import ipaddress
 from collections.abc import Mapping
 
 from trunkline.model.errors import PermissionDenied, Unauthenticated
@@ -9,8 +10,6 @@ from trunkline.server.http import Header, Request
 # Not a name that a key can have.
 ANONYMOUS = "@anonymous"
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
-
-_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Access:
@@ -56,4 +55,10 @@ def _token(request: Request) -> bytes | None:
 
 
 def _is_loopback(hostname: str) -> bool:
-    return hostname in _LOOPBACK_NAMES or hostname.startswith("127.")
+    # Whole names only: whoever owns example.com owns 127.example.com as well.
+    if hostname.removesuffix(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(hostname).is_loopback
+    except ValueError:
+        return False
