@@ -53,6 +53,7 @@ def test_a_message_has_a_part() -> None:
 def test_an_artifact_has_an_id() -> None:
     with pytest.raises(ValueError, match="artifactId"):
         Artifact(artifact_id="", parts=())
+    assert Artifact(artifact_id="a", parts=()).artifact_id == "a"
 
 
 def test_json_has_the_names_of_the_specification_and_leaves_defaults_out() -> None:
