@@ -110,7 +110,7 @@ class LanesMachine(RuleBasedStateMachine):
 
 
 def test_lanes_do_what_the_model_does() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         LanesMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
     )
 

@@ -1,7 +1,9 @@
+from collections.abc import Sequence
+
 import pytest
 
 from trunkline.engine.transitions import Step
-from trunkline.engine.turn import Chunk, Decision, Move, TurnFold
+from trunkline.engine.turn import Chunk, Decision, Metadata, Move, TurnFold
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
@@ -26,7 +28,11 @@ def turn(number: int = 1) -> TurnFold:
     return TurnFold(run_id="r", task_id="t", context_id="c", number=number)
 
 
-def said(number: int, *parts: Part | str, metadata: dict[str, object] | None = None) -> Message:
+def script(fold: TurnFold, *steps: tuple[Output, Sequence[Decision]]) -> None:
+    play(fold.feed, *steps)
+
+
+def said(number: int, *parts: Part | str, metadata: Metadata = None) -> Message:
     return Message(
         message_id=f"r.{number}",
         context_id="c",
@@ -46,7 +52,7 @@ def answer(
     append: bool = False,
     last: bool = False,
     artifact_id: str = "answer",
-    metadata: dict[str, object] | None = None,
+    metadata: Metadata = None,
 ) -> Chunk:
     artifact = Artifact(
         artifact_id=artifact_id, name="answer", parts=parts_of(parts), metadata=metadata
@@ -58,8 +64,8 @@ CLOSE = answer("", append=True, last=True)
 
 
 def test_text_streams_into_one_artifact_and_is_repeated_in_the_last_message() -> None:
-    play(
-        turn().feed,
+    script(
+        turn(),
         (Text("Hel"), [answer("Hel")]),
         (Text("lo"), [answer("lo", append=True)]),
         (Final(), [CLOSE, Move(Step.COMPLETE, said(1, "Hello"))]),
@@ -67,16 +73,16 @@ def test_text_streams_into_one_artifact_and_is_repeated_in_the_last_message() ->
 
 
 def test_empty_pieces_are_nothing() -> None:
-    play(turn().feed, (Text(""), []), (Text("a"), [answer("a")]), (Text(""), []))
+    script(turn(), (Text(""), []), (Text("a"), [answer("a")]), (Text(""), []))
 
 
 def test_a_turn_without_a_word_just_completes() -> None:
-    play(turn().feed, (Final(), [Move(Step.COMPLETE)]))
+    script(turn(), (Final(), [Move(Step.COMPLETE)]))
 
 
 def test_the_final_answer_stands_in_place_of_the_text_so_far() -> None:
-    play(
-        turn().feed,
+    script(
+        turn(),
         (Text("dra"), [answer("dra")]),
         (
             Final((Part(text="clean"), FILE)),
@@ -86,7 +92,7 @@ def test_the_final_answer_stands_in_place_of_the_text_so_far() -> None:
 
 
 def test_a_final_answer_without_text_leaves_the_message_out() -> None:
-    play(turn().feed, (Final((FILE,)), [answer(FILE, last=True), Move(Step.COMPLETE)]))
+    script(turn(), (Final((FILE,)), [answer(FILE, last=True), Move(Step.COMPLETE)]))
 
 
 def test_a_direct_reply_in_a_task_is_its_answer() -> None:
@@ -95,15 +101,15 @@ def test_a_direct_reply_in_a_task_is_its_answer() -> None:
         answer("yes", last=True),
         Move(Step.COMPLETE, said(1, "yes")),
     ]
-    play(turn().feed, (DirectReply(parts), expected))
-    play(turn().feed, (Final(parts), expected))
+    script(turn(), (DirectReply(parts), expected))
+    script(turn(), (Final(parts), expected))
 
 
 @pytest.mark.parametrize("kind", [Final, DirectReply])
 def test_metadata_of_the_answer_goes_with_it(kind: type[Final] | type[DirectReply]) -> None:
     metadata = {"model": "m"}
-    play(
-        turn().feed,
+    script(
+        turn(),
         (
             kind((Part(text="yes"),), metadata),
             [
@@ -116,8 +122,8 @@ def test_metadata_of_the_answer_goes_with_it(kind: type[Final] | type[DirectRepl
 
 def test_metadata_of_an_answer_that_was_streamed_comes_with_its_end() -> None:
     metadata = {"model": "m"}
-    play(
-        turn().feed,
+    script(
+        turn(),
         (Text("yes"), [answer("yes")]),
         (
             Final(metadata=metadata),
@@ -130,8 +136,8 @@ def test_metadata_of_an_answer_that_was_streamed_comes_with_its_end() -> None:
 
 
 def test_a_replacement_that_continues_the_text_is_a_further_piece() -> None:
-    play(
-        turn().feed,
+    script(
+        turn(),
         (TextReplaced("He"), [answer("He")]),
         (TextReplaced("Hello"), [answer("llo", append=True)]),
         (TextReplaced("Hello"), []),
@@ -142,8 +148,8 @@ def test_a_replacement_that_continues_the_text_is_a_further_piece() -> None:
 
 
 def test_a_replacement_that_differs_starts_the_text_anew() -> None:
-    play(
-        turn().feed,
+    script(
+        turn(),
         (Text("Hello"), [answer("Hello")]),
         (TextReplaced("Bye"), [answer("Bye")]),
         (Text("!"), [answer("!", append=True)]),
@@ -154,7 +160,7 @@ def test_a_replacement_that_differs_starts_the_text_anew() -> None:
 
 
 def test_a_replacement_by_nothing_of_nothing_is_nothing() -> None:
-    play(turn().feed, (TextReplaced(""), []), (Final(), [Move(Step.COMPLETE)]))
+    script(turn(), (TextReplaced(""), []), (Final(), [Move(Step.COMPLETE)]))
 
 
 @pytest.mark.parametrize(
@@ -169,13 +175,13 @@ def test_a_replacement_by_nothing_of_nothing_is_nothing() -> None:
 )
 def test_other_ends_keep_what_was_said_so_far(output: Output, step: Step) -> None:
     end = Move(step, said(1, "which?"))
-    play(turn().feed, (output, [end]))
-    play(turn().feed, (Text("partial"), [answer("partial")]), (output, [CLOSE, end]))
+    script(turn(), (output, [end]))
+    script(turn(), (Text("partial"), [answer("partial")]), (output, [CLOSE, end]))
 
 
 def test_messages_of_a_turn_have_different_ids() -> None:
-    play(
-        turn().feed,
+    script(
+        turn(),
         (Note((Part(text="looking"),)), [Move(Step.NOTE, said(1, "looking"))]),
         (Note((Part(text="found"),)), [Move(Step.NOTE, said(2, "found"))]),
         (Final((Part(text="it"),)), [answer("it", last=True), Move(Step.COMPLETE, said(3, "it"))]),
@@ -185,8 +191,8 @@ def test_messages_of_a_turn_have_different_ids() -> None:
 def test_an_artifact_is_appended_only_to_what_this_turn_sent() -> None:
     artifact = Artifact(artifact_id="a", parts=(FILE,))
     other = Artifact(artifact_id="b", parts=(FILE,))
-    play(
-        turn().feed,
+    script(
+        turn(),
         (
             ArtifactEmitted(artifact=artifact, append=True, last_chunk=False),
             [Chunk(artifact, False, False)],
@@ -219,8 +225,8 @@ def test_each_call_of_a_tool_is_an_artifact_that_shows_its_latest_phase() -> Non
     def called(phase: str, data: object, is_error: bool = False) -> ToolCalled:
         return ToolCalled(call_id="7", name="grep", phase=phase, data=data, is_error=is_error)
 
-    play(
-        turn().feed,
+    script(
+        turn(),
         (called("start", {"q": "x"}), [shown("start", {"q": "x"}, last=False)]),
         (called("update", 50), [shown("update", 50, last=False)]),
         (called("result", None), [shown("result", None, last=True)]),
@@ -229,8 +235,8 @@ def test_each_call_of_a_tool_is_an_artifact_that_shows_its_latest_phase() -> Non
 
 
 def test_later_turns_do_not_overwrite_the_artifacts_of_earlier_ones() -> None:
-    play(
-        turn(2).feed,
+    script(
+        turn(2),
         (Text("a"), [answer("a", artifact_id="answer-2")]),
         (
             Final(),
