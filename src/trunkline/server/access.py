@@ -11,6 +11,9 @@ from trunkline.server.http import Header, Request
 ANONYMOUS = "@anonymous"
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 
+# What nearly every caller uses; anything else is looked at closely.
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
 
 class Access:
     def __init__(self, *, principals: Mapping[str, str], allows_anonymous: bool) -> None:
@@ -55,9 +58,9 @@ def _token(request: Request) -> bytes | None:
 
 
 def _is_loopback(hostname: str) -> bool:
-    # Whole names only: whoever owns example.com owns 127.example.com as well.
-    if hostname.removesuffix(".") == "localhost":
+    if hostname in _LOOPBACK_NAMES:
         return True
+    # An address as a whole: whoever owns example.com owns 127.example.com as well.
     try:
         return ipaddress.ip_address(hostname).is_loopback
     except ValueError:

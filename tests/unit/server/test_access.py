@@ -62,7 +62,6 @@ def test_without_a_key_the_refusal_says_how_to_send_one() -> None:
         b"localhost",
         b"localhost:8642",
         b"LocalHost:8642",
-        b"localhost.",
         b"127.0.0.1",
         b"127.0.0.1:8642",
         b"127.8.9.10:1",
