@@ -1,7 +1,7 @@
 """Readers of committed entries: bounded, so that a slow one costs only itself."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -54,7 +54,17 @@ _BEAT = Beat()
 class Subscription:
     """What one reader has not been sent yet. Pushed to by the journal, read by one task."""
 
-    __slots__ = ("_bytes", "_closes_on", "_is_ended", "_items", "_limit", "_on_close", "_waiter")
+    __slots__ = (
+        "_bytes",
+        "_closes_on",
+        "_is_ended",
+        "_items",
+        "_limit",
+        "_missed",
+        "_on_close",
+        "_seen",
+        "_waiter",
+    )
 
     def __init__(self, *, closes_on: frozenset[TaskState], limit: int) -> None:
         self._closes_on = closes_on
@@ -64,19 +74,32 @@ class Subscription:
         self._is_ended = False
         self._waiter: asyncio.Future[None] | None = None
         self._on_close: Callable[[Subscription], None] | None = None
+        # Where to read what the reader missed, and the last sequence it did not miss.
+        self._missed: Callable[[Subscription], Awaitable[None]] | None = None
+        self._seen = 0
 
     def opened_by(self, on_close: Callable[["Subscription"], None]) -> None:
         """Who is told when the reader leaves."""
         self._on_close = on_close
 
+    def catch_up(self, seen: int, more: Callable[["Subscription"], Awaitable[None]]) -> None:
+        """The reader is behind: call `more` when it has read all, for it to `replay` what
+        comes after `seen`. What is pushed meanwhile is passed over, as it will be replayed."""
+        self._seen = seen
+        self._missed = more
+
+    def caught_up(self) -> None:
+        self._missed = None
+
+    def replay(self, entries: Sequence[Entry]) -> None:
+        """What the reader asked for; so it is not too slow for it."""
+        self._append(entries)
+        self._bytes = 0
+
     def push(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if self._is_ended:
-                break
-            self._items.append(entry)
-            self._bytes += len(entry.body)
-            if entry.kind != ARTIFACT and _state_of(entry) in self._closes_on:
-                self._is_ended = True
+        if self._missed is not None:
+            return
+        self._append(entries)
         if len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES:
             self._cut_off("slow reader", first_unsent=self._items[0])
         self._wake()
@@ -99,7 +122,7 @@ class Subscription:
     def stop(self, reason: str, seq: int) -> None:
         """End the stream early; what is pending still goes out."""
         if not self._is_ended:
-            self._items.append(CutOff(reason, seq))
+            self._items.append(CutOff(reason, seq if self._missed is None else self._seen))
             self.end()
 
     async def next(self) -> list[Item]:
@@ -107,6 +130,9 @@ class Subscription:
         while not self._items:
             if self._is_ended:
                 return []
+            if self._missed is not None:
+                await self._missed(self)
+                continue
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
@@ -123,6 +149,15 @@ class Subscription:
         if self._on_close is not None:
             self._on_close(self)
             self._on_close = None
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if self._is_ended:
+                return
+            self._items.append(entry)
+            self._bytes += len(entry.body)
+            if entry.kind != ARTIFACT and _state_of(entry) in self._closes_on:
+                self._is_ended = True
 
     def _cut_off(self, reason: str, *, first_unsent: Item) -> None:
         # The reader resumes before the first entry it never got.

@@ -41,8 +41,7 @@ class Journal:
         self.committed_entries = 0
 
     def record(self, live: LiveTask, event: Event, *, state: TaskState, status_ms: int) -> Entry:
-        # Encoded before anything changes: an agent may emit what JSON cannot say, and a
-        # number without an entry would be a hole in the journal.
+        # First of all, for it raises when an agent emits what is no JSON.
         entry = Entry.of(live.seq + 1, event)
         live.seq = entry.seq
         live.unflushed.append(entry)

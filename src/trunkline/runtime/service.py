@@ -229,28 +229,38 @@ class Service:
         reader.opened_by(partial(self._leave, live))
         if last_seq is None:
             self._join(reader, live, None, None)
-        else:
-            await self._resume(reader, live, last_seq)
+            return reader
+        # Among the readers from now on, so that the task stays in memory meanwhile.
+        live.subscriptions.append(reader)
+        reader.catch_up(last_seq, partial(self._replay, live, last_seq))
+        try:
+            await self._replay(live, last_seq, reader)
+        except TrunklineError:
+            reader.close()
+            raise
         return reader
 
-    async def _resume(self, reader: Subscription, live: LiveTask, last_seq: int) -> None:
-        """Replay the journal up to the live tail, and go on with that."""
-        seen = last_seq
-        while seen < live.committed_seq:
-            entries = await self._store.entries(live.task_id, after=seen, limit=REPLAY_CHUNK)
-            if not entries or entries[0].seq != seen + 1:
-                break
-            reader.push(entries)
-            seen = entries[-1].seq
+    async def _replay(self, live: LiveTask, seen: int, reader: Subscription) -> None:
+        """A piece of what the reader missed; when there is no more, go on with what comes."""
+        if seen < live.committed_seq:
+            limit = min(REPLAY_CHUNK, self._stream_buffer)
+            stored = await self._store.entries(live.task_id, after=seen, limit=limit)
+            # The store may be ahead of us: what we do not know as committed will be pushed.
+            entries = [entry for entry in stored if entry.seq <= live.committed_seq]
+            if entries and entries[0].seq == seen + 1:
+                seen = entries[-1].seq
+                reader.catch_up(seen, partial(self._replay, live, seen))
+                reader.replay(entries)
+                return
         # No await beyond this point: what is committed from here on reaches the reader.
+        reader.caught_up()
         if seen != live.committed_seq:
             # Pruned, or a sequence from another life of this database.
-            reader.put(Gap(last_seq, live.committed_seq))
-            self._join(reader, live, None, None)
-        elif live.committed_state in TERMINAL:
+            view = live.view()
+            reader.put(Gap(seen, view.seq))
+            reader.put(Opening(view.seq, task_json(view)))
+        if live.committed_state in TERMINAL:
             reader.end()
-        else:
-            live.subscriptions.append(reader)
 
     def _reader(self, closes_on: frozenset[TaskState]) -> Subscription:
         reader = Subscription(closes_on=closes_on, limit=self._stream_buffer)

@@ -23,7 +23,7 @@ def one_agent(keys: dict[str, Any] | None = None, **sections: Any) -> Settings:
     return made(agents={"acme/echo": agent(**keys or {})}, **sections)
 
 
-def addresses(*, is_default: bool = False, **keys: Any) -> list[Addresses]:
+def addresses(is_default: bool = False, /, **keys: Any) -> list[Addresses]:
     settings = one_agent(keys).agents["acme/echo"]
     return addresses_of("acme/echo", settings, is_default=is_default)
 
@@ -59,19 +59,17 @@ def test_an_agent_is_served_under_its_handle() -> None:
 
 
 def test_the_default_agent_is_at_the_root_too_and_that_comes_first() -> None:
-    assert addresses(is_default=True) == [ROOT, BY_HANDLE]
+    assert addresses(True) == [ROOT, BY_HANDLE]
 
 
 def test_the_default_agent_may_move() -> None:
-    found = addresses(
-        is_default=True, agent_card_path="/card.json", jsonrpc_path="/rpc", rest_path="/rest"
-    )
+    found = addresses(True, agent_card_path="/card.json", jsonrpc_path="/rpc", rest_path="/rest")
     moved = Addresses(card_paths=("/card.json",), jsonrpc="/rpc", rest="/rest")
     assert found == [moved, BY_HANDLE]
 
 
 def test_the_default_agent_may_move_in_part() -> None:
-    preferred, _ = addresses(is_default=True, jsonrpc_path="/rpc")
+    preferred, _ = addresses(True, jsonrpc_path="/rpc")
     assert preferred == Addresses(card_paths=ROOT.card_paths, jsonrpc="/rpc", rest="/a2a/rest")
 
 
