@@ -54,6 +54,7 @@ class Turns:
         self._promote = promote
         self._forget_if_idle = forget_if_idle
         self._tasks = Tasks("turns")
+        self._is_draining = False
         self.running: set[Run] = set()
 
     def enter(self, run: Run) -> None:
@@ -71,7 +72,8 @@ class Turns:
         self.start_if_ready(run)
 
     def start_if_ready(self, run: Run) -> None:
-        if run.may_start:
+        # What waits while we stop is taken up after the restart; begun now, it would fail.
+        if run.may_start and not self._is_draining:
             run.started = self._clock.monotonic()
             if run.live is not None:
                 run.live.waiting.remove(run)
@@ -246,7 +248,8 @@ class Turns:
                 self._tasks.spawn(self.stop(live, Step.FAIL, reason), name=f"deadline {run.run_id}")
 
     async def drain(self, *, grace_s: float, reason: str) -> None:
-        """Let runs finish for a while, then end them with the reason."""
+        """Start nothing, let runs finish for a while, then end them with the reason."""
+        self._is_draining = True
         timer = self._tasks.start(self._clock.sleep(grace_s), name="drain")
         while not timer.done():
             busy = {run.task for run in self.running if run.task is not None}

@@ -1,4 +1,4 @@
-"""What is hard to reach through a binding: a reader that resumes while things change."""
+"""What is hard to reach through a binding: readers that resume, and the end of the process."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +14,8 @@ from trunkline.model.calls import (
 )
 from trunkline.model.errors import StoreUnusable
 from trunkline.model.events import Entry
-from trunkline.model.values import Message, Part, Role
+from trunkline.model.values import Message, Part, Role, TaskState
+from trunkline.ports.store import Scope, StoredTask
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import CutOff, Gap, Item, Opening, Subscription
 from trunkline.runtime.runtime import Runtime
@@ -22,6 +23,7 @@ from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, ScriptedBackend, SequentialIds, settle
 
 ALICE = Caller(principal="alice")
+SCOPE = Scope("test/agent", "", "alice")
 
 
 class World:
@@ -39,16 +41,18 @@ class World:
         )
         self.service = self.runtime.service
 
-    async def start(self, script: str) -> str:
+    async def start(self, script: str, *, context_id: str = "") -> str:
         """Send the script; returns the id of its task, which goes on by itself."""
         request = SendMessageRequest(
-            message=Message(message_id="m", role=Role.USER, parts=(Part(text=script),)),
+            message=Message(
+                message_id="m", context_id=context_id, role=Role.USER, parts=(Part(text=script),)
+            ),
             configuration=SendMessageConfiguration(return_immediately=True),
         )
         await self.service.send(self.agent, ALICE, request)
-        (live,) = self.runtime.registry.all()
+        task_id = self.runtime.registry.all()[-1].task_id
         await settle()
-        return live.task_id
+        return task_id
 
     async def follow(self, task_id: str, last_seq: int) -> Subscription:
         request = SubscribeToTaskRequest(id=task_id)
@@ -191,3 +195,22 @@ async def test_a_journal_that_cannot_be_read_is_refused_before_the_stream_opens(
             await w.follow(task_id, 0)
         assert len(w.runtime.registry) == 0
         assert not w.service.subscriptions
+
+
+async def test_what_waits_when_the_gateway_stops_is_left_for_the_next_start() -> None:
+    store = MemoryStore()
+    async with world(store) as w:
+        running = await w.start("hang", context_id="c")
+        waiting = await w.start("final done", context_id="c")
+        stopping = w.clock.advance(60)
+        await w.runtime.drain(grace_s=0)
+        await stopping
+        states = {id: (await stored(store, id)).state for id in (running, waiting)}
+        assert states == {running: TaskState.FAILED, waiting: TaskState.SUBMITTED}
+        assert [turn.task_id for turn in w.backend.turns] == [running]
+
+
+async def stored(store: MemoryStore, task_id: str) -> StoredTask:
+    found = await store.get(SCOPE, task_id)
+    assert found is not None
+    return found
