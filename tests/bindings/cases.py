@@ -19,8 +19,9 @@ def over(*dialects: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("dialect", dialects)
 
 
-# What the answer looks like does not depend on the store.
-in_memory = pytest.mark.parametrize("database", [None], ids=["memory"])
+@pytest.fixture
+def in_memory() -> None:
+    """As `database` of a module whose subject does not depend on the store."""
 
 
 @contextmanager

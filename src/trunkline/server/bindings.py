@@ -16,6 +16,7 @@ from trunkline.model.errors import (
 from trunkline.ports.clock import Clock
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
+from trunkline.protocol.versions import Version
 from trunkline.server.access import ANONYMOUS, CHALLENGE, Access
 from trunkline.server.calls import STREAMING, Calls
 from trunkline.server.endpoint import Endpoint
@@ -69,7 +70,7 @@ class Bindings:
                     200,
                     exchange.result(result),
                     content_type=exchange.content_type,
-                    headers=_echo(caller),
+                    headers=_echo(caller, exchange.dialect.version),
                 )
         except TrunklineError as error:
             await _refuse(sending, exchange, error, seen)
@@ -101,7 +102,7 @@ class Bindings:
                 send,
                 reader,
                 Frames(exchange.dialect, exchange.result if wraps else None),
-                headers=_echo(caller),
+                headers=_echo(caller, exchange.dialect.version),
                 waits_for_first=last_seq is None,
             )
         finally:
@@ -167,11 +168,13 @@ def _caller(
     )
 
 
-def _echo(caller: Caller) -> list[Header]:
+def _echo(caller: Caller, version: Version) -> list[Header]:
     """The response names the extensions that are in use."""
     if not caller.extensions:
         return []
-    return [(b"a2a-extensions", ", ".join(caller.extensions).encode("latin-1", "replace"))]
+    uris = ", ".join(caller.extensions).encode("latin-1", "replace")
+    header = (b"a2a-extensions", uris)
+    return [header] if version is Version.V1_0 else [header, (b"x-a2a-extensions", uris)]
 
 
 async def _refuse(send: _Sending, exchange: Exchange, error: Exception, seen: Observation) -> None:
