@@ -16,6 +16,7 @@ from trunkline.model.errors import (
 from trunkline.ports.clock import Clock
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
+from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
 from trunkline.server.access import ANONYMOUS, CHALLENGE, Access
 from trunkline.server.calls import STREAMING, Calls
@@ -70,7 +71,7 @@ class Bindings:
                     200,
                     exchange.result(result),
                     content_type=exchange.content_type,
-                    headers=_echo(caller, exchange.dialect.version),
+                    headers=_headers(exchange, caller),
                 )
         except TrunklineError as error:
             await _refuse(sending, exchange, error, seen)
@@ -166,6 +167,20 @@ def _caller(
         extensions=extensions,
         idempotency_key=key,
     )
+
+
+# The extended card depends on who asks, so only the one who asked may keep it.
+_OWN_CARD: list[Header] = [
+    (b"cache-control", b"private, max-age=300"),
+    (b"vary", b"Authorization, X-API-Key, A2A-Version"),
+]
+
+
+def _headers(exchange: Exchange, caller: Caller) -> list[Header]:
+    headers = _echo(caller, exchange.dialect.version)
+    if exchange.operation is Operation.GET_EXTENDED_AGENT_CARD:
+        headers += _OWN_CARD
+    return headers
 
 
 def _echo(caller: Caller, version: Version) -> list[Header]:
