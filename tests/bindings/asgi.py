@@ -115,12 +115,12 @@ class Response:
 
 class Asgi:
     def __init__(self, app: App) -> None:
-        self._app = app
+        self.app = app
 
     async def send(self, request: Http) -> Answer:
         """The whole answer."""
         response = Response(request)
-        await response.run(self._app, request.scope())
+        await response.run(self.app, request.scope())
         body = b"".join([chunk async for chunk in response.chunks()])
         return Answer(status=response.status, headers=response.headers, body=body)
 
@@ -129,7 +129,7 @@ class Asgi:
         """The answer as it comes; it has begun when the block is entered."""
         response = Response(request)
         loop = asyncio.get_running_loop()
-        task = loop.create_task(response.run(self._app, request.scope()), name="request")
+        task = loop.create_task(response.run(self.app, request.scope()), name="request")
         try:
             await response.begun()
             yield response

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from itertools import groupby
 
 import pytest
-
 from tests.bindings.clients import Event, Refused
 from tests.bindings.shapes import Json
 

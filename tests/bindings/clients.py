@@ -2,13 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
-
 from tests.bindings.asgi import Answer, Asgi, Http, Response
 from tests.bindings.shapes import V1, Json, Shapes, V03JsonRpc, V03Rest
 
@@ -203,7 +201,8 @@ class Client(ABC):
             case "ListTasks":
                 assert set(body) == {"tasks", "nextPageToken", "pageSize", "totalSize"}
                 return body | {"tasks": [self.shapes.task(task) for task in body["tasks"]]}
-        return body
+            case _:
+                return body
 
     def sent(self, body: Json) -> tuple[str, Json]:
         return self.shapes.event(body)
@@ -432,7 +431,8 @@ class JsonRpc03(JsonRpcClient):
                 return {"id": params["taskId"], "pushNotificationConfigId": params["id"]}
             case "ListTaskPushNotificationConfigs":
                 return {"id": params["taskId"]}
-        return super().params(operation, params)
+            case _:
+                return super().params(operation, params)
 
 
 class RestClient(Client):

@@ -2,7 +2,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-
 from tests.bindings.clients import CLIENTS, Client
 from tests.bindings.world import World, open_world
 

@@ -100,7 +100,7 @@ class V03JsonRpc:
         return _STATES[name]
 
     def _message_out(self, message: Json) -> Json:
-        sent = {"kind": "message"} | message
+        sent: Json = {"kind": "message"} | message
         if "role" in message:
             sent["role"] = _ROLES.get(message["role"], message["role"])
         if "parts" in message:
@@ -170,7 +170,8 @@ class V03JsonRpc:
                     "mimeType": "mediaType",
                 }
                 return part | {names[name]: item for name, item in value["file"].items()}
-        raise AssertionError(f"unknown part {value}")
+            case _:
+                raise AssertionError(f"unknown part {value}")
 
     def event(self, value: Json) -> tuple[str, Json]:
         match value["kind"]:
@@ -183,7 +184,8 @@ class V03JsonRpc:
                 return "statusUpdate", value | {"status": self._status(value["status"])}
             case "artifact-update":
                 return "artifactUpdate", value | {"artifact": self._artifact(value["artifact"])}
-        raise AssertionError(f"unknown event {value}")
+            case _:
+                raise AssertionError(f"unknown event {value}")
 
 
 class V03Rest:
@@ -287,7 +289,8 @@ class V03Rest:
                 return kind, inner | {"status": self._status(inner["status"])}
             case "artifactUpdate":
                 return kind, inner | {"artifact": self._artifact(inner["artifact"])}
-        raise AssertionError(f"unknown event {kind}")
+            case _:
+                raise AssertionError(f"unknown event {kind}")
 
 
 def _spelled(state: str) -> str:

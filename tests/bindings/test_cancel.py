@@ -1,7 +1,6 @@
 """Cancelling (protocol section 8)."""
 
 import pytest
-
 from tests.bindings.cases import V10, over, refused
 from tests.bindings.clients import Client, message
 from tests.bindings.world import World

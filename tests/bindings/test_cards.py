@@ -1,11 +1,11 @@
 """Agent cards (protocol section 11)."""
 
 import pytest
-
 from tests.bindings.asgi import Answer, Http
 from tests.bindings.cases import in_memory, over, refused
 from tests.bindings.shapes import Json
 from tests.bindings.world import BASE_URL, KEYS, World, open_world
+
 from trunkline.settings import (
     ExtendedCardSettings,
     ExtensionSettings,

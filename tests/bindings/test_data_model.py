@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-
 from tests.bindings.cases import JSONRPC, V03, V10, in_memory, over, refused
 from tests.bindings.clients import Client, message
 from tests.bindings.shapes import Json

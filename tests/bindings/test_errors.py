@@ -4,6 +4,7 @@ against the tables of the specification; here are the errors as they are written
 from tests.bindings.cases import JSONRPC, REST, V03, V10, in_memory, over, refused
 from tests.bindings.clients import BAD_REQUEST, ERROR_INFO, Client, message
 from tests.bindings.world import World, open_world
+
 from trunkline.settings import ExtensionSettings
 
 database = in_memory

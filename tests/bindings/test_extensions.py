@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 
 import pytest
-
 from tests.bindings.cases import V03, over, refused
 from tests.bindings.clients import Client, message
 from tests.bindings.world import World, open_world
+
 from trunkline.settings import ExtensionSettings
 
 TRACE = "https://ext.example/trace/v1"

@@ -1,7 +1,6 @@
 """Listing tasks (protocol section 7). Over 0.3 it is an addition of Trunkline's."""
 
 import pytest
-
 from tests.bindings.cases import REST, V10, over, refused
 from tests.bindings.clients import Client, message
 from tests.bindings.world import World
@@ -9,7 +8,7 @@ from tests.bindings.world import World
 
 async def run_many(client: Client, world: World, count: int) -> list[str]:
     """Tasks a second apart, the last first, as a list has them."""
-    ids = []
+    ids: list[str] = []
     for number in range(count):
         ids.insert(0, (await client.run(f"say {number}"))["id"])
         await world.clock.advance(1)

@@ -2,15 +2,15 @@
 
 import msgspec
 import pytest
-
 from tests.bindings.asgi import Http
 from tests.bindings.cases import JSONRPC, REST, V10, in_memory, over, refused
 from tests.bindings.clients import CLIENTS, OPERATIONS, Client, JsonRpcClient, message
+from tests.bindings.shapes import Json
 from tests.bindings.world import World
 
 database = in_memory
 
-PARAMS = {
+PARAMS: dict[str, Json] = {
     "SendMessage": {"message": message("say hi")},
     "SendStreamingMessage": {"message": message("say hi")},
     "ListTasks": {},
@@ -65,7 +65,7 @@ async def test_send_gives_a_wrapped_task_or_message(client: Client, world: World
 
 
 @over(*JSONRPC)
-@pytest.mark.parametrize("id", ["text", "", "ü\n\"", 0, 7, -1, 2**80, None])
+@pytest.mark.parametrize("id", ["text", "", 'ü\n"', 0, 7, -1, 2**80, None])
 async def test_a_jsonrpc_answer_has_the_id_of_its_request(
     client: Client, id: str | int | None
 ) -> None:

@@ -2,7 +2,6 @@
 
 import msgspec
 import pytest
-
 from tests.bindings.asgi import Http
 from tests.bindings.cases import JSONRPC, in_memory, over, refused
 from tests.bindings.clients import PUSH, Client, message

@@ -1,7 +1,6 @@
 """Who may see and do what (protocol section 13)."""
 
 import pytest
-
 from tests.bindings.asgi import Http
 from tests.bindings.cases import refused
 from tests.bindings.clients import OPERATIONS, Client, Refused, message

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-
 from tests.bindings.cases import V10, over, refused, text_of
 from tests.bindings.clients import Client, message
 from tests.bindings.world import World
+
 from trunkline.testing import settle
 
 TERMINAL_SCRIPTS = {

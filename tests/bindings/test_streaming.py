@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-
 from tests.bindings.cases import JSONRPC, REST, V03, V10, over, refused, states, text_of
 from tests.bindings.clients import Client, Event, message
 from tests.bindings.world import World, open_world
+
 from trunkline.testing import settle
 
 

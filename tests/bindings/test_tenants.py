@@ -1,7 +1,6 @@
 """Tenants (protocol section 12). 0.3 has none."""
 
 import pytest
-
 from tests.bindings.asgi import Http
 from tests.bindings.cases import V03, V10, over, refused
 from tests.bindings.clients import Client, message

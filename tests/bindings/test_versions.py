@@ -1,7 +1,6 @@
 """Version negotiation (protocol section 2)."""
 
 import pytest
-
 from tests.bindings.cases import JSONRPC, REST, V03, V10, in_memory, over, refused
 from tests.bindings.clients import Client
 from tests.bindings.world import World, open_world

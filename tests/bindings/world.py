@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.bindings.asgi import Asgi
 from tests.bindings.clients import CLIENTS, Address, Client
+
 from trunkline.app.gateway import Gateway, build
 from trunkline.settings import (
     AgentSettings,
@@ -77,7 +78,8 @@ def settings(
         if database is None
         else StoreSettings(path=str(database), synchronous="normal")
     )
-    published = agents or {HANDLE: agent}
+    published: dict[str, dict[str, Any]] = agents or {HANDLE: agent}
+    defaults: dict[str, Any] = {"name": "Scripted", "description": "Does as told"}
     return Settings(
         server=ServerSettings(**(server or {})),
         store=store,
@@ -87,11 +89,7 @@ def settings(
         ),
         agents={
             handle: AgentSettings(
-                **(
-                    {"name": "Scripted", "description": "Does as told", "default": handle == HANDLE}
-                    | {"backend": ScriptedBackend()}
-                    | own
-                )
+                **(defaults | {"default": handle == HANDLE, "backend": ScriptedBackend()} | own)
             )
             for handle, own in published.items()
         },
