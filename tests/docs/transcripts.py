@@ -201,7 +201,8 @@ def _shown(output: Output) -> list[str]:
             more = ", last" if output.append and output.last_chunk else ", more"
             label = f"[artifact {output.artifact.name}{more if output.append else ''}] "
             return _parts(label, output.artifact.parts)
-    raise AssertionError(output)
+        case Text() | TextReplaced():
+            raise AssertionError("text is gathered before it is shown")
 
 
 def _parts(label: str, parts: tuple[Part, ...]) -> list[str]:

@@ -115,9 +115,8 @@ class Runtime:
     def end_streams(self, reason: str) -> None:
         """Let every reader go; each can resume where it was."""
         for live in self.registry.all():
-            seq = live.committed.seq if live.committed is not None else 0
             for reader in live.subscriptions:
-                reader.stop(reason, seq)
+                reader.stop(reason, live.committed_seq)
 
     async def drain(self, *, grace_s: float) -> None:
         """Take nothing new, let runs finish for a while, end them, let readers go."""

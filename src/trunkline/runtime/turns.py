@@ -221,7 +221,7 @@ class Turns:
                 run.task.cancel()
             self._release(run)
         self._drop_waiting(live)
-        is_ours = isinstance(error, StoreUnusable) and live.committed is not None
+        is_ours = isinstance(error, StoreUnusable) and live.exists
         if is_ours and live.state not in TERMINAL:
             self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
         else:

@@ -10,6 +10,8 @@ from trunkline.server.http import Header, Request
 ANONYMOUS = "@anonymous"
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 
+# What nearly every caller sends but for the port; the rest is looked at closely.
+_PLAIN_LOOPBACK = frozenset({b"127.0.0.1", b"localhost"})
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -37,7 +39,8 @@ class Access:
             )
         # A page on the web can point its own host name at the loopback address; what
         # it cannot do is make the browser send another Host.
-        if b"host" in request.headers and not _is_loopback(request.hostname()):
+        host = request.headers.get(b"host")
+        if host is not None and host not in _PLAIN_LOOPBACK and not _is_loopback(request):
             raise PermissionDenied(
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
@@ -55,5 +58,6 @@ def _token(request: Request) -> bytes | None:
     return token.strip()
 
 
-def _is_loopback(hostname: str) -> bool:
+def _is_loopback(request: Request) -> bool:
+    hostname = request.hostname()
     return hostname in _LOOPBACK_NAMES or hostname.startswith("127.")

@@ -57,7 +57,7 @@ def test_every_method_is_known_with_and_without_a_stated_version(
 
 
 @pytest.mark.parametrize(
-    "id", [b'"x"', b'""', b"0", b"-7", b"123456789012345678901234567890", b"null"]
+    "id", [b'"x"', b'""', '"ü"'.encode(), b"0", b"-7", b"123456789012345678901234567890", b"null"]
 )
 def test_ids_go_back_byte_for_byte(id: bytes) -> None:
     body = b'{"jsonrpc":"2.0","id":%b,"method":"GetTask"}' % id

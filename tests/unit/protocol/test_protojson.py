@@ -1,12 +1,14 @@
 import base64
 import json
+import re
 from typing import Any
 
+import msgspec
 import pytest
 from a2a.types import a2a_pb2
-from google.protobuf.json_format import MessageToDict, MessageToJson, ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.protocol import reference as proto
 from tests.unit.protocol.strategies import few, messages, tasks
 
 from trunkline.model.calls import (
@@ -35,23 +37,19 @@ def configured(**members: Any) -> bytes:
 @few
 @given(tasks())
 def test_all_the_reference_may_write_is_read(task: Task) -> None:
-    import msgspec
-
-    reference = ParseDict(json.loads(msgspec.json.encode(task)), a2a_pb2.Task())
+    reference = proto.read(msgspec.json.encode(task), a2a_pb2.Task())
     spellings = [
-        MessageToJson(reference),
-        MessageToJson(reference, preserving_proto_field_name=True),
-        MessageToJson(reference, use_integers_for_enums=True, indent=None),
+        proto.write_text(reference),
+        proto.write_text(reference, preserving_proto_field_name=True),
+        proto.write_text(reference, use_integers_for_enums=True),
     ]
     for text in spellings:
-        assert protojson.decode(text.encode(), Task) == task
+        assert protojson.decode(text, Task) == task
 
 
 @few
 @given(messages())
 def test_tolerant_and_typed_reading_agree(message: Message) -> None:
-    import msgspec
-
     raw = msgspec.json.encode(message)
     assert protojson.decode(raw, Message) == message
     assert protojson.convert(protojson.parse(raw), Message) == message
@@ -121,11 +119,12 @@ def test_null_is_unset() -> None:
         {"url": ""},
     ],
 )
-def test_falsy_contents_are_contents(content: dict[str, object]) -> None:
+def test_falsy_contents_are_contents(content: dict[str, Any]) -> None:
     (part,) = protojson.decode(send(parts=[content]), SendMessageRequest).message.parts
-    reference = MessageToDict(ParseDict(content, a2a_pb2.Part()))
-    assert reference == content
-    assert part == Part(**{k: b"" if k == "raw" else v for k, v in content.items()})
+    reference = proto.read(json.dumps(content).encode(), a2a_pb2.Part())
+    assert proto.write(reference) == content
+    expected: dict[str, Any] = {"raw": b""} if "raw" in content else content
+    assert part == Part(**expected)
 
 
 @few
@@ -354,11 +353,12 @@ def test_what_is_no_json_is_told_in_our_words(
     )
 )
 def test_any_json_is_a_request_or_invalid_in_our_words(tree: Any) -> None:
+    text = ""
     try:
         protojson.decode(json.dumps(tree).encode(), SendMessageRequest)
     except InvalidParams as refusal:
-        for leak in ("Expected", "`", "msgspec", "int32", "NoneType", "$"):
-            assert leak not in refusal.message
+        text = refusal.violations[0].description
+    assert not re.match(r"Expected|.*(`|msgspec|NoneType)", text)
 
 
 def test_maps_of_structs_are_read() -> None:

@@ -78,6 +78,11 @@ def test_what_is_written_is_read(written: list[tuple[bytes, int]]) -> None:
     ]
 
 
+def _feed_on(parser: Parser, chunk: bytes) -> None:
+    for _ in range(100):
+        parser.feed(chunk)
+
+
 @pytest.mark.parametrize("chunk", [b"data: xxxxxxxxx", b"data: x\n", b":yyyyyyyyyyyy"])
 def test_an_event_without_end_is_refused(chunk: bytes) -> None:
     parser = Parser(max_event_bytes=64)
@@ -86,8 +91,7 @@ def test_an_event_without_end_is_refused(chunk: bytes) -> None:
             parser.feed(chunk * 100)
     else:
         with pytest.raises(InvalidAgentResponse, match="64 bytes"):
-            for _ in range(100):
-                parser.feed(chunk)
+            _feed_on(parser, chunk)
 
 
 def test_many_small_events_are_no_large_one() -> None:
