@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-
 from tests.bindings.asgi import Answer, Http
 from tests.bindings.clients import ERRORS, Client, checked_details, message
 from tests.bindings.fuzz import Fuzzer, good_requests

@@ -174,15 +174,52 @@ async def test_a_key_does_not_stop_other_operations(client: Client) -> None:
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="keys are kept for messages that create a task, not for others"
-)
 async def test_a_follow_up_with_a_key_is_taken_once(client: Client, world: World) -> None:
     asked = await client.run("ask which?")
     answer = message("say thanks; ask more?", task=asked["id"], id="message-2")
     first = await client.run(answer, headers=KEY)
     assert await client.run(answer, headers=KEY) == first
     assert len(world.agent.turns) == 2
+    with refused("IDEMPOTENCY_CONFLICT"):
+        await client.run(message("say no", task=asked["id"], id="message-2"), headers=KEY)
+
+
+async def test_a_follow_up_with_a_key_that_ended_the_task_gives_it_again(
+    client: Client, world: World
+) -> None:
+    asked = await client.run("ask which?", headers={"idempotency-key": "order-16"})
+    answer = message("say thanks", task=asked["id"], id="message-2")
+    done = await client.run(answer, headers=KEY)
+    assert done["status"]["state"] == "TASK_STATE_COMPLETED"
+    # Without the key it is a message to a task that has ended.
+    assert await client.run(answer, headers=KEY) == done
+    async with client.stream(answer, headers=KEY) as stream:
+        [event] = await stream.rest()
+    assert event.value == done
+    assert len(world.agent.turns) == 2
+
+
+async def test_many_follow_ups_at_once_are_taken_once_per_key(client: Client, world: World) -> None:
+    asked = await client.run("ask which?")
+    answers = [message("ask more?", task=asked["id"], id=f"answer-{n % 4}") for n in range(12)]
+    await asyncio.gather(
+        *(client.run(a, headers={"idempotency-key": a["messageId"]}) for a in answers)
+    )
+    assert len(world.agent.turns) == 1 + 4
+    users = [m["messageId"] for m in (await client.get(asked["id"]))["history"]]
+    assert sorted(m for m in users if m.startswith("answer-")) == [f"answer-{n}" for n in range(4)]
+
+
+async def test_a_follow_up_with_a_key_holds_after_a_restart(tmp_path: Path, dialect: str) -> None:
+    file = tmp_path / "trunkline.db"
+    async with open_world(database=file) as world:
+        client = world.client(dialect)
+        asked = await client.run("ask which?")
+        answer = message("say thanks", task=asked["id"], id="message-2")
+        done = await client.run(answer, headers=KEY)
+    async with open_world(database=file) as world:
+        assert await world.client(dialect).run(answer, headers=KEY) == done
+        assert not world.agent.turns
 
 
 @pytest.fixture

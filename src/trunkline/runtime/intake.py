@@ -94,12 +94,16 @@ class Intake:
         check_message(message, agent.input_modes)
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         options = _options(caller, request)
-        if message.task_id:
+        key = _key(agent, caller, message)
+        if message.task_id and not key:
             live = await self._registry.load(scope, message.task_id)
-            return self._follow_up(agent, live, message, options)
+            return self._follow_up(agent, live, message, options, None)
         record: IdempotencyRecord | None = None
-        if key := _key(agent, caller, message):
+        if key:
             digest = hashlib.sha256(_encode(request)).digest()
+            if message.task_id:
+                record = IdempotencyRecord(scope, key, digest, message.task_id)
+                return await self._follow_up_once(agent, message, options, record)
             earlier = await self._recall(scope, key, digest)
             if earlier is not None:
                 return earlier
@@ -158,7 +162,7 @@ class Intake:
         now_ms = self._clock.now_ms()
         live = LiveTask(task_id=task_id, scope=lane.scope, context_id=lane.context_id, epoch=1)
         live.creation = Creation(lane.scope, lane.context_id, now_ms, self._registry.node)
-        live.idempotency = record
+        self._keep(live, record)
         said = _queue_full(live) if state is TaskState.REJECTED else None
         history = (live.history_message(message),)
         task = Task(
@@ -169,10 +173,15 @@ class Intake:
         )
         event = task if options is None else TaskSubmitted(task=task, options=options)
         self._registry.add(live)
-        if record is not None:
-            self._keys[record.scope, record.key] = (record.digest, live)
         self._journal.record(live, event, state=state, status_ms=now_ms)
         return live
+
+    def _keep(self, live: LiveTask, record: IdempotencyRecord | None) -> None:
+        """Know the key from now on, and store it with what is recorded next."""
+        if record is not None:
+            live.idempotency = record
+            live.keys.append(record)
+            self._keys[record.scope, record.key] = (record.digest, live)
 
     def _start_directly(
         self,
@@ -193,12 +202,33 @@ class Intake:
         self._turns.start_if_ready(run)
         return Admitted(run=run)
 
+    async def _follow_up_once(
+        self,
+        agent: PublishedAgent,
+        message: Message,
+        options: TurnOptions | None,
+        record: IdempotencyRecord,
+    ) -> Admitted:
+        while True:
+            earlier = await self._recall(record.scope, record.key, record.digest)
+            if earlier is not None:
+                return earlier
+            live = await self._registry.load(record.scope, record.task_id)
+            if (record.scope, record.key) in self._keys:
+                # The same request came while this one waited.
+                continue
+            if live.idempotency is None:
+                return self._follow_up(agent, live, message, options, record)
+            # One append holds one key.
+            await self._journal.durable(live)
+
     def _follow_up(
         self,
         agent: PublishedAgent,
         live: LiveTask,
         message: Message,
         options: TurnOptions | None,
+        record: IdempotencyRecord | None,
     ) -> Admitted:
         check_follow_up(message, context_id=live.context_id, state=live.state)
         lane = Lane(live.scope, live.context_id)
@@ -216,6 +246,7 @@ class Intake:
             status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
         )
         event = MessageAccepted(message=message, status_update=update, options=options)
+        self._keep(live, record)
         self._journal.record(live, event, state=state, status_ms=now_ms)
         run = self._run(agent, lane, message, options, live)
         self._turns.enter(run)
@@ -261,10 +292,12 @@ class Intake:
         return Admitted(earlier=snapshot_of(stored)) if stored is not None else None
 
     def forget_key(self, live: LiveTask) -> None:
-        """The store knows the key by now."""
-        record = live.idempotency
-        if record is not None:
+        """The store knows the keys by now, unless one came with what is not committed yet."""
+        if live.unflushed or live.in_flight:
+            return
+        for record in live.keys:
             self._keys.pop((record.scope, record.key), None)
+        live.keys.clear()
 
 
 def _queue_full(live: LiveTask) -> Message:

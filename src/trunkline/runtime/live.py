@@ -36,6 +36,7 @@ class LiveTask:
         "idempotency",
         "in_flight",
         "is_dirty",
+        "keys",
         "once_durable",
         "run",
         "scope",
@@ -65,7 +66,10 @@ class LiveTask:
         # Rises when the store refuses; what was in flight then is void.
         self.generation = 0
         self.creation: Creation | None = None
+        # Goes to the store with the next append.
         self.idempotency: IdempotencyRecord | None = None
+        # All that the task was given while in memory, to know them until the store does.
+        self.keys: list[IdempotencyRecord] = []
         # As committed: all that anybody outside ever sees. 0 until the task exists.
         self.committed_seq = 0
         self.committed_state = TaskState.SUBMITTED
