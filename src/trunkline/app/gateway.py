@@ -10,6 +10,7 @@ from trunkline.app.adapters import load_agents, make_backend, make_store
 from trunkline.app.cards import addresses_of, agent_card, extended_card, input_modes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
+from trunkline.ports.clock import Clock
 from trunkline.protocol.versions import Version
 from trunkline.runtime.agents import AgentLimits, PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
@@ -35,10 +36,10 @@ class Gateway(Struct, frozen=True, kw_only=True):
     endpoints: tuple[Endpoint, ...]
 
 
-def build(settings: Settings, *, base_url: str) -> Gateway:
+def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> Gateway:
     """`base_url` is what cards advertise, with scheme and without a slash at the end."""
     settings, code = load_agents(settings)
-    clock = SystemClock()
+    clock = clock or SystemClock()
     endpoints: list[Endpoint] = []
     agents: list[PublishedAgent] = []
     for handle, agent_settings in settings.agents.items():

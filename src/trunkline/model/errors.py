@@ -109,7 +109,9 @@ class IdempotencyConflict(CallerError):
 
 class TaskNotFound(CallerError):
     def __init__(self, task_id: str) -> None:
-        super().__init__(f"Task not found: {task_id}", metadata={"taskId": task_id})
+        # Cut, so that an answer cannot be made to grow with the request.
+        shown = task_id[:256]
+        super().__init__(f"Task not found: {shown}", metadata={"taskId": shown})
 
 
 class TaskNotCancelable(CallerError):

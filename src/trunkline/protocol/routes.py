@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -78,12 +79,13 @@ _FIXED: Final = {
 
 
 def match(method: str, path: str, *, stated: Version | None) -> Route:
-    """The route of `path`, which is percent-decoded and relative to the interface url.
+    """The route of `path`, which is percent-encoded and relative to the interface url.
 
     Without a stated version the path tells it: below `/v1` is 0.3. Raises RouteNotFound
     and WrongHttpMethod.
     """
-    segments = path.removeprefix("/").split("/")
+    # Decoded after the cut, so that a tenant or an id may hold a slash.
+    segments = [unquote(segment) for segment in path.removeprefix("/").split("/")]
     if segments[0] == _V03_PREFIX:
         if stated is Version.V1_0:
             rest = "/".join(segments[1:])

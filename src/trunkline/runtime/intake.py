@@ -95,15 +95,18 @@ class Intake:
         check_message(message, agent.input_modes)
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         options = _options(caller, request)
-        if message.task_id:
-            return await self._continue(agent, scope, message, options)
+        key = _key(agent, caller, message)
+        if message.task_id and not key:
+            return await self._continue(agent, scope, message, options, None)
         record: IdempotencyRecord | None = None
-        if key := _key(agent, caller, message):
+        if key:
             digest = hashlib.sha256(_encode(request)).digest()
-            earlier = await self._recall(scope, key, digest)
+            record = IdempotencyRecord(scope, key, digest, message.task_id or self._ids.new())
+            earlier = await self._recall(record)
             if earlier is not None:
                 return earlier
-            record = IdempotencyRecord(scope, key, digest, self._ids.new())
+            if message.task_id:
+                return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
         context_id = message.context_id or self._ids.new()
         lane = Lane(scope, context_id)
@@ -161,7 +164,7 @@ class Intake:
         now_ms = self._clock.now_ms()
         live = LiveTask(task_id=task_id, scope=lane.scope, context_id=lane.context_id, epoch=1)
         live.creation = Creation(lane.scope, lane.context_id, now_ms, self._registry.node)
-        live.idempotency = record
+        self._keep(live, record)
         said = _queue_full(live) if state is TaskState.REJECTED else None
         history = (live.history_message(message),)
         task = Task(
@@ -172,10 +175,15 @@ class Intake:
         )
         event = task if options is None else TaskSubmitted(task=task, options=options)
         self._registry.add(live)
-        if record is not None:
-            self._keys[record.scope, record.key] = (record.digest, live)
         self._journal.record(live, event, state=state, status_ms=now_ms)
         return live
+
+    def _keep(self, live: LiveTask, record: IdempotencyRecord | None) -> None:
+        """Know the key from now on, and store it with what is recorded next."""
+        if record is not None:
+            live.idempotency = record
+            live.keys.append(record)
+            self._keys[record.scope, record.key] = (record.digest, live)
 
     def _start_directly(
         self,
@@ -202,15 +210,19 @@ class Intake:
         scope: Scope,
         message: Message,
         options: TurnOptions | None,
+        record: IdempotencyRecord | None,
     ) -> Admitted:
         live = await self._registry.load(scope, message.task_id)
         try:
-            if live.state in TERMINAL:
-                # Nobody is told of an end that is not stored.
+            if live.state in TERMINAL or (record is not None and live.idempotency is not None):
+                # Nobody is told of an end that is not stored; and one append holds one key.
                 await self._journal.durable(live)
             if live.is_stuck:
                 raise not_stored()
-            return self._follow_up(agent, live, message, options)
+            if record is not None and (known := self._known(record)) is not None:
+                # The same request came while this one waited.
+                return known
+            return self._follow_up(agent, live, message, options, record)
         finally:
             self._registry.forget_if_idle(live)
 
@@ -220,6 +232,7 @@ class Intake:
         live: LiveTask,
         message: Message,
         options: TurnOptions | None,
+        record: IdempotencyRecord | None,
     ) -> Admitted:
         check_follow_up(message, context_id=live.context_id, state=live.state)
         lane = Lane(live.scope, live.context_id)
@@ -237,6 +250,7 @@ class Intake:
             status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
         )
         event = MessageAccepted(message=message, status_update=update, options=options)
+        self._keep(live, record)
         self._journal.record(live, event, state=state, status_ms=now_ms)
         run = self._run(agent, lane, message, options, live)
         self._turns.enter(run)
@@ -263,31 +277,39 @@ class Intake:
             live=live,
         )
 
-    async def _recall(self, scope: Scope, key: str, digest: bytes) -> Admitted | None:
+    async def _recall(self, wanted: IdempotencyRecord) -> Admitted | None:
+        """What became of the request that used the key before, if there was one."""
+        scope = wanted.scope
         record = None
-        if (scope, key) not in self._keys:
-            record = await self._store.recall(scope, key)
+        if (scope, wanted.key) not in self._keys:
+            record = await self._store.recall(scope, wanted.key)
         # Another request with the key may have come while this one waited.
-        known = self._keys.get((scope, key))
-        if known is not None:
-            _check_digest(known[0], digest)
-            return Admitted(live=known[1])
-        if record is None:
-            return None
-        _check_digest(record.digest, digest)
+        known = self._known(wanted)
+        if known is not None or record is None:
+            return known
+        _check_digest(record.digest, wanted.digest)
         live = self._registry.live(scope, record.task_id)
         if live is not None:
             return Admitted(live=live)
         stored = await self._store.get(scope, record.task_id)
         return Admitted(earlier=snapshot_of(stored)) if stored is not None else None
 
+    def _known(self, wanted: IdempotencyRecord) -> Admitted | None:
+        known = self._keys.get((wanted.scope, wanted.key))
+        if known is None:
+            return None
+        _check_digest(known[0], wanted.digest)
+        return Admitted(live=known[1])
+
     def forget_key(self, live: LiveTask) -> None:
-        """The store knows the key by now."""
-        record = live.idempotency
-        if record is not None:
+        """The store knows the keys by now, unless one came with what is not committed yet."""
+        if live.unflushed or live.in_flight:
+            return
+        for record in live.keys:
             known = self._keys.get((record.scope, record.key))
             if known is not None and known[1] is live:
                 del self._keys[record.scope, record.key]
+        live.keys.clear()
 
 
 def _queue_full(live: LiveTask) -> Message:

@@ -114,9 +114,10 @@ class Journal:
             status_ms=live.status_ms,
             creation=live.creation,
             snapshot=snapshot,
-            idempotency=live.idempotency if live.creation is not None else None,
+            idempotency=live.idempotency,
         )
         live.creation = None
+        live.idempotency = None
         live.in_flight.extend(entries)
         live.unflushed.clear()
         live.is_dirty = False

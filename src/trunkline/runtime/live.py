@@ -39,6 +39,7 @@ class LiveTask:
         "is_dirty",
         "is_dropped",
         "is_stuck",
+        "keys",
         "once_durable",
         "run",
         "scope",
@@ -74,7 +75,10 @@ class LiveTask:
         # Readers that still replay the journal and will follow the tail.
         self.holds = 0
         self.creation: Creation | None = None
+        # Goes to the store with the next append.
         self.idempotency: IdempotencyRecord | None = None
+        # All that the task was given while in memory, to know them until the store does.
+        self.keys: list[IdempotencyRecord] = []
         # As committed: all that anybody outside ever sees. 0 until the task exists.
         self.committed_seq = 0
         self.committed_state = TaskState.SUBMITTED

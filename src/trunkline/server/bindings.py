@@ -16,6 +16,8 @@ from trunkline.model.errors import (
 from trunkline.ports.clock import Clock
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
+from trunkline.protocol.operations import Operation
+from trunkline.protocol.versions import Version
 from trunkline.server.access import ANONYMOUS, CHALLENGE, Access
 from trunkline.server.calls import STREAMING, Calls
 from trunkline.server.endpoint import Endpoint
@@ -69,7 +71,7 @@ class Bindings:
                     200,
                     exchange.result(result),
                     content_type=exchange.content_type,
-                    headers=_echo(caller),
+                    headers=_headers(exchange, caller),
                 )
         except TrunklineError as error:
             await _refuse(sending, exchange, error, seen)
@@ -101,7 +103,7 @@ class Bindings:
                 send,
                 reader,
                 Frames(exchange.dialect, exchange.result if wraps else None),
-                headers=_echo(caller),
+                headers=_echo(caller, exchange.dialect.version),
                 waits_for_first=last_seq is None,
             )
         finally:
@@ -167,11 +169,27 @@ def _caller(
     )
 
 
-def _echo(caller: Caller) -> list[Header]:
+# The extended card depends on who asks, so only the one who asked may keep it.
+_OWN_CARD: list[Header] = [
+    (b"cache-control", b"private, max-age=300"),
+    (b"vary", b"Authorization, X-API-Key, A2A-Version"),
+]
+
+
+def _headers(exchange: Exchange, caller: Caller) -> list[Header]:
+    headers = _echo(caller, exchange.dialect.version)
+    if exchange.operation is Operation.GET_EXTENDED_AGENT_CARD:
+        headers += _OWN_CARD
+    return headers
+
+
+def _echo(caller: Caller, version: Version) -> list[Header]:
     """The response names the extensions that are in use."""
     if not caller.extensions:
         return []
-    return [(b"a2a-extensions", ", ".join(caller.extensions).encode("latin-1", "replace"))]
+    uris = ", ".join(caller.extensions).encode("latin-1", "replace")
+    header = (b"a2a-extensions", uris)
+    return [header] if version is Version.V1_0 else [header, (b"x-a2a-extensions", uris)]
 
 
 async def _refuse(send: _Sending, exchange: Exchange, error: Exception, seen: Observation) -> None:

@@ -99,15 +99,14 @@ class RestExchange:
     def __init__(self, path: str) -> None:
         """`path` is relative to the interface's URL, as it came, not decoded."""
         self._path = path
-        self.dialect = V1
+        # What an answer looks like that is given before the request is read.
+        version = Version.V0_3 if path.startswith("/v1/") else Version.V1_0
+        self.dialect = rest.DIALECTS[version]
         self.operation: Operation | None = None
-        self.content_type = rest.A2A_JSON.encode()
+        self.content_type = rest.content_type(None, None, version).encode()
 
     async def read(self, request: Request, limits: Limits) -> RequestValue:
         kind = request.header(b"content-type")
-        is_v03_path = self._path.startswith("/v1/")
-        if is_v03_path:
-            self.dialect = rest.DIALECTS[Version.V0_3]
         self._answer_as(request, kind)
         stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
         if stated is not None:

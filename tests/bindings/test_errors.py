@@ -1,0 +1,145 @@
+"""What errors look like (protocol section 10). The clients check every error they see
+against the tables of the specification; here are the errors as they are written."""
+
+from tests.bindings.cases import JSONRPC, REST, V03, V10, in_memory, over, refused
+from tests.bindings.clients import BAD_REQUEST, ERROR_INFO, Client, message
+from tests.bindings.world import World, open_world
+
+from trunkline.settings import ExtensionSettings
+
+database = in_memory
+
+
+@over("jsonrpc-1.0")
+async def test_a_jsonrpc_error_has_error_info_in_an_array(client: Client) -> None:
+    answer = await client.http.send(client.request("GetTask", {"id": "made-up"}))
+    assert answer.status == 200
+    assert answer.json() == {
+        "jsonrpc": "2.0",
+        "id": "request-1",
+        "error": {
+            "code": -32001,
+            "message": "Task not found: made-up",
+            "data": [
+                {
+                    "@type": ERROR_INFO,
+                    "reason": "TASK_NOT_FOUND",
+                    "domain": "a2a-protocol.org",
+                    "metadata": {"taskId": "made-up"},
+                }
+            ],
+        },
+    }
+
+
+@over("rest-1.0")
+async def test_a_rest_error_is_a_google_rpc_status(client: Client) -> None:
+    answer = await client.http.send(client.request("GetTask", {"id": "made-up"}))
+    assert answer.status == 404
+    # Not application/problem+json, which older examples show.
+    assert answer.headers["content-type"] == "application/a2a+json"
+    assert answer.json() == {
+        "error": {
+            "code": 404,
+            "status": "NOT_FOUND",
+            "message": "Task not found: made-up",
+            "details": [
+                {
+                    "@type": ERROR_INFO,
+                    "reason": "TASK_NOT_FOUND",
+                    "domain": "a2a-protocol.org",
+                    "metadata": {"taskId": "made-up"},
+                }
+            ],
+        }
+    }
+
+
+@over("rest-0.3")
+async def test_a_rest_error_of_0_3_says_type_and_message_at_the_top(client: Client) -> None:
+    answer = await client.http.send(client.request("GetTask", {"id": "made-up"}))
+    assert answer.status == 404
+    body = answer.json()
+    assert (body["type"], body["message"]) == ("TaskNotFoundError", "Task not found: made-up")
+
+
+async def test_invalid_params_name_the_fields(client: Client) -> None:
+    with refused("INVALID_PARAMS", "configuration.historyLength") as caught:
+        await client.send("say hi", historyLength=-1)
+    [violation] = [d for d in caught.value.details if d["@type"] == BAD_REQUEST]
+    assert violation["fieldViolations"] == [
+        {"field": "configuration.historyLength", "description": "must not be negative"}
+    ]
+
+
+@over(*V03)
+async def test_0_3_knows_no_codes_beyond_its_own(dialect: str) -> None:
+    extension = ExtensionSettings(uri="https://ext.example/must", required=True)
+    async with open_world(extensions=(extension,)) as world:
+        client = world.client(dialect)
+        answer = await client.http.send(client.request("ListTasks", {}))
+        body = answer.json()
+        if client.binding == "jsonrpc":
+            assert body["error"]["code"] == -32004
+        else:
+            assert body["type"] == "ExtensionSupportRequiredError"
+
+
+async def test_a_refused_stream_is_a_plain_error(client: Client) -> None:
+    request = client.request("SubscribeToTask", {"id": "made-up"})
+    answer = await client.http.send(request)
+    with refused("TASK_NOT_FOUND"):
+        client.body_of(answer)
+    assert answer.status == (200 if client.binding == "jsonrpc" else 404)
+
+
+async def test_a_failure_after_the_stream_began_is_a_failed_task(client: Client) -> None:
+    async with client.stream("say hi; crash") as stream:
+        events = await stream.rest()
+    assert events[-1].state == "TASK_STATE_FAILED"
+
+
+async def test_all_input_is_checked_before_anything_happens(client: Client, world: World) -> None:
+    sent = message("say hi", id="")
+    with refused("INVALID_PARAMS", "message.messageId"):
+        await client.send(sent)
+    assert not world.agent.turns
+    assert (await client.list())["totalSize"] == 0
+
+
+async def test_a_gateway_that_stops_says_come_back(client: Client, world: World) -> None:
+    world.gateway.runtime.stop_admitting()
+    with refused("UNAVAILABLE") as caught:
+        await client.send("say hi")
+    assert caught.value.answer.headers["retry-after"] == "5"
+    # What exists can still be read.
+    assert (await client.list())["totalSize"] == 0
+
+
+@over(*V10)
+async def test_a_full_queue_rejects_the_task(dialect: str) -> None:
+    async with open_world(max_queue_per_context=1) as world:
+        client = world.client(dialect)
+        await client.run(message("wait gate", context="ours"), returnImmediately=True)
+        await world.agent.gates.reached("gate")
+        await client.run(message("say 2", context="ours"), returnImmediately=True)
+        task = await client.run(message("say 3", context="ours"))
+        assert task["status"]["state"] == "TASK_STATE_REJECTED"
+        assert task["status"]["message"]["metadata"] == {"reason": "queue_full"}
+        world.agent.gates.open("gate")
+
+
+@over(*JSONRPC)
+async def test_only_errors_about_http_have_an_http_status_over_jsonrpc(client: Client) -> None:
+    request = client.request("ListTasks", {})
+    request.headers["content-type"] = "text/plain"
+    with refused("UNSUPPORTED_MEDIA_TYPE") as caught:
+        client.body_of(await client.http.send(request))
+    assert caught.value.answer.status == 415
+
+
+@over(*REST)
+async def test_the_status_line_and_the_body_agree(client: Client) -> None:
+    for operation in ("GetTask", "CancelTask"):
+        answer = await client.http.send(client.request(operation, {"id": "made-up"}))
+        assert answer.status == answer.json()["error"]["code"] == 404

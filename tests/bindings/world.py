@@ -1,0 +1,108 @@
+"""A gateway in this process: the real application, with a scripted agent and a clock that
+stands still."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.bindings.asgi import Asgi
+from tests.bindings.clients import CLIENTS, Address, Client
+
+from trunkline.app.gateway import Gateway, build
+from trunkline.settings import (
+    AgentSettings,
+    ApiKey,
+    AuthSettings,
+    ScriptedBackend,
+    Secret,
+    ServerSettings,
+    Settings,
+    StoreSettings,
+)
+from trunkline.testing import FakeClock
+from trunkline.testing import ScriptedBackend as ScriptedAgent
+
+HANDLE = "test/scripted"
+KEYS = {"alice": "alice-has-a-long-key", "bob": "bob-has-another-long-key"}
+BASE_URL = "https://gateway.example"
+
+
+class World:
+    def __init__(self, gateway: Gateway, clock: FakeClock) -> None:
+        self.gateway = gateway
+        self.clock = clock
+        self.http = Asgi(gateway.application)
+
+    @property
+    def agent(self) -> ScriptedAgent:
+        return self.agent_of(HANDLE)
+
+    def agent_of(self, handle: str) -> ScriptedAgent:
+        backend = self.gateway.runtime.agents[handle].backend
+        assert isinstance(backend, ScriptedAgent)
+        return backend
+
+    def client(
+        self,
+        dialect: str,
+        principal: str = "alice",
+        *,
+        tenant: str = "",
+        agent: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> Client:
+        """`principal` may be empty for a caller without a key."""
+        own = f"/api/a2a/v1/agents/{agent}"
+        return CLIENTS[dialect](
+            self.http,
+            key=KEYS.get(principal, principal),
+            tenant=tenant,
+            address=Address(jsonrpc=own, rest=own) if agent else None,
+            headers=headers,
+        )
+
+
+def settings(
+    *,
+    database: Path | None = None,
+    anonymous: str = "never",
+    server: dict[str, Any] | None = None,
+    agents: dict[str, dict[str, Any]] | None = None,
+    **agent: Any,
+) -> Settings:
+    """One scripted agent with these settings, or several by handle, for Alice and Bob."""
+    store = (
+        StoreSettings(kind="memory")
+        if database is None
+        else StoreSettings(path=str(database), synchronous="normal")
+    )
+    published: dict[str, dict[str, Any]] = agents or {HANDLE: agent}
+    defaults: dict[str, Any] = {"name": "Scripted", "description": "Does as told"}
+    return Settings(
+        server=ServerSettings(**(server or {})),
+        store=store,
+        auth=AuthSettings(
+            keys={name: ApiKey(key=Secret(key)) for name, key in KEYS.items()},
+            anonymous="never" if anonymous == "never" else "loopback",
+        ),
+        agents={
+            handle: AgentSettings(
+                **(defaults | {"default": handle == HANDLE, "backend": ScriptedBackend()} | own)
+            )
+            for handle, own in published.items()
+        },
+    )
+
+
+@asynccontextmanager
+async def open_world(**options: Any) -> AsyncIterator[World]:
+    clock = FakeClock()
+    gateway = build(settings(**options), base_url=BASE_URL, clock=clock)
+    await gateway.runtime.open()
+    try:
+        yield World(gateway, clock)
+    finally:
+        await gateway.runtime.close()
+    assert asyncio.all_tasks() - {asyncio.current_task()} == set()
