@@ -1,11 +1,14 @@
 """The gateway in uvicorn: a bounded parser, and an end that lets work finish."""
 
 import asyncio
+import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import HANDLED_SIGNALS
 
 from trunkline.model.errors import ConfigError
 from trunkline.server.application import Application
@@ -92,6 +95,17 @@ class Listener(uvicorn.Server):
         super().__init__(config)
         self._on_started = on_started
         self._on_stopping = on_stopping
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn raises the signal anew once it has stopped, which would end the process
+        # before the agents and the store are closed.
+        before = {each: signal.signal(each, self.handle_exit) for each in HANDLED_SIGNALS}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
