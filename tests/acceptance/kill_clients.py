@@ -110,7 +110,7 @@ class Client:
                 await self._send(agent, script, returns="ask" not in script)
             case 6:
                 await self._answer_a_question()
-            case 7:
+            case _:
                 await self._disturb()
 
     async def _answer_a_question(self) -> None:
