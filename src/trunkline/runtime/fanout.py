@@ -99,8 +99,10 @@ class Subscription:
     def push(self, entries: Sequence[Entry]) -> None:
         if self._is_ended:
             return
+        # One that waits has taken all there was, however much comes now.
+        is_behind = self._waiter is None
         self.feed(entries)
-        if len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES:
+        if is_behind and (len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES):
             self._cut_off("slow reader")
         self._wake()
 
