@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from tests.runtime.world import Reading, World, next_morning, said, state_of
@@ -71,7 +71,8 @@ async def crash(inner: Store, crash_on: int, when: Literal["before", "after"]) -
     w, published = World(store=store, node="one"), Published()
     playing = w.soon(scenario(w, published))
     crashed = asyncio.ensure_future(store.crashed.wait())  # noqa: TID251 - ends below
-    await asyncio.wait({playing, crashed}, return_when=asyncio.FIRST_COMPLETED)
+    both: set[asyncio.Future[Any]] = {playing, crashed}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     has_crashed = crashed.done()
     crashed.cancel()
     await settle()

@@ -33,7 +33,6 @@ class LiveTask:
         "creation",
         "epoch",
         "generation",
-        "holds",
         "idempotency",
         "in_flight",
         "is_dirty",
@@ -71,8 +70,6 @@ class LiveTask:
         self.is_dropped = False
         # The store refused its progress; it ends as soon as that can be stored.
         self.is_stuck = False
-        # Readers that still replay the journal and will follow the tail.
-        self.holds = 0
         self.creation: Creation | None = None
         self.idempotency: IdempotencyRecord | None = None
         # As committed: all that anybody outside ever sees. 0 until the task exists.
@@ -121,7 +118,6 @@ class LiveTask:
             or self.waiters
             or self.once_durable
             or self.is_stuck
-            or self.holds
         )
 
     def history_message(self, message: Message) -> Message:

@@ -118,7 +118,6 @@ class Runtime:
 
     def end_streams(self, reason: str) -> None:
         """Let every reader go; each can resume where it was."""
-        self.service.ending = reason
         for live in self.registry.all():
             for reader in live.subscriptions:
                 reader.stop(reason, live.committed_seq)

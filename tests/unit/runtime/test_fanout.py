@@ -184,15 +184,15 @@ async def test_who_opened_it_is_told_once_that_the_reader_left() -> None:
 async def test_a_reader_that_is_behind_asks_for_more_until_it_has_caught_up() -> None:
     following = reader(limit=1)
 
-    async def more(asking: Subscription) -> None:
-        asking.catch_up(3, rest)
-        asking.replay([chunk(1), chunk(2), chunk(3)])
+    async def more() -> None:
+        following.catch_up(rest, after=3)
+        following.replay([chunk(1), chunk(2), chunk(3)])
 
-    async def rest(asking: Subscription) -> None:
-        asking.caught_up()
-        asking.push([chunk(4)])
+    async def rest() -> None:
+        following.caught_up()
+        following.push([chunk(4)])
 
-    following.catch_up(0, more)
+    following.catch_up(more, after=0)
     # It will be replayed.
     following.push([chunk(1)])
     assert await following.next() == [chunk(1), chunk(2), chunk(3)]
@@ -204,8 +204,8 @@ async def test_a_reader_that_is_behind_asks_for_more_until_it_has_caught_up() ->
 async def test_a_replay_ends_with_what_ends_the_stream() -> None:
     following = reader()
 
-    async def more(asking: Subscription) -> None:
-        asking.replay([status(1, S.COMPLETED), status(2)])
+    async def more() -> None:
+        following.replay([status(1, S.COMPLETED), status(2)])
 
-    following.catch_up(0, more)
+    following.catch_up(more, after=0)
     assert await rest_of(following) == [status(1, S.COMPLETED)]
