@@ -52,7 +52,7 @@ def examine(python: str) -> Environment:
         cpu=_cpu_model(),
         cores=os.cpu_count() or 0,
         kernel=platform.release().partition("-")[0],
-        date=datetime.now(UTC).date().isoformat(),  # noqa: TID251  the date of the figures
+        date=datetime.now(UTC).date().isoformat(),
     )
 
 
