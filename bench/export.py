@@ -9,7 +9,7 @@ from typing import Any
 from bench.cases.case import Case
 from bench.environment import Environment
 from bench.figures import CPU_US, FIGURES, KB, P50_MS, PER_S, TIME_S, written
-from bench.results import Results
+from bench.samples import Results
 from bench.servers import Server
 
 BEGIN, END = "<!-- results -->", "<!-- /results -->"

@@ -16,8 +16,8 @@ from bench.environment import examine
 from bench.export import as_json, update_readme, write_json
 from bench.fleet import Fleet
 from bench.report import print_tables
-from bench.results import Results
 from bench.rounds import Run, say
+from bench.samples import Results
 from bench.servers import ROOT, SERVERS, Server, stored_servers
 
 

@@ -24,6 +24,7 @@ class Server:
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     path: str = "/"
+    health: str | None = None  # answers 200 when up; else an open port is enough
     dialect: Dialect = A2A_1_0
     durable: bool = False
     can: frozenset[str] = TASKS
@@ -59,6 +60,7 @@ def trunkline(name: str, title: str, can: frozenset[str], stored_tasks: int = 0)
         module="trunkline",
         arguments=("serve", "bench/agents.py"),
         path="/a2a/jsonrpc",
+        health="/healthz",
         durable=True,
         can=can,
         is_there=has_trunkline,
