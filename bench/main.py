@@ -85,10 +85,12 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave through Fleet, as Ctrl-C does
 
     results = Results()
+    interrupted = False
     try:
         with Fleet(options.python, server_core) as fleet:
             Run(fleet, options.python, scale, results).measure(cases, servers)
     except KeyboardInterrupt:
+        interrupted = True
         say("interrupted: what was measured so far")
     print_tables(results, cases, servers, environment)
     if options.json:
@@ -98,7 +100,7 @@ def main() -> int:
     problems = results.problems()
     for problem in problems:
         say(f"problem: {problem}")
-    return 1 if problems else 0
+    return 130 if interrupted else 1 if problems else 0
 
 
 def raise_open_files() -> None:
