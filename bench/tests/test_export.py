@@ -1,11 +1,12 @@
-"""The README is rewritten between its markers, and nowhere else."""
+"""What leaves a run: tables, the README between its markers, JSON that can be read back."""
 
 from pathlib import Path
 
 from bench.cases import CASES
 from bench.environment import Environment
-from bench.export import BEGIN, END, as_json, update_readme
+from bench.export import as_json, read_json, write_json
 from bench.figures import CPU_US
+from bench.readme import BEGIN, END, update_readme
 from bench.report import table
 from bench.samples import Results
 from bench.servers import SERVERS
@@ -39,7 +40,7 @@ def test_only_the_block_between_the_markers_changes(tmp_path: Path) -> None:
     assert text.startswith(f"before\n{BEGIN}\n")
     assert text.endswith(f"\n{END}\nafter\n")
     assert "old" not in text
-    assert "| 160 | 3,200 |" in text
+    assert "| 160<br><sub>150–170</sub> | 3,200 |" in text
     assert text.count("Python 3.13.1") == 2
 
 
@@ -57,3 +58,11 @@ def test_json_keeps_every_sample() -> None:
     ours = content["cases"]["send-32"]["servers"]["trunkline"]
     assert ours["samples"] == [{CPU_US: 150}, {CPU_US: 170}]
     assert ours["figures"][CPU_US] == {"median": 160, "low": 150, "high": 170}
+
+
+def test_an_earlier_run_is_read_back_as_it_was(tmp_path: Path) -> None:
+    content = as_json(measured(), CASES, SERVERS, HERE)
+    write_json(tmp_path / "run.json", content)
+    results, environment = read_json(tmp_path / "run.json")
+    assert environment == HERE
+    assert as_json(results, CASES, SERVERS, environment) == content
