@@ -24,9 +24,9 @@ or after the command, adds the traceback. `NO_COLOR` is honoured.
 | 2 | wrong usage or configuration |
 
 The database is kept in `$XDG_DATA_HOME/trunkline`, else `~/.local/share/trunkline`
-(macOS: `~/Library/Application Support/trunkline`, Windows: `%LOCALAPPDATA%\\trunkline`), created for
-the owner only. A `trunkline.toml` in the current folder is not picked up by itself: give
-`--config`, or set `TRUNKLINE_CONFIG`. The file is described in [configuration.md](configuration.md).
+(macOS: `~/Library/Application Support/trunkline`, Windows: `%LOCALAPPDATA%\\trunkline`), created
+for the owner only. A `trunkline.toml` in the current folder is not picked up by itself: give
+`--config`, or set `TRUNKLINE_CONFIG`. The keys are in [configuration.md](configuration.md).
 """
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator
 
-from trunkline import agent
+from trunkline import Turn, agent
 
 
 @agent(name="Rust expert", skills=["ask"])
-async def rust(turn) -> AsyncIterator[str]:
+async def rust(turn: Turn) -> AsyncIterator[str]:
     yield "thinking… "
     yield f"You said {turn.text!r}"

@@ -30,7 +30,7 @@ def generator(turn: Turn) -> Iterator[object]:
     if turn.text == "hang":
         yield "begun"
         while True:
-            yield
+            yield None
     yield "You said "
     yield turn.text
 

@@ -1,9 +1,7 @@
 """`trunkline serve`."""
 
-import importlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,12 +9,7 @@ from trunkline.cli.failures import reported
 from trunkline.cli.options import Debug, LogFormat, LogLevel
 
 if TYPE_CHECKING:
-    from trunkline.cli.startup import Started
     from trunkline.settings import Settings
-
-
-class _App(Protocol):
-    def serve(self, settings: "Settings", *, on_ready: "Callable[[Started], None]") -> int: ...
 
 
 def serve(
@@ -43,7 +36,7 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port; 0 takes any free port.", show_default="8642"),
+        typer.Option(help="Port; 0 takes any free port.", show_default="8642"),
     ] = None,
     data: Annotated[
         Path | None,
@@ -84,9 +77,10 @@ def serve(
             from trunkline.settings import database_path
 
             make_private_dir(database_path(settings.store).parent)
-        # Imported here and by name: it loads the whole gateway, which no other command needs.
-        gateway = cast(_App, importlib.import_module("trunkline.app"))
-        code = gateway.serve(settings, on_ready=lambda started: announce(started, settings))
+        # Imported here because it loads the whole gateway, which no other command needs.
+        from trunkline import app
+
+        code = app.serve(settings, on_ready=lambda started: announce(started, settings))
     raise typer.Exit(code)
 
 

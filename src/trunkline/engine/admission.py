@@ -1,19 +1,17 @@
 """May this message in? The rules of A2A for a message that names a task or a context."""
 
-from collections.abc import Iterable
-
 from trunkline.model.errors import ContentTypeNotSupported, InvalidParams, UnsupportedOperation
 from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState
 
 
-def check_message(message: Message, input_modes: Iterable[str]) -> None:
-    """What holds for every message, whatever it is about."""
+def check_message(message: Message, modes: tuple[str, ...]) -> None:
+    """What holds for every message to an agent that takes content of these media types."""
     if message.role is not Role.USER:
         raise InvalidParams.at("message.role", "a client sends messages as ROLE_USER")
-    modes = tuple(input_modes)
     for index, part in enumerate(message.parts):
         mode = _media_type(part)
-        if mode and not any(mode_matches(offered, mode) for offered in modes):
+        # The first test spares the usual case, a type that the agent names, the patterns.
+        if mode and mode not in modes and not any(mode_matches(each, mode) for each in modes):
             raise ContentTypeNotSupported(
                 f"message.parts[{index}]: this agent does not take {mode}; "
                 f"it takes {', '.join(modes)}",

@@ -7,13 +7,15 @@ from msgspec import Struct
 from trunkline.model.values import Message, Task, TaskState
 
 
-class AuthenticationInfo(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class AuthenticationInfo(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
+):
     scheme: str
     credentials: str = ""
 
 
 class TaskPushNotificationConfig(
-    Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
 ):
     tenant: str = ""
     id: str = ""
@@ -29,7 +31,7 @@ def _check_history_length(value: int | None) -> None:
 
 
 class SendMessageConfiguration(
-    Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
 ):
     accepted_output_modes: tuple[str, ...] = ()
     task_push_notification_config: TaskPushNotificationConfig | None = None
@@ -40,14 +42,18 @@ class SendMessageConfiguration(
         _check_history_length(self.history_length)
 
 
-class SendMessageRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class SendMessageRequest(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
+):
     tenant: str = ""
     message: Message
     configuration: SendMessageConfiguration | None = None
     metadata: dict[str, Any] | None = None
 
 
-class GetTaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class GetTaskRequest(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
+):
     tenant: str = ""
     id: str
     history_length: int | None = None
@@ -58,7 +64,9 @@ class GetTaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
         _check_history_length(self.history_length)
 
 
-class ListTasksRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ListTasksRequest(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
+):
     tenant: str = ""
     context_id: str = ""
     status: TaskState = TaskState.UNSPECIFIED
@@ -74,14 +82,16 @@ class ListTasksRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, re
             raise ValueError("pageSize must be between 1 and 100")
 
 
-class ListTasksResponse(Struct, frozen=True, kw_only=True, rename="camel"):
+class ListTasksResponse(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
     tasks: tuple[Task, ...]
     next_page_token: str
     page_size: int
     total_size: int
 
 
-class CancelTaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class CancelTaskRequest(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
+):
     tenant: str = ""
     id: str
     metadata: dict[str, Any] | None = None
@@ -91,7 +101,9 @@ class CancelTaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, r
             raise ValueError("id must not be empty")
 
 
-class SubscribeToTaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class SubscribeToTaskRequest(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
+):
     tenant: str = ""
     id: str
 
@@ -101,12 +113,12 @@ class SubscribeToTaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class GetExtendedAgentCardRequest(
-    Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
 ):
     tenant: str = ""
 
 
-class Caller(Struct, frozen=True, kw_only=True):
+class Caller(Struct, frozen=True, gc=False, kw_only=True):
     """Who asks, from credentials alone, and what the request brought beside its body."""
 
     principal: str

@@ -19,7 +19,7 @@ from trunkline.model.values import (
 )
 
 
-class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class TurnOptions(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
     """What a request asked for beside its message. Kept, so that a turn that waits in
     the queue runs after a restart as it would have before."""
 
@@ -28,14 +28,18 @@ class TurnOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     metadata: dict[str, Any] | None = None
 
 
-class TaskSubmitted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class TaskSubmitted(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
+):
     """A new task whose request had options; without any, the journal holds the bare Task."""
 
     task: Task
     options: TurnOptions
 
 
-class MessageAccepted(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class MessageAccepted(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
+):
     """A further message for a task that exists; the public form is its status update."""
 
     message: Message

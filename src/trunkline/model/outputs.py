@@ -7,19 +7,19 @@ from msgspec import Struct
 from trunkline.model.values import Artifact, Part
 
 
-class Text(Struct, frozen=True):
+class Text(Struct, frozen=True, gc=False):
     """A further piece of the answer."""
 
     delta: str
 
 
-class TextReplaced(Struct, frozen=True):
+class TextReplaced(Struct, frozen=True, gc=False):
     """The whole answer so far, where an agent reports it anew instead of in pieces."""
 
     text: str
 
 
-class ArtifactEmitted(Struct, frozen=True, kw_only=True):
+class ArtifactEmitted(Struct, frozen=True, gc=False, kw_only=True):
     """An artifact, whole or one chunk of it."""
 
     artifact: Artifact
@@ -27,7 +27,7 @@ class ArtifactEmitted(Struct, frozen=True, kw_only=True):
     last_chunk: bool = True
 
 
-class ToolCalled(Struct, frozen=True, kw_only=True):
+class ToolCalled(Struct, frozen=True, gc=False, kw_only=True):
     """An agent uses a tool: it started, reported progress, or has a result."""
 
     call_id: str
@@ -37,45 +37,45 @@ class ToolCalled(Struct, frozen=True, kw_only=True):
     is_error: bool = False
 
 
-class Note(Struct, frozen=True):
+class Note(Struct, frozen=True, gc=False):
     """A word on what is going on; shown as the message of the working status."""
 
     parts: tuple[Part, ...]
 
 
-class Question(Struct, frozen=True):
+class Question(Struct, frozen=True, gc=False):
     """The agent needs an answer before it can go on: the task waits for input."""
 
     parts: tuple[Part, ...]
 
 
-class AuthNeeded(Struct, frozen=True):
+class AuthNeeded(Struct, frozen=True, gc=False):
     """The agent needs a credential that the caller gives out of band."""
 
     parts: tuple[Part, ...]
 
 
-class DirectReply(Struct, frozen=True):
+class DirectReply(Struct, frozen=True, gc=False):
     """The whole answer as one message. Without a task when nothing came before it."""
 
     parts: tuple[Part, ...]
     metadata: dict[str, Any] | None = None
 
 
-class Final(Struct, frozen=True):
+class Final(Struct, frozen=True, gc=False):
     """The turn is done. `parts`, when given, are the answer in place of the text so far."""
 
     parts: tuple[Part, ...] = ()
     metadata: dict[str, Any] | None = None
 
 
-class Failed(Struct, frozen=True):
+class Failed(Struct, frozen=True, gc=False):
     """The agent could not do it; `reason` is for the caller to read."""
 
     reason: str
 
 
-class Refused(Struct, frozen=True):
+class Refused(Struct, frozen=True, gc=False):
     """The agent will not do it; `reason` is for the caller to read."""
 
     reason: str

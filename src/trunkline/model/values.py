@@ -33,7 +33,7 @@ TERMINAL = frozenset(
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 
 
-class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Part(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
     """One piece of content: exactly one of `text`, `raw`, `url` and `data` is set."""
 
     text: str | None = None
@@ -56,7 +56,7 @@ class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
             raise ValueError("a part holds exactly one of text, raw, url and data")
 
 
-class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
     message_id: str
     context_id: str = ""
     task_id: str = ""
@@ -73,7 +73,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
             raise ValueError("parts must hold at least one part")
 
 
-class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Artifact(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
     artifact_id: str
     name: str = ""
     description: str = ""
@@ -86,13 +86,13 @@ class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
             raise ValueError("artifactId must not be empty")
 
 
-class TaskStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class TaskStatus(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
     state: TaskState
     message: Message | None = None
     timestamp: str = ""
 
 
-class Task(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Task(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
     id: str
     context_id: str = ""
     status: TaskStatus
@@ -101,7 +101,9 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
     metadata: dict[str, Any] | None = None
 
 
-class TaskStatusUpdateEvent(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class TaskStatusUpdateEvent(
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
+):
     task_id: str
     context_id: str
     status: TaskStatus
@@ -109,7 +111,7 @@ class TaskStatusUpdateEvent(Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class TaskArtifactUpdateEvent(
-    Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
+    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
 ):
     task_id: str
     context_id: str

@@ -97,12 +97,6 @@ _INTERNAL: Final = Wire(-32603, 500, "INTERNAL", "INTERNAL_ERROR")
 _V03_CODES: Final = {-32008: -32004, -32009: -32004}
 
 
-_V03_NAMES: Final[dict[type[BaseException], str]] = {
-    ExtendedAgentCardNotConfigured: "AuthenticatedExtendedCardNotConfiguredError",
-    ParseFailed: "JSONParseError",
-}
-
-
 class ErrorInfo(Struct, frozen=True):
     type: str = msgspec.field(name="@type")
     reason: str
@@ -135,7 +129,7 @@ def v03_name(error: BaseException) -> str:
     """The name that a2a-sdk gives the error, by which its clients of 0.3 know it."""
     for cls in type(error).__mro__:
         if cls in _TABLE:
-            return _V03_NAMES.get(cls, f"{cls.__name__}Error")
+            return "JSONParseError" if cls is ParseFailed else f"{cls.__name__}Error"
     return "InternalError"
 
 

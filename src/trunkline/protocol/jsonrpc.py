@@ -66,7 +66,9 @@ def decode(body: bytes, *, stated: Version | None, default: Version) -> Request:
         raise Rejected(id, version, _unknown_method(method, version))
     params = bytes(envelope.params)
     if params[:1] != b"{":
-        raise Rejected(id, version, _bad_params(params))
+        if params != NULL:
+            raise Rejected(id, version, _bad_params(params))
+        params = b"{}"
     return Request(id, method, params, version, operation)
 
 
@@ -119,8 +121,6 @@ def _bad_id(id: bytes) -> InvalidRequest:
 
 
 def _bad_params(params: bytes) -> InvalidParams:
-    if params == NULL:
-        return InvalidParams.at("params", "must be an object, got null; leave it out instead")
     kind = "an array" if params[:1] == b"[" else "a single value"
     return InvalidParams.at("params", f"must be an object, got {kind}")
 

@@ -23,9 +23,12 @@ T = TypeVar("T")
 # The end of a snake_case name before its colon. The typed decoder would pass over
 # such a field as unknown. A hit inside metadata only costs time. Starting with the
 # underscore makes the search one memchr for most bodies.
-_SNAKE_KEY = re.compile(rb'_[a-z]+"[ \t\r\n]*:|\\u005[fF]')
+_has_snake_key = re.compile(rb'_[a-z]+"[ \t\r\n]*:').search
+# The underscore as an escape, which hides it from the search.
+_ESCAPED_UNDERSCORE = b"\\u005"
 _PATH = re.compile(r" - at `\$\.?([^`]*)`$")
 _BYTE = re.compile(r"\(byte ([0-9]+)\)$")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -37,18 +40,16 @@ def decode(raw: bytes, into: type[T]) -> T:
     ParseFailed for what is no JSON, InvalidRequest for nesting that no parser takes
     and InvalidParams with the path of the first field at fault.
     """
-    value: T
-    if _SNAKE_KEY.search(raw) is None:
-        try:
-            value = _typed(into)(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            value = readers.read(parse(raw), into)
-    else:
-        value = readers.read(parse(raw), into)
+    if _has_snake_key(raw) is not None or _ESCAPED_UNDERSCORE in raw:
+        return convert(parse(raw), into)
+    try:
+        value = (_DECODERS.get(into) or _decoder_for(into))(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as failure:
+        return convert(parse(raw, _field_of(failure)), into)
     check = _CHECKS.get(into)
     if check is not None:
         check(value)
-    return value
+    return cast(T, value)
 
 
 def convert(tree: object, into: type[T]) -> T:
@@ -60,15 +61,24 @@ def convert(tree: object, into: type[T]) -> T:
     return value
 
 
-def parse(raw: bytes) -> object:
-    """`raw` as an untyped tree. The last of several members of one name counts."""
+def parse(raw: bytes, suspect: str = "request") -> object:
+    """`raw` as an untyped tree. The last of several members of one name counts.
+
+    `suspect` is the field to name when a number is out of range.
+    """
     try:
         return _untyped(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise refusal(raw, error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as failure:
+        raise _refusal(raw, failure, suspect) from None
 
 
-def refusal(raw: bytes, error: Exception) -> TrunklineError:
+def _field_of(failure: Exception) -> str:
+    """The field that the typed decoder stopped at, up to where names are the client's own."""
+    path = _PATH.search(str(failure))
+    return (path and path[1].partition("[...]")[0]) or "request"
+
+
+def _refusal(raw: bytes, error: Exception, suspect: str) -> TrunklineError:
     """What a failure of the parser means for the client, in our own words."""
     if isinstance(error, RecursionError):
         return InvalidRequest("the JSON is nested too deeply")
@@ -77,12 +87,13 @@ def refusal(raw: bytes, error: Exception) -> TrunklineError:
     if isinstance(error, msgspec.ValidationError):
         # The one thing an untyped decode refuses in sound JSON is a number that
         # neither an integer nor a double can hold.
-        path = _PATH.search(str(error))
-        return InvalidParams.at((path and path[1]) or "params", "the number is out of range")
+        return InvalidParams.at(suspect, "holds a number that is out of range")
     if raw.startswith(_BOM):
         return ParseFailed("the body is not valid JSON: it starts with a byte order mark")
     if not raw.strip():
         return ParseFailed("the body is empty; a JSON object is expected")
+    if _SURROGATE.search(raw) and ("surrogate" in str(error) or "truncated" in str(error)):
+        return ParseFailed("the body is not valid JSON: a string holds half of a surrogate pair")
     at = _BYTE.search(str(error))
     where = f" at byte {at[1]}" if at else ": it ends too early"
     return ParseFailed(f"the body is not valid JSON{where}")
@@ -91,17 +102,16 @@ def refusal(raw: bytes, error: Exception) -> TrunklineError:
 _untyped: Callable[[bytes], object] = msgspec.json.Decoder().decode
 
 
-_DECODERS: dict[type, Callable[[bytes], Any]] = {}
+_DECODERS: dict[type, Callable[[bytes], object]] = {}
 
 
-def _typed(into: type[T]) -> Callable[[bytes], T]:
-    decoder = _DECODERS.get(into)
-    if decoder is None:
-        decoder = _DECODERS[into] = msgspec.json.Decoder(into).decode
+def _decoder_for(into: type) -> Callable[[bytes], object]:
+    decoder: Callable[[bytes], object] = msgspec.json.Decoder(into).decode
+    _DECODERS[into] = decoder
     return decoder
 
 
-def _check_int32(value: int | None, path: str) -> None:
+def check_int32(value: int | None, path: str) -> None:
     # The readers bound integers; the typed decoder takes any size.
     if value is not None and value > INT32_MAX:
         raise InvalidParams.at(path, f"must be at most {INT32_MAX}")
@@ -115,7 +125,7 @@ def _check_push_config(config: TaskPushNotificationConfig, path: str = "") -> No
 
 
 def _check_configuration(configuration: SendMessageConfiguration) -> None:
-    _check_int32(configuration.history_length, "configuration.historyLength")
+    check_int32(configuration.history_length, "configuration.historyLength")
     push = configuration.task_push_notification_config
     if push is not None:
         _check_push_config(push, "configuration.taskPushNotificationConfig")
@@ -127,11 +137,11 @@ def _check_send(request: SendMessageRequest) -> None:
 
 
 def _check_get(request: GetTaskRequest) -> None:
-    _check_int32(request.history_length, "historyLength")
+    check_int32(request.history_length, "historyLength")
 
 
 def _check_list(request: ListTasksRequest) -> None:
-    _check_int32(request.history_length, "historyLength")
+    check_int32(request.history_length, "historyLength")
     if request.status_timestamp_after:
         try:
             parse_timestamp(request.status_timestamp_after)

@@ -67,7 +67,7 @@ def kind_of(value: object) -> str:
 
 
 def _wrong(path: str, wanted: str, value: object) -> InvalidParams:
-    return InvalidParams.at(path or "params", f"must be {wanted}, got {kind_of(value)}")
+    return InvalidParams.at(path or "request", f"must be {wanted}, got {kind_of(value)}")
 
 
 def _read_string(value: object, path: str) -> object:
@@ -220,7 +220,7 @@ def blame(violation: ValueError, path: str, fields: Mapping[str, object]) -> Inv
     first, _, rest = str(violation).partition(" ")
     if first in fields:
         return InvalidParams.at(join(path, first), rest)
-    return InvalidParams.at(path or "params", str(violation))
+    return InvalidParams.at(path or "request", str(violation))
 
 
 def _reader(of: mi.Type) -> Reader:

@@ -55,33 +55,27 @@ def decode(route: Route, query: bytes | str, body: bytes) -> RequestValue:
             sent = DIALECTS[route.version].decode_send(body)
             return structs.replace(sent, tenant=route.tenant) if route.tenant else sent
         case Operation.GET_TASK:
-            return protojson.convert(
-                _query(query) | {"id": route.task_id, "tenant": _tenant(route, query)},
-                GetTaskRequest,
-            )
+            return protojson.convert(_query(route, query) | {"id": route.task_id}, GetTaskRequest)
         case Operation.LIST_TASKS:
-            tree = _query(query) | {"tenant": _tenant(route, query)}
             if route.version is Version.V0_3:
-                return core_list(protojson.convert(tree, List03))
-            return protojson.convert(tree, ListTasksRequest)
+                return core_list(protojson.convert(_query(route, query), List03))
+            return protojson.convert(_query(route, query), ListTasksRequest)
         case Operation.CANCEL_TASK:
             given = protojson.decode(body or b"{}", _CancelBody)
             return CancelTaskRequest(
                 tenant=route.tenant or given.tenant, id=route.task_id, metadata=given.metadata
             )
         case Operation.SUBSCRIBE_TO_TASK:
-            return SubscribeToTaskRequest(tenant=_tenant(route, query), id=route.task_id)
+            return protojson.convert(
+                _query(route, query) | {"id": route.task_id}, SubscribeToTaskRequest
+            )
         case Operation.GET_EXTENDED_AGENT_CARD:
-            return GetExtendedAgentCardRequest(tenant=_tenant(route, query))
+            return protojson.convert(_query(route, query), GetExtendedAgentCardRequest)
         case Operation.CREATE_PUSH_CONFIG:
             return _push_config(route, body)
         case _:
-            tree = _query(query) | {
-                "taskId": route.task_id,
-                "id": route.config_id,
-                "tenant": _tenant(route, query),
-            }
-            return protojson.convert(tree, PushConfigQuery)
+            ids = {"taskId": route.task_id, "id": route.config_id}
+            return protojson.convert(_query(route, query) | ids, PushConfigQuery)
 
 
 class _CancelBody(Struct, rename="camel"):
@@ -128,21 +122,22 @@ _QUERY: Final = {snake(name): name for name in _QUERY_NAMES} | {n: n for n in _Q
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
-def _query(query: bytes | str) -> dict[str, object]:
-    if not query:
-        return {}
+def _query(route: Route, query: bytes | str) -> dict[str, object]:
+    """The query as a tree, with the tenant of the path in it."""
+    tree: dict[str, object] = {"tenant": route.tenant} if route.tenant else {}
     text = query.decode("latin-1") if isinstance(query, bytes) else query
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
         raise InvalidParams.at("query", "is not valid UTF-8") from None
-    tree: dict[str, object] = {}
+    seen: set[str] = set()
     for key, value in pairs:
         name = _QUERY.get(key)
-        if name is None:
+        if name is None or (name == "tenant" and route.tenant):
             continue
-        if name in tree:
+        if name in seen:
             raise InvalidParams.at(name, "is given more than once")
+        seen.add(name)
         tree[name] = value
         if name == "includeArtifacts":
             if value not in _BOOLEANS:
@@ -152,10 +147,6 @@ def _query(query: bytes | str) -> dict[str, object]:
             # The plus of an offset that was not escaped comes as a space.
             tree[name] = value.replace(" ", "+")
     return tree
-
-
-def _tenant(route: Route, query: bytes | str) -> str:
-    return route.tenant or str(_query(query).get("tenant", ""))
 
 
 class _Status(Struct):

@@ -86,20 +86,32 @@ def match(method: str, path: str, *, stated: Version | None) -> Route:
     segments = path.removeprefix("/").split("/")
     if segments[0] == _V03_PREFIX:
         if stated is Version.V1_0:
-            raise _other_version(path, "0.3", path.removeprefix(f"/{_V03_PREFIX}"))
+            rest = "/".join(segments[1:])
+            raise _other_version(
+                path, "0.3", "/extendedAgentCard" if rest == "card" else f"/{rest}"
+            )
         return _route(method, path, Version.V0_3, segments[1:], "")
-    tenant = ""
-    found = _find(Version.V1_0, segments)
-    if found is None or method not in found.verbs:
-        tenant_path = _find(Version.V1_0, segments[1:])
-        if tenant_path is not None and segments[0]:
-            if segments[0] in RESERVED_TENANTS and found is None:
-                raise RouteNotFound(f'"{segments[0]}" is a reserved name and cannot be a tenant')
-            if segments[0] not in RESERVED_TENANTS:
-                tenant, segments = segments[0], segments[1:]
+    tenant = _tenant(method, segments)
+    if tenant:
+        segments = segments[1:]
     if stated is Version.V0_3 and _find(Version.V1_0, segments) is not None:
-        raise _other_version(path, "1.0", f"/{_V03_PREFIX}{path}")
+        rest = "/".join(segments)
+        rest = "card" if rest == "extendedAgentCard" else rest
+        raise _other_version(path, "1.0", f"/{_V03_PREFIX}/{rest}")
     return _route(method, path, Version.V1_0, segments, tenant)
+
+
+def _tenant(method: str, segments: Sequence[str]) -> str:
+    """The first segment, where what follows it is a path and the whole is none."""
+    found = _find(Version.V1_0, segments)
+    if found is not None and method in found.verbs:
+        return ""
+    name, below = segments[0], _find(Version.V1_0, segments[1:])
+    if not name or below is None or (found is not None and method not in below.verbs):
+        return ""
+    if name in RESERVED_TENANTS:
+        raise RouteNotFound(f'"{name}" is a reserved name and cannot be a tenant')
+    return name
 
 
 def _route(method: str, path: str, version: Version, segments: Sequence[str], tenant: str) -> Route:

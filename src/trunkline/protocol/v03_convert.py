@@ -1,5 +1,7 @@
 """Between the values of the model and the shapes of A2A 0.3."""
 
+import base64
+import binascii
 from typing import Any, Final
 
 from msgspec import UNSET, structs
@@ -22,6 +24,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
+from trunkline.protocol.protojson import check_int32
 from trunkline.protocol.readers import join, quote
 from trunkline.protocol.v03_types import (
     Artifact03,
@@ -85,7 +88,7 @@ class Converter:
             File03(
                 name=part.filename,
                 mime_type=part.media_type,
-                file_with_bytes=part.raw,
+                file_with_bytes=None if part.raw is None else base64.b64encode(part.raw),
                 file_with_uri=part.url,
             )
             if self._is_rest
@@ -314,13 +317,25 @@ def _core_file(file: File03, metadata: dict[str, Any] | None, path: str) -> Part
     contents = (file.content, file.file_with_bytes, file.uri, file.file_with_uri)
     if sum(content is not None for content in contents) != 1:
         raise InvalidParams.at(path, "a file holds exactly one of bytes and uri")
+    raw = file.content
+    if file.file_with_bytes is not None:
+        raw = _unwrapped_bytes(file.file_with_bytes)
     return Part(
-        raw=file.file_with_bytes if file.content is None else file.content,
+        raw=raw,
         url=file.file_with_uri if file.uri is None else file.uri,
         metadata=metadata,
         filename=file.name,
         media_type=file.mime_type,
     )
+
+
+def _unwrapped_bytes(content: bytes) -> bytes:
+    # a2a-sdk puts the base64 text of 0.3 where the proto has the bytes themselves, so
+    # what its clients send and expect is encoded twice. Anything else is left as it is.
+    try:
+        return base64.b64decode(content, validate=True)
+    except binascii.Error:
+        return content
 
 
 def core_push_config(config: PushConfig03, path: str) -> TaskPushNotificationConfig:
@@ -345,6 +360,7 @@ def core_configuration(configuration: Configuration03) -> SendMessageConfigurati
     if push is None:
         push, path = configuration.push_notification, "configuration.pushNotification"
     length = configuration.history_length
+    check_int32(length, "configuration.historyLength")
     if length is not None and length < 0:
         raise InvalidParams.at("configuration.historyLength", "must not be negative")
     return SendMessageConfiguration(

@@ -16,7 +16,7 @@ from trunkline.model.calls import (
 )
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidParams
-from trunkline.model.events import ARTIFACT, MESSAGE, STATUS, TASK, Entry
+from trunkline.model.events import ARTIFACT, MESSAGE, STATUS, SUBMITTED, TASK, Entry
 from trunkline.protocol import cards, protojson
 from trunkline.protocol.dialect import Dialect, Dispatching, PushConfigQuery, page_of
 from trunkline.protocol.operations import Operation
@@ -24,6 +24,7 @@ from trunkline.protocol.versions import Version
 
 _MEMBER: Final = {
     TASK: b'{"task":%b}',
+    SUBMITTED: b'{"task":%b}',
     STATUS: b'{"statusUpdate":%b}',
     ARTIFACT: b'{"artifactUpdate":%b}',
     # The public form of a further message is the status update that came with it.

@@ -26,26 +26,30 @@ class Uuid7Ids:
 
     def __init__(self) -> None:
         self._ms = 0
+        self._prefix = ""
         self._count = 0
-        self._random = ""
-        self._used = 0
+        # Random tails, drawn in blocks: one call of the system for many ids.
+        self._tails: list[str] = []
 
     def new(self) -> str:
         ms = time.time_ns() // 1_000_000
-        if ms > self._ms:
-            self._ms = ms
-            self._count = 0
-        elif self._count < 0xFFF:
+        if ms <= self._ms and self._count < 0xFFF:
             self._count += 1
-        else:  # more than 4096 in a millisecond: borrow from the next one
-            self._ms += 1
+        else:  # a new millisecond, or more than 4096 in one: borrow from the next
+            self._ms = max(ms, self._ms + 1)
             self._count = 0
-        used = self._used
-        if used + 16 > len(self._random):
-            self._random = os.urandom(_RANDOM_BLOCK_BYTES).hex()
-            used = 0
-        self._used = used + 16
-        tail = self._random[used : used + 16]
-        stamp = f"{self._ms:012x}"
-        variant = "89ab"[int(tail[0], 16) & 3]
-        return f"{stamp[:8]}-{stamp[8:]}-7{self._count:03x}-{variant}{tail[1:4]}-{tail[4:]}"
+            stamp = f"{self._ms:012x}"
+            self._prefix = f"{stamp[:8]}-{stamp[8:]}-7"
+        if not self._tails:
+            self._tails = _random_tails()
+        return f"{self._prefix}{self._count:03x}-{self._tails.pop()}"
+
+
+def _random_tails() -> list[str]:
+    """The last 64 bits of so many ids: the variant's two bits and 62 random ones."""
+    block = os.urandom(_RANDOM_BLOCK_BYTES)
+    tails = []
+    for start in range(0, _RANDOM_BLOCK_BYTES, 8):
+        text = bytes((block[start] & 0x3F | 0x80, *block[start + 1 : start + 8])).hex()
+        tails.append(f"{text[:4]}-{text[4:]}")
+    return tails

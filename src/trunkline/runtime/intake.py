@@ -120,8 +120,7 @@ class Intake:
 
     def requeue(self, agent: PublishedAgent, live: LiveTask) -> None:
         """Queue again what a restart interrupted before it ran."""
-        assert live.committed is not None
-        for message, options in live.committed.pending:
+        for message, options in live.committed().pending:
             run = self._run(agent, Lane(live.scope, live.context_id), message, options, live)
             run.is_durable = True
             self._turns.enter(run)
@@ -231,8 +230,10 @@ class Intake:
         options: TurnOptions | None,
         live: LiveTask | None,
     ) -> Run:
+        # Derived where it can be: a task's runs are numbered in the order of its messages.
+        run_id = self._ids.new() if live is None else f"{live.task_id}.{live.seq}"
         return Run(
-            run_id=self._ids.new(),
+            run_id=run_id,
             agent=agent,
             lane=lane,
             scope=lane.scope,
@@ -242,17 +243,16 @@ class Intake:
         )
 
     async def _recall(self, scope: Scope, key: str, digest: bytes) -> Admitted | None:
-        known = self._keys.get((scope, key))
-        if known is None:
+        record = None
+        if (scope, key) not in self._keys:
             record = await self._store.recall(scope, key)
-            # Another request with the key may have come while this one waited.
-            known = self._keys.get((scope, key))
-            if known is None and record is None:
-                return None
+        # Another request with the key may have come while this one waited.
+        known = self._keys.get((scope, key))
         if known is not None:
             _check_digest(known[0], digest)
             return Admitted(live=known[1])
-        assert record is not None
+        if record is None:
+            return None
         _check_digest(record.digest, digest)
         live = self._registry.live(scope, record.task_id)
         if live is not None:
@@ -288,21 +288,27 @@ def _check_digest(known: bytes, digest: bytes) -> None:
 
 def _check_request(request: SendMessageRequest) -> None:
     message = request.message
-    for field, value in (
-        ("messageId", message.message_id),
-        ("contextId", message.context_id),
-        ("taskId", message.task_id),
-    ):
-        if len(value) > MAX_ID_CHARS:
-            raise InvalidParams.at(
-                f"message.{field}", f"must not be longer than {MAX_ID_CHARS} characters"
-            )
+    longest = max(len(message.message_id), len(message.context_id), len(message.task_id))
+    if longest > MAX_ID_CHARS:
+        raise _too_long(message)
     configuration = request.configuration
     if configuration is not None and configuration.task_push_notification_config is not None:
         raise PushNotificationNotSupported(
             "This agent does not send push notifications; "
             "leave out configuration.taskPushNotificationConfig"
         )
+
+
+def _too_long(message: Message) -> InvalidParams:
+    fields = {
+        "messageId": message.message_id,
+        "contextId": message.context_id,
+        "taskId": message.task_id,
+    }
+    field = next(name for name, value in fields.items() if len(value) > MAX_ID_CHARS)
+    return InvalidParams.at(
+        f"message.{field}", f"must not be longer than {MAX_ID_CHARS} characters"
+    )
 
 
 def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:

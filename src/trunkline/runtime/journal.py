@@ -65,7 +65,7 @@ class Journal:
         """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         is_clean = not live.unflushed and not live.in_flight
-        if is_clean and live.committed is not None and live.state in SETTLED:
+        if is_clean and live.exists and live.state in SETTLED:
             waiter.set_result(None)
         else:
             live.waiters.append((live.seq, waiter))
@@ -130,15 +130,7 @@ class Journal:
         if error is not None:
             self._refuse(live, error)
             return
-        if fold is None:
-            fold = live.committed
-            for entry in entries:
-                if fold is None:
-                    fold = TaskFold.begin(entry)
-                else:
-                    fold.apply(entry)
-            assert fold is not None
-        live.advance(fold, append.snapshot)
+        live.commit(entries, append.state, fold, append.snapshot)
         del live.in_flight[: len(entries)]
         self.committed_entries += len(entries)
         # From here to the end there is no await: whoever attaches sees either this
@@ -149,15 +141,14 @@ class Journal:
             self._run_once_durable(live)
         if append.state in SETTLED:
             if live.waiters:
-                self._answer_waiters(live, fold.seq)
+                self._answer_waiters(live, live.committed_seq)
             if append.state in TERMINAL:
                 # They have their last entry, and hold it themselves.
                 live.subscriptions.clear()
             self._on_settled(live)
 
     def _run_once_durable(self, live: LiveTask) -> None:
-        assert live.committed is not None
-        seq = live.committed.seq
+        seq = live.committed_seq
         due = [callback for wanted, callback in live.once_durable if wanted <= seq]
         live.once_durable = [item for item in live.once_durable if item[0] > seq]
         for callback in due:
@@ -181,9 +172,8 @@ class Journal:
         if live.is_dirty:
             live.is_dirty = False
             self._dirty.remove(live)
-        if live.committed is not None:
-            live.seq = live.committed.seq
-            live.state = live.committed.state
+        live.seq = live.committed_seq
+        live.state = live.committed_state
         refusal = Unavailable("The task could not be stored; try again", retry_after_s=5)
         callbacks, live.once_durable = live.once_durable, []
         for _, callback in callbacks:

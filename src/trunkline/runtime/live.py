@@ -14,6 +14,8 @@ from trunkline.runtime.fanout import Subscription
 if TYPE_CHECKING:
     from trunkline.runtime.run import Run
 
+MAX_UNFOLDED = 512
+
 # Called with None after the commit, or with why there is none.
 Durable: TypeAlias = Callable[[TrunklineError | None], None]
 
@@ -22,8 +24,11 @@ class LiveTask:
     """Only the event loop touches it, and only the journal moves `committed` forward."""
 
     __slots__ = (
+        "_fold",
+        "_unfolded",
         "_view",
-        "committed",
+        "committed_seq",
+        "committed_state",
         "context_id",
         "creation",
         "epoch",
@@ -61,8 +66,12 @@ class LiveTask:
         self.generation = 0
         self.creation: Creation | None = None
         self.idempotency: IdempotencyRecord | None = None
-        # As committed: all that anybody outside ever sees. None until the task exists.
-        self.committed: TaskFold | None = None
+        # As committed: all that anybody outside ever sees. 0 until the task exists.
+        self.committed_seq = 0
+        self.committed_state = TaskState.SUBMITTED
+        # Folded when somebody reads: most tasks end before anybody does.
+        self._fold: TaskFold | None = None
+        self._unfolded: list[Entry] = []
         self._view: Snapshot | None = None
         self.subscriptions: list[Subscription] = []
         self.once_durable: list[tuple[int, Durable]] = []
@@ -81,9 +90,9 @@ class LiveTask:
             epoch=stored.epoch,
         )
         fold = TaskFold.of(stored.snapshot, stored.tail)
-        live.committed = fold
-        live.seq = fold.seq
-        live.state = fold.state
+        live._fold = fold
+        live.seq = live.committed_seq = fold.seq
+        live.state = live.committed_state = fold.state
         live.status_ms = stored.status_ms
         # Artifact names carry the number of the turn; any number not used before will do.
         live.turns = sum(1 for message in fold.history if message.role is Role.USER) - len(
@@ -119,25 +128,49 @@ class LiveTask:
             reference_task_ids=message.reference_task_ids,
         )
 
-    def view(self) -> Snapshot:
-        """The committed task; encoded once for all who ask before the next commit."""
-        assert self.committed is not None
-        if self._view is None or self._view.seq != self.committed.seq:
-            self._view = self.committed.snapshot()
-        return self._view
+    @property
+    def exists(self) -> bool:
+        """Whether its creation is committed."""
+        return self.committed_seq > 0
+
+    def committed(self) -> TaskFold:
+        """The task as committed."""
+        if self._unfolded:
+            self._fold = _folded(self._fold, self._unfolded)
+            self._unfolded = []
+        assert self._fold is not None
+        return self._fold
 
     def ahead(self) -> TaskFold:
         """The task as it will be when everything recorded is committed."""
-        entries = [*self.in_flight, *self.unflushed]
-        committed = self.committed
-        fold = TaskFold.begin(entries.pop(0)) if committed is None else committed.copy()
-        for entry in entries:
-            fold.apply(entry)
-        return fold
+        start = self._fold.copy() if self._fold is not None else None
+        return _folded(start, [*self._unfolded, *self.in_flight, *self.unflushed])
 
-    def advance(self, fold: TaskFold, view: Snapshot | None) -> None:
-        self.committed = fold
+    def view(self) -> Snapshot:
+        """The committed task; encoded once for all who ask before the next commit."""
+        if self._view is None or self._view.seq != self.committed_seq:
+            self._view = self.committed().snapshot()
+        return self._view
+
+    def commit(
+        self,
+        entries: tuple[Entry, ...],
+        state: TaskState,
+        fold: TaskFold | None,
+        view: Snapshot | None,
+    ) -> None:
+        """Move forward. `fold` and `view`, when given, are the task after these entries."""
+        self.committed_seq = entries[-1].seq
+        self.committed_state = state
         self._view = view
+        if fold is not None:
+            self._fold = fold
+            self._unfolded = []
+            return
+        self._unfolded.extend(entries)
+        # A long stream that nobody reads must not pile up in pieces.
+        if len(self._unfolded) > MAX_UNFOLDED:
+            self.committed()
 
     def give_up(self, error: TrunklineError) -> None:
         """Tell everybody who waits that the store refused."""
@@ -145,6 +178,14 @@ class LiveTask:
             if not waiter.done():
                 waiter.set_exception(error)
         self.waiters.clear()
-        seq = self.committed.seq if self.committed else 0
         for subscription in list(self.subscriptions):
-            subscription.stop("the store is unavailable", seq)
+            subscription.stop("the store is unavailable", self.committed_seq)
+
+
+def _folded(fold: TaskFold | None, entries: list[Entry]) -> TaskFold:
+    if fold is None:
+        fold = TaskFold.begin(entries[0])
+        entries = entries[1:]
+    for entry in entries:
+        fold.apply(entry)
+    return fold

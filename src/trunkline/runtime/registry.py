@@ -32,7 +32,7 @@ class Registry:
     def live(self, scope: Scope, task_id: str) -> LiveTask | None:
         live = self._live.get(task_id)
         # A task whose creation is not committed is not there yet.
-        if live is None or live.scope != scope or live.committed is None:
+        if live is None or live.scope != scope or not live.exists:
             return None
         return live
 

@@ -3,10 +3,11 @@
 import logging
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 
 from trunkline.engine.recovery import RESTART_REASON, Recovery, recover
 from trunkline.engine.transitions import Step
-from trunkline.model.errors import StoreError
+from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
@@ -114,13 +115,20 @@ class Runtime:
     def end_streams(self, reason: str) -> None:
         """Let every reader go; each can resume where it was."""
         for live in self.registry.all():
-            seq = live.committed.seq if live.committed is not None else 0
             for reader in live.subscriptions:
-                reader.stop(reason, seq)
+                reader.stop(reason, live.committed_seq)
 
-    async def close(self, *, drain_s: float = 0.0) -> None:
+    async def drain(self, *, grace_s: float) -> None:
+        """Take nothing new, let runs finish for a while, end them, let readers go."""
         self.stop_admitting()
-        await self.turns.drain(grace_s=drain_s, reason=STOP_REASON)
+        await self.turns.drain(grace_s=grace_s, reason=STOP_REASON)
+        for live in self.registry.all():
+            with suppress(TrunklineError):
+                await self.journal.durable(live)
+        self.end_streams("the gateway is shutting down")
+
+    async def close(self) -> None:
+        await self.drain(grace_s=0)
         await self._housekeeping.close()
         for agent in self.agents.values():
             await agent.backend.close()

@@ -155,7 +155,7 @@ class Service:
             return
         view = live.view()
         reader.put(Opening(view.seq, task_json(view, history_length)))
-        if live.committed is not None and live.committed.state in TERMINAL:
+        if live.committed_state in TERMINAL:
             reader.end()
         else:
             live.subscriptions.append(reader)
@@ -218,13 +218,12 @@ class Service:
         the reader has not seen."""
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         live = await self._registry.load(scope, request.id)
-        assert live.committed is not None
-        seen_all = last_seq is None or last_seq == live.committed.seq
-        if live.committed.state in TERMINAL and seen_all:
+        seen_all = last_seq is None or last_seq == live.committed_seq
+        if live.committed_state in TERMINAL and seen_all:
             self._registry.forget_if_idle(live)
             raise UnsupportedOperation(
-                f"Task {request.id} has ended ({live.committed.state}); read it with GetTask",
-                metadata={"taskId": request.id, "state": live.committed.state.value},
+                f"Task {request.id} has ended ({live.committed_state}); read it with GetTask",
+                metadata={"taskId": request.id, "state": live.committed_state.value},
             )
         reader = self._reader(CLOSES_SEND if closes_on_input_required else CLOSES_SUBSCRIBE)
         reader.opened_by(partial(self._leave, live))
@@ -236,20 +235,19 @@ class Service:
 
     async def _resume(self, reader: Subscription, live: LiveTask, last_seq: int) -> None:
         """Replay the journal up to the live tail, and go on with that."""
-        assert live.committed is not None
         seen = last_seq
-        while seen < live.committed.seq:
+        while seen < live.committed_seq:
             entries = await self._store.entries(live.task_id, after=seen, limit=REPLAY_CHUNK)
             if not entries or entries[0].seq != seen + 1:
                 break
             reader.push(entries)
             seen = entries[-1].seq
         # No await beyond this point: what is committed from here on reaches the reader.
-        if seen != live.committed.seq:
+        if seen != live.committed_seq:
             # Pruned, or a sequence from another life of this database.
-            reader.put(Gap(last_seq, live.committed.seq))
+            reader.put(Gap(last_seq, live.committed_seq))
             self._join(reader, live, None, None)
-        elif live.committed.state in TERMINAL:
+        elif live.committed_state in TERMINAL:
             reader.end()
         else:
             live.subscriptions.append(reader)

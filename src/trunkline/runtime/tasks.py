@@ -15,7 +15,12 @@ class Tasks:
         self._owner = owner
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def spawn(self, coroutine: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+    def spawn(self, coroutine: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run it in the background."""
+        _ = self.start(coroutine, name=name)
+
+    def start(self, coroutine: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+        """Run it in the background, for a caller who wants to wait for it or to end it."""
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)

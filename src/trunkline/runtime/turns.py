@@ -77,7 +77,7 @@ class Turns:
                 run.live.waiting.remove(run)
                 run.live.run = run
             self.running.add(run)
-            run.task = self._tasks.spawn(self._run(run), name=f"turn {run.run_id}")
+            run.task = self._tasks.start(self._run(run), name=f"turn {run.run_id}")
 
     async def _run(self, run: Run) -> None:
         outputs = run.agent.backend.start(self._request(run))
@@ -198,11 +198,11 @@ class Turns:
     async def _abort(self, run: Run) -> bool:
         """Ask the backend and the run to end; True when they did within the grace."""
         assert run.task is not None
-        asking = self._tasks.spawn(
+        asking = self._tasks.start(
             run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}"
         )
         run.task.cancel()
-        grace = self._tasks.spawn(
+        grace = self._tasks.start(
             self._clock.sleep(run.agent.limits.cancel_grace_s), name=f"grace {run.run_id}"
         )
         try:
@@ -221,7 +221,7 @@ class Turns:
                 run.task.cancel()
             self._release(run)
         self._drop_waiting(live)
-        is_ours = isinstance(error, StoreUnusable) and live.committed is not None
+        is_ours = isinstance(error, StoreUnusable) and live.exists
         if is_ours and live.state not in TERMINAL:
             self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
         else:
@@ -247,7 +247,7 @@ class Turns:
 
     async def drain(self, *, grace_s: float, reason: str) -> None:
         """Let runs finish for a while, then end them with the reason."""
-        timer = self._tasks.spawn(self._clock.sleep(grace_s), name="drain")
+        timer = self._tasks.start(self._clock.sleep(grace_s), name="drain")
         while not timer.done():
             busy = {run.task for run in self.running if run.task is not None}
             if not busy:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -34,14 +35,14 @@ def configure(
     """Set up logging for the whole process; run uvicorn with `log_config=None` after it.
 
     `secrets` never appear in the log, whoever logs them. `colour` is for the human form;
-    None means on a terminal.
+    None means on a terminal, unless NO_COLOR is set.
     """
     out = stream if stream is not None else sys.stderr
     terminal = out.isatty()
     human = form == "human" or (form == "auto" and terminal)
     handler = logging.StreamHandler(out)
     handler.addFilter(Redaction(secrets))
-    coloured = terminal if colour is None else colour
+    coloured = terminal and not os.environ.get("NO_COLOR") if colour is None else colour
     handler.setFormatter(HumanFormatter(colour=coloured) if human else JsonFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

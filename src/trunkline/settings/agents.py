@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+DEFAULT_MODES = ("text/plain", "application/json")
+
 
 class EchoBackend(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="echo"
@@ -112,10 +114,10 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     skills: Annotated[tuple[SkillSettings, ...], Meta(description="Skills on the card.")] = ()
     input_modes: Annotated[
         tuple[str, ...], Meta(min_length=1, description="Media types the agent takes.")
-    ] = ("text/plain",)
+    ] = DEFAULT_MODES
     output_modes: Annotated[
         tuple[str, ...], Meta(min_length=1, description="Media types the agent gives.")
-    ] = ("text/plain",)
+    ] = DEFAULT_MODES
     provider: Annotated[
         ProviderSettings | None, Meta(description="Who offers the agent, on the card.")
     ] = None

@@ -177,4 +177,7 @@ def _unfilled(problem: Problem, document: Any) -> Problem:
             value = value[step]
         except (KeyError, IndexError, TypeError):
             return problem
-    return replace(problem, value=shown(value)) if isinstance(value, Referenced) else problem
+    if not isinstance(value, Referenced) or not value:
+        return problem
+    remedy = problem.remedy.replace(str(value), value.written)
+    return replace(problem, value=shown(value), remedy=remedy)

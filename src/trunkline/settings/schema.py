@@ -9,8 +9,10 @@ from trunkline.settings.secret import Secret
 
 
 def schema() -> dict[str, Any]:
-    made = msgspec.json.schema(Settings, schema_hook=_secret_as_text)
-    made = _with_titles(made)
+    raw = msgspec.json.schema(Settings, schema_hook=_secret_as_text)
+    # Through JSON, so that defaults that are tuples are lists.
+    made = msgspec.json.decode(msgspec.json.encode(raw))
+    _add_titles(made)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Trunkline configuration",
@@ -24,11 +26,10 @@ def _secret_as_text(kind: type) -> dict[str, Any]:
     raise NotImplementedError
 
 
-def _with_titles(made: dict[str, Any]) -> dict[str, Any]:
+def _add_titles(made: dict[str, Any]) -> None:
     """Editors show the title of a key, so each one has its name."""
     for table in made["$defs"].values():
         for name, key in table.get("properties", {}).items():
             key.setdefault("title", name)
             if name == "kind" and "description" not in key:
                 key["description"] = table.get("description", "Which kind it is.")
-    return made

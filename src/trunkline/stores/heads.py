@@ -23,4 +23,7 @@ def refusal(append: Append, last_seq: int, epoch: int) -> StoreError | None:
         )
     if not last_seq and append.creation is None:
         return StaleSeq(f"Task {append.task_id} does not exist")
+    entries = append.entries
+    if entries and entries[-1].seq != last_seq + len(entries):
+        return StaleSeq(f"The entries for task {append.task_id} do not continue after {last_seq}")
     return None

@@ -77,9 +77,8 @@ class MemoryStore:
         self._loop = asyncio.get_running_loop()
 
     async def close(self) -> None:
-        if self._loop is not None:
-            self._commit(self._loop)
-            self._loop = None
+        self._flush()
+        self._loop = None
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         if self._loop is None:
@@ -90,6 +89,11 @@ class MemoryStore:
         if not self._queue:
             self._loop.call_soon(self._commit, self._loop)
         self._queue.extend(appends)
+
+    def _flush(self) -> None:
+        """What was submitted takes effect before whatever comes now."""
+        if self._loop is not None and self._queue:
+            self._commit(self._loop)
 
     def _commit(self, loop: asyncio.AbstractEventLoop) -> None:
         batch, self._queue = self._queue, []
@@ -179,6 +183,7 @@ class MemoryStore:
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
     ) -> tuple[StoredTask, ...]:
+        self._flush()
         claimed: list[StoredTask] = []
         if task_id is not None:
             named = self._tasks.get(task_id)
@@ -195,6 +200,7 @@ class MemoryStore:
         return tuple(claimed)
 
     async def prune(self, *, ended_before_ms: int, limit: int) -> int:
+        self._flush()
         ended = [
             task
             for task in self._by_key.values()
@@ -208,6 +214,7 @@ class MemoryStore:
         return len(ended)
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
+        self._flush()
         task = self._tasks.get(task_id)
         if task is not None and task.snapshot is not None:
             task.journal = list(task.after(min(up_to, task.snapshot.seq)))

@@ -4,13 +4,16 @@
 - `ScriptedBackend`, `Gates`: an agent that does what the message says.
 - `turn_request`, `run_turn`, `answer_text`: one turn, without a gateway around it.
 - `check_backend`, `BACKEND_CHECKS`, `BackendSubject`: what every backend must do.
+- `check_store`, `CrashingStore`: what every store must do, and one that fails on purpose.
 - `play`, `stateful`: scripts for pure machines.
 
 `docs/testing.md` shows each at work.
 """
 
 from trunkline.testing.check_backend import BACKEND_CHECKS, BackendSubject, check_backend
+from trunkline.testing.check_store import check_store
 from trunkline.testing.clock import FakeClock, SequentialIds, settle
+from trunkline.testing.crashing_store import CrashingStore
 from trunkline.testing.gates import Gates
 from trunkline.testing.play import play, stateful
 from trunkline.testing.scripted import ScriptedBackend
@@ -19,12 +22,14 @@ from trunkline.testing.turns import answer_text, run_turn, turn_request
 __all__ = [
     "BACKEND_CHECKS",
     "BackendSubject",
+    "CrashingStore",
     "FakeClock",
     "Gates",
     "ScriptedBackend",
     "SequentialIds",
     "answer_text",
     "check_backend",
+    "check_store",
     "play",
     "run_turn",
     "settle",

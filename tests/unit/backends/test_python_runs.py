@@ -1,6 +1,7 @@
 import asyncio
+import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
@@ -47,7 +48,8 @@ class Weather:
 @pytest.mark.parametrize(
     ("value", "parts"),
     [
-        (None, None),
+        (None, ()),
+        (("a", "b"), (Part(text="a"), Part(text="b"))),
         ({"a": 1}, (Part(data={"a": 1}),)),
         ([1, 2], (Part(data=[1, 2]),)),
         (0, (Part(data=0),)),
@@ -56,20 +58,19 @@ class Weather:
         (b"\x00", (Part(raw=b"\x00", media_type="application/octet-stream"),)),
         (Part(url="https://x.test/a"), (Part(url="https://x.test/a"),)),
         (("see", {"a": 1}), (Part(text="see"), Part(data={"a": 1}))),
-        ([Part(text="a"), Part(text="b")], (Part(text="ab"),)),
+        ([Part(text="a"), Part(text="b")], (Part(text="a"), Part(text="b"))),
     ],
     ids=repr,
 )
-async def test_what_may_be_returned(value: object, parts: tuple[Part, ...] | None) -> None:
+async def test_what_may_be_returned(value: object, parts: tuple[Part, ...]) -> None:
     def fn(turn: Turn) -> object:
         return value
 
     async def afn(turn: Turn) -> object:
         return value
 
-    expected = [] if parts is None else [Final(parts)]
-    assert await run(fn) == expected
-    assert await run(afn) == expected
+    assert await run(fn) == [Final(parts)]
+    assert await run(afn) == [Final(parts)]
 
 
 async def test_parts_between_text_come_with_the_end_in_order() -> None:
@@ -95,7 +96,7 @@ async def test_an_unsayable_value_fails_the_turn_with_its_type() -> None:
 
 @pytest.mark.parametrize("how", ["return", "raise", "raise deep"])
 async def test_an_end_may_be_returned_or_raised(how: str) -> None:
-    def deep(turn: Turn) -> None:
+    def deep(turn: Turn) -> object:
         raise turn.refuse("no")
 
     async def fn(turn: Turn) -> object:
@@ -114,6 +115,50 @@ async def test_an_end_may_be_returned_or_raised(how: str) -> None:
 
     assert await run(fn) == [Refused("no")]
     assert await run(sync) == [Refused("no")]
+
+
+async def test_an_end_raised_in_a_task_group_is_still_the_end() -> None:
+    async def child(turn: Turn) -> None:
+        raise turn.refuse("no")
+
+    async def fn(turn: Turn) -> str:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child(turn))
+        return "never"
+
+    async def generator(turn: Turn) -> AsyncIterator[str]:
+        yield "a"
+        await fn(turn)
+
+    async def mixed(turn: Turn) -> None:
+        raise ExceptionGroup("both", [turn.refuse("no"), ValueError("worse")])
+
+    assert await run(fn) == [Refused("no")]
+    assert await run(generator) == [Text("a"), Refused("no")]
+    with pytest.raises(ExceptionGroup):
+        await run(mixed)
+
+
+async def test_close_waits_once_for_all_that_ignore_it() -> None:
+    clock, release = FakeClock(), asyncio.Event()
+
+    async def fn(turn: Turn) -> AsyncIterator[str]:
+        yield "begun"
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    backend = backend_of(fn, clock=clock)
+    runs = [backend.start(turn_request("hi", run_id=f"run-{n}")) for n in range(3)]
+    for each in runs:
+        await anext(each)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(backend.close())
+        await clock.wait_until_sleeping(3)
+        await clock.advance(5)
+    release.set()
+    await settle()
+    assert [await _all(each) for each in runs] == [[], [], []]
 
 
 async def test_finally_blocks_run_before_the_end_is_handed_over() -> None:
@@ -152,7 +197,7 @@ async def test_a_raised_end_completes_what_was_yielded() -> None:
 
 
 async def test_a_generator_may_return_its_end() -> None:
-    def fn(turn: Turn) -> Iterator[object]:
+    def fn(turn: Turn) -> Generator[object, None, object]:
         yield "a"
         return turn.fail("broken")
 
@@ -284,6 +329,14 @@ async def test_sync_functions_see_the_cancel_and_count_until_they_return() -> No
         assert "busy" in busy.reason
         may_end.set()
     await backend.close()
+
+
+async def test_a_thread_is_free_again_when_the_turn_has_ended() -> None:
+    backend = backend_of(lambda turn: turn.text, max_threads=1)
+    for number in range(50):
+        # The runtime may leave at the end of the turn without looking for more.
+        output = await anext(backend.start(turn_request("hi", run_id=f"run-{number}")))
+        assert output == Final((Part(text="hi"),))
 
 
 async def test_a_sync_generator_is_held_back_and_let_go_by_a_cancel() -> None:

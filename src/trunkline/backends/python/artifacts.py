@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from trunkline.backends.python.content import Content, json_of, part_of
+from trunkline.backends.python.parts import Content, json_of, part_of
 from trunkline.model.outputs import ArtifactEmitted
 from trunkline.model.values import Artifact, Part
 

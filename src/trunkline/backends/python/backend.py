@@ -1,12 +1,15 @@
 """Puts a Python agent behind the `Backend` port."""
 
+import asyncio
+import functools
 import inspect
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
+from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.decorator import Agent
 from trunkline.backends.python.run import Run
-from trunkline.backends.python.turn import Cancellation, Turn
+from trunkline.backends.python.turn import Turn
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
@@ -47,14 +50,14 @@ class PythonBackend:
             run.cancel()
 
     async def close(self) -> None:
-        for run in tuple(self._live):
+        live = tuple(self._live)
+        for run in live:
             run.cancel()
-        for run in tuple(self._live):
-            await run.stopped()
+        await asyncio.gather(*(run.stopped() for run in live))
 
 
 def _is_async(fn: object) -> bool:
-    while hasattr(fn, "func"):  # functools.partial
+    while isinstance(fn, functools.partial):
         fn = fn.func
     return any(
         inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)

@@ -1,10 +1,6 @@
-"""What an agent says, as parts and outputs."""
+"""What an agent says, as outputs."""
 
-from collections.abc import Iterable
-from typing import Any, TypeAlias
-
-import msgspec
-
+from trunkline.backends.python.parts import part_of
 from trunkline.backends.python.tools import ToolCall
 from trunkline.model.outputs import (
     ENDS_TURN,
@@ -22,9 +18,6 @@ from trunkline.model.outputs import (
     ToolCalled,
 )
 from trunkline.model.values import Artifact, Part
-
-# Text, bytes, a Part, or anything JSON can say.
-Content: TypeAlias = Any
 
 _OUTPUTS = (
     Text,
@@ -52,30 +45,18 @@ class TurnEnd(Exception):
         self.output = output
 
 
-def part_of(content: Content) -> Part:
-    if isinstance(content, str):
-        return Part(text=content)
-    if isinstance(content, Part):
-        return content
-    if isinstance(content, bytes | bytearray | memoryview):
-        return Part(raw=bytes(content), media_type="application/octet-stream")
-    return Part(data=json_of(content))
+def end_in(error: BaseException) -> TurnEnd | None:
+    """The end that was raised, also where a task group has wrapped it."""
+    if isinstance(error, BaseExceptionGroup):
+        ends, others = error.split(TurnEnd)
+        error = _first(ends) if ends is not None and others is None else error
+    return error if isinstance(error, TurnEnd) else None
 
 
-def json_of(value: object) -> Any:
-    """The value as plain JSON; dataclasses, dates and the like are converted."""
-    try:
-        # Here rather than in the journal, so that the agent's author sees whose value it is.
-        return msgspec.to_builtins(value, str_keys=True)
-    except TypeError as error:
-        raise TypeError(
-            f"an agent can say text, bytes, parts, artifacts and JSON values, "
-            f"not {type(value).__name__} ({error})"
-        ) from None
-
-
-def parts_of(contents: Iterable[Content]) -> tuple[Part, ...]:
-    return tuple(part_of(content) for content in contents)
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 class Answer:
@@ -108,7 +89,7 @@ class Answer:
         if piece is None:
             return None
         if isinstance(piece, TurnEnd):
-            return self._complete(piece.output)
+            return self.completed(piece.output)
         if isinstance(piece, _OUTPUTS):
             return self._take_output(piece)
         if isinstance(piece, Artifact):
@@ -116,7 +97,7 @@ class Answer:
         if isinstance(piece, ToolCall):
             return piece.start()
         part = part_of(piece)
-        if part.text is not None and part == Part(text=part.text):
+        if self._streams and part.text is not None and part == Part(text=part.text):
             return self._take_text(part.text)
         self._pieces.append(part)
         self._whole_at_end = True
@@ -127,8 +108,11 @@ class Answer:
         return Final(self._merged()) if self._whole_at_end and self._pieces else None
 
     def _take_text(self, text: str) -> Output | None:
-        self._pieces.append(text)
-        return Text(text) if self._streams and text else None
+        if self._streams:
+            self._pieces.append(text)
+            return Text(text) if text else None
+        self._pieces.append(Part(text=text))
+        return None
 
     def _take_output(self, output: Output) -> Output | None:
         match output:
@@ -138,9 +122,10 @@ class Answer:
                 self._pieces = [text, *(piece for piece in self._pieces if type(piece) is Part)]
                 return output if self._streams else None
             case _:
-                return self._complete(output)
+                return self.completed(output)
 
-    def _complete(self, output: Output) -> Output:
+    def completed(self, output: Output) -> Output:
+        """An end without content of its own ends with what was said so far."""
         if isinstance(output, Final) and not output.parts and self._whole_at_end:
             return Final(self._merged(), output.metadata)
         return output
@@ -162,11 +147,13 @@ class Answer:
 
 
 def outputs_of_result(value: object) -> list[Output]:
-    """What to send for the value that an agent returned."""
+    """What to send for the value that an agent returned; the last one ends the turn."""
+    if isinstance(value, str):
+        return [Final((Part(text=value),))]
     answer = Answer(streams=False)
     outputs = answer.outputs(value)
-    if not (outputs and isinstance(outputs[-1], ENDS_TURN)) and (end := answer.end()) is not None:
-        outputs.append(end)
+    if not outputs or not isinstance(outputs[-1], ENDS_TURN):
+        outputs.append(answer.end() or Final())
     return outputs
 
 

@@ -1,5 +1,6 @@
 """`@agent`: a function becomes something that can be published."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, overload
@@ -12,6 +13,7 @@ AgentFunction: TypeAlias = Callable[[Turn], Any]
 
 # A thread costs little while it waits, but each may hold a connection or a model.
 DEFAULT_MAX_THREADS = 32
+DEFAULT_MODES = ("text/plain", "application/json")
 
 
 class Agent:
@@ -26,8 +28,8 @@ class Agent:
         description: str = "",
         version: str = "1.0.0",
         skills: Iterable[SkillLike] = (),
-        input_modes: Iterable[str] = ("text/plain",),
-        output_modes: Iterable[str] = ("text/plain",),
+        input_modes: Iterable[str] = DEFAULT_MODES,
+        output_modes: Iterable[str] = DEFAULT_MODES,
         extensions: Iterable[str | AgentExtension] = (),
         documentation_url: str = "",
         direct: bool = False,
@@ -89,6 +91,8 @@ def agent(fn: AgentFunction | None = None, /, **about: Any) -> Any:
 
 
 def _words(fn: object) -> list[str]:
+    if isinstance(fn, functools.partial):
+        return _words(fn.func)
     name = getattr(fn, "__name__", "") or type(fn).__name__
     words = [word for word in name.split("_") if word]
     return words if name.isidentifier() and words else ["agent"]

@@ -25,7 +25,7 @@ class Handover:
         self._thread_room = threading.Semaphore(MAX_AHEAD) if from_thread else None
         self._closed = False
         self.is_ended = False
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
 
     async def put(self, output: Output) -> None:
         while len(self._outputs) >= MAX_AHEAD and not self._closed:
@@ -42,12 +42,13 @@ class Handover:
         else:
             self._loop.call_soon_threadsafe(self._append, output)
 
-    def end(self, error: BaseException | None = None) -> None:
-        """The writer is through."""
-        if not self.is_ended:
-            self.is_ended = True
-            self.error = error
-            _wake(self._reader)
+    def end(self, last: Output | None = None, error: Exception | None = None) -> None:
+        """The writer is through, with a last output or an error."""
+        self.is_ended = True
+        self.error = error
+        if last is not None:
+            self._append(last)
+        _wake(self._reader)
 
     def close(self) -> None:
         """The reader is through: nothing gets in any more, and no writer waits."""

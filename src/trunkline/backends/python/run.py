@@ -7,9 +7,10 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.handover import Handover
-from trunkline.backends.python.turn import Cancellation, Turn
-from trunkline.backends.python.workers import work, work_in_thread
+from trunkline.backends.python.turn import Turn
+from trunkline.backends.python.workers import Unfinished, work, work_in_thread
 from trunkline.model.errors import AgentError
 from trunkline.model.outputs import Failed, Output
 from trunkline.ports.clock import Clock
@@ -48,7 +49,7 @@ class Run:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
         self._handover = Handover(self._loop, from_thread=in_thread)
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Output | None] | None = None
         self._stopped: asyncio.Future[None] = self._loop.create_future()
 
     async def outputs(self) -> AsyncGenerator[Output, None]:
@@ -91,15 +92,15 @@ class Run:
             log.warning("an agent ignores its cancellation", extra={"run": self._name})
 
     def _begin(self) -> None:
-        self._live.add(self)
-        if not self._in_thread:
+        if self._in_thread:
+            context = contextvars.copy_context()
+            # A daemon, so that an agent that never returns cannot keep the process alive.
+            threading.Thread(
+                target=context.run, args=(self._work_in_thread,), name=self._name, daemon=True
+            ).start()
+        else:
             self._spawn(self._fn)
-            return
-        context = contextvars.copy_context()
-        # A daemon, so that an agent that never returns cannot keep the process alive.
-        threading.Thread(
-            target=context.run, args=(self._work_in_thread,), name=self._name, daemon=True
-        ).start()
+        self._live.add(self)
 
     def _spawn(self, fn: Callable[[Turn], Any]) -> None:
         self._task = self._loop.create_task(self._work(fn), name=self._name)
@@ -107,39 +108,47 @@ class Run:
         if self._cancellation.is_set():
             self._task.cancel()
 
-    async def _work(self, fn: Callable[[Turn], Any]) -> None:
+    async def _work(self, fn: Callable[[Turn], Any]) -> Output | None:
         try:
-            await work(fn, self._turn, self._handover)
+            return await work(fn, self._turn, self._handover)
         except SystemExit as error:
             # Out of a task it would end the gateway.
             raise _as_exception(error) from error
 
+    def _task_done(self, task: asyncio.Task[Output | None]) -> None:
+        if task.cancelled():
+            self._finish(None, asyncio.CancelledError())
+        elif (error := task.exception()) is not None:
+            self._finish(None, error)
+        else:
+            self._finish(task.result())
+
     def _work_in_thread(self) -> None:
-        rest: Any = None
-        error: BaseException | None = None
         try:
-            rest = work_in_thread(self._fn, self._turn, self._handover)
-        except BaseException as caught:  # noqa: BLE001 - whoever reads the outputs gets it
-            error = caught
+            last = work_in_thread(self._fn, self._turn, self._handover)
+        except Unfinished as unfinished:
+            rest = unfinished.rest
+            self._back_to_the_loop(self._spawn, lambda turn: rest)
+        except BaseException as error:  # noqa: BLE001 - whoever reads the outputs gets it
+            self._back_to_the_loop(self._finish, None, error)
+        else:
+            self._back_to_the_loop(self._finish, last)
+
+    def _back_to_the_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         try:
-            if rest is not None:
-                self._loop.call_soon_threadsafe(self._spawn, lambda turn: rest)
-            else:
-                self._loop.call_soon_threadsafe(self._finish, error)
+            self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:
             # The loop is closed: the gateway is gone, and nobody waits for this thread.
             log.debug("an agent outlived its gateway", extra={"run": self._name})
 
-    def _task_done(self, task: asyncio.Task[None]) -> None:
-        self._finish(asyncio.CancelledError() if task.cancelled() else task.exception())
-
-    def _finish(self, error: BaseException | None) -> None:
+    def _finish(self, last: Output | None, error: BaseException | None = None) -> None:
+        """The agent's code is over. From here on its thread or task counts no more."""
+        self._live.discard(self)
         if self._cancellation.is_set():
             if error is not None and not isinstance(error, asyncio.CancelledError):
                 log.info("an agent failed while it was canceled", exc_info=error)
             error = None
-        self._handover.end(None if error is None else _as_exception(error))
-        self._live.discard(self)
+        self._handover.end(last, None if error is None else _as_exception(error))
         if not self._stopped.done():
             self._stopped.set_result(None)
 

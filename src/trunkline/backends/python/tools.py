@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from trunkline.backends.python.parts import json_of
 from trunkline.model.outputs import ToolCalled
 
 
@@ -13,15 +14,19 @@ class ToolCall:
     def __init__(self, *, call_id: str, name: str, data: Any) -> None:
         self.call_id = call_id
         self.name = name
-        self._data = data
+        self._data = json_of(data)
 
     def start(self) -> ToolCalled:
         return ToolCalled(call_id=self.call_id, name=self.name, phase="start", data=self._data)
 
     def update(self, data: Any) -> ToolCalled:
-        return ToolCalled(call_id=self.call_id, name=self.name, phase="update", data=data)
+        return ToolCalled(call_id=self.call_id, name=self.name, phase="update", data=json_of(data))
 
     def result(self, data: Any = None, *, is_error: bool = False) -> ToolCalled:
         return ToolCalled(
-            call_id=self.call_id, name=self.name, phase="result", data=data, is_error=is_error
+            call_id=self.call_id,
+            name=self.name,
+            phase="result",
+            data=json_of(data),
+            is_error=is_error,
         )

@@ -1,6 +1,5 @@
 """The one argument of an agent: what it was asked, and words for what it may answer."""
 
-import asyncio
 from collections.abc import Iterable
 from itertools import count
 from typing import Any
@@ -8,7 +7,9 @@ from typing import Any
 from msgspec import UNSET
 
 from trunkline.backends.python.artifacts import ArtifactWriter, content_part
-from trunkline.backends.python.content import Content, TurnEnd, parts_of
+from trunkline.backends.python.cancellation import Cancellation
+from trunkline.backends.python.content import TurnEnd
+from trunkline.backends.python.parts import Content, parts_of
 from trunkline.backends.python.tools import ToolCall
 from trunkline.model.outputs import (
     ArtifactEmitted,
@@ -23,31 +24,6 @@ from trunkline.model.outputs import (
 )
 from trunkline.model.values import Artifact, Message, Part, Role, text_of
 from trunkline.ports.backend import TurnRequest
-
-
-class Cancellation:
-    """Whether the caller gave up. Set on the loop, read from any thread."""
-
-    __slots__ = ("_event", "_is_set")
-
-    def __init__(self) -> None:
-        self._is_set = False
-        self._event: asyncio.Event | None = None
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-    def set(self) -> None:
-        self._is_set = True
-        if self._event is not None:
-            self._event.set()
-
-    async def wait(self) -> None:
-        if self._is_set:
-            return
-        if self._event is None:
-            self._event = asyncio.Event()
-        await self._event.wait()
 
 
 class Turn:
@@ -159,9 +135,9 @@ class Turn:
         """Wait until the caller gives up."""
         await self._cancellation.wait()
 
-    def note(self, *content: Content) -> Note:
+    def note(self, content: Content, *more: Content) -> Note:
         """A word on what is going on, apart from the answer."""
-        return Note(parts_of(content))
+        return Note(parts_of((content, *more)))
 
     def replace(self, text: str) -> TextReplaced:
         """The whole answer so far, in place of the text yielded before."""
@@ -229,19 +205,20 @@ class Turn:
         """The end of the turn, with the answer; without content, what was yielded so far."""
         return TurnEnd(Final(parts_of(content), metadata))
 
-    def reply(self, *content: Content, metadata: dict[str, Any] | None = None) -> TurnEnd:
+    def reply(
+        self, content: Content, *more: Content, metadata: dict[str, Any] | None = None
+    ) -> TurnEnd:
         """The answer as one message, without a task where the agent is `direct`."""
-        if self._direct:
-            return TurnEnd(DirectReply(parts_of(content), metadata))
-        return TurnEnd(Final(parts_of(content), metadata))
+        parts = parts_of((content, *more))
+        return TurnEnd(DirectReply(parts, metadata) if self._direct else Final(parts, metadata))
 
-    def ask(self, *content: Content) -> TurnEnd:
+    def ask(self, content: Content, *more: Content) -> TurnEnd:
         """A question. The agent is called again with the caller's answer as the message."""
-        return TurnEnd(Question(parts_of(content)))
+        return TurnEnd(Question(parts_of((content, *more))))
 
-    def need_auth(self, *content: Content) -> TurnEnd:
+    def need_auth(self, content: Content, *more: Content) -> TurnEnd:
         """What the caller has to sign in to, or to grant, before the agent can go on."""
-        return TurnEnd(AuthNeeded(parts_of(content)))
+        return TurnEnd(AuthNeeded(parts_of((content, *more))))
 
     def refuse(self, reason: str) -> TurnEnd:
         """The agent will not do it."""

@@ -117,7 +117,7 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
             remedy=f'Listen on loopback with host = "127.0.0.1", or {ADD_A_KEY}',
             reads=reads,
         )
-    elif settings.is_exposed():
+    elif settings.is_exposed() and not web_url_fault(server.public_url):
         yield Problem(
             path=("server", "public_url"),
             value=shown(server.public_url),

@@ -1,17 +1,23 @@
-"""States as the database holds them. The numbers are in files that outlive the code."""
+"""States and places as the database holds them: numbers in files that outlive the code."""
 
-from trunkline.model.values import TERMINAL, TaskState
+from trunkline.model.values import TaskState
 
 CODES: dict[TaskState, int] = {
     TaskState.UNSPECIFIED: 0,
     TaskState.SUBMITTED: 1,
     TaskState.WORKING: 2,
-    TaskState.COMPLETED: 3,
-    TaskState.FAILED: 4,
-    TaskState.CANCELED: 5,
-    TaskState.REJECTED: 6,
-    TaskState.INPUT_REQUIRED: 7,
-    TaskState.AUTH_REQUIRED: 8,
+    TaskState.INPUT_REQUIRED: 3,
+    TaskState.AUTH_REQUIRED: 4,
+    TaskState.COMPLETED: 5,
+    TaskState.FAILED: 6,
+    TaskState.CANCELED: 7,
+    TaskState.REJECTED: 8,
 }
 STATES: tuple[TaskState, ...] = tuple(CODES)
-TERMINAL_CODES = frozenset(CODES[state] for state in TERMINAL)
+# An interval, because `state > 4` in the condition of an index costs nothing, while
+# `state IN (…)` builds a table for every row that is written.
+FIRST_TERMINAL = CODES[TaskState.COMPLETED]
+
+# An entry's place in the journal is `task << SEQ_BITS | seq`.
+SEQ_BITS = 24
+MAX_SEQ = (1 << SEQ_BITS) - 1

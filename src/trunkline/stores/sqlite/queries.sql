@@ -1,26 +1,27 @@
 -- Every statement of the store. `-- name: x` starts one; the comment below it says what
--- it is for. Loaded by statements.py.
+-- it is for. Loaded by statements.py. A statement that ends in `VALUES {rows}` is
+-- written for as many rows as there are; braces elsewhere are filled in by reads.py.
 
--- name: insert_task
--- The head of a new task.
+-- name: insert_tasks
+-- Heads of new tasks.
 INSERT INTO tasks (key, id, scope, context, created_ms, node, epoch, state, status_ms)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES {rows};
 
 -- name: update_head
 -- A change of status.
 UPDATE tasks SET state = ?, status_ms = ? WHERE key = ?;
 
--- name: insert_event
-INSERT INTO events (task, seq, kind, body) VALUES (?, ?, ?, ?);
+-- name: insert_events
+INSERT INTO events (place, kind, body) VALUES {rows};
 
--- name: put_snapshot
-REPLACE INTO snapshots (task, seq, body, artifacts) VALUES (?, ?, ?, ?);
+-- name: put_snapshots
+REPLACE INTO snapshots (task, seq, body, artifacts) VALUES {rows};
 
 -- name: insert_idempotency
-INSERT INTO idempotency (scope, key, task, digest) VALUES (?, ?, ?, ?);
+INSERT INTO idempotency (scope, key, task, digest) VALUES {rows};
 
--- name: add_count
-INSERT INTO counts (scope, state, n) VALUES (?, ?, ?)
+-- name: add_counts
+INSERT INTO counts (state, scope, n) VALUES {rows}
 ON CONFLICT DO UPDATE SET n = n + excluded.n;
 
 -- name: insert_scope
@@ -42,7 +43,10 @@ SELECT coalesce(max(key), 0) FROM tasks;
 -- What the writer checks appends against.
 SELECT t.key, t.scope, t.epoch, t.state, t.status_ms,
     coalesce(
-        (SELECT max(e.seq) FROM events AS e WHERE e.task = t.key),
+        (
+            SELECT max(e.place) & 0xFFFFFF FROM events AS e
+            WHERE e.place BETWEEN t.key << 24 AND t.key << 24 | 0xFFFFFF
+        ),
         (SELECT s.seq FROM snapshots AS s WHERE s.task = t.key),
         0
     )
@@ -56,62 +60,66 @@ SELECT key FROM tasks WHERE id = ?;
 SELECT 1 FROM idempotency WHERE scope = ? AND key = ?;
 
 -- name: get_task
-SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, n.name,
+SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
     s.seq, s.body, s.artifacts
 FROM tasks AS t
-JOIN nodes AS n ON n.id = t.node
 LEFT JOIN snapshots AS s ON s.task = t.key
 WHERE t.id = ? AND t.scope = ?;
 
 -- name: get_claimed
 -- One task with its scope, for the node that has just claimed it.
-SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, n.name,
+SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
     s.seq, s.body, s.artifacts, c.agent, c.tenant, c.principal
 FROM tasks AS t
-JOIN nodes AS n ON n.id = t.node
 JOIN scopes AS c ON c.id = t.scope
 LEFT JOIN snapshots AS s ON s.task = t.key
 WHERE t.key = ?;
 
--- name: get_tail
--- The journal of one task after its snapshot.
-SELECT seq, kind, body FROM events WHERE task = ? AND seq > ? ORDER BY seq;
+-- name: get_node
+SELECT name FROM nodes WHERE id = ?;
 
 -- name: get_entries
--- One page of a journal.
-SELECT seq, kind, body FROM events WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?;
+-- One page of a journal, between two places.
+SELECT place & 0xFFFFFF, kind, body FROM events
+WHERE place > ? AND place <= ? ORDER BY place LIMIT ?;
 
 -- name: get_idempotency
 SELECT i.digest, t.id FROM idempotency AS i JOIN tasks AS t ON t.key = i.task
 WHERE i.scope = ? AND i.key = ?;
 
 -- name: page
--- One page of a list, most recent status first. The braces are filled in by reads.py:
--- the columns of the artifacts and the filters that one index serves.
-SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, n.name,
+-- One page of a list, with the last sequence of each journal. In no certain order: to
+-- sort here would be to copy the snapshots.
+SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
     s.seq, s.body, {artifacts},
-    (SELECT max(e.seq) FROM events AS e WHERE e.task = t.key)
-FROM tasks AS t
-JOIN nodes AS n ON n.id = t.node
-LEFT JOIN snapshots AS s ON s.task = t.key
-WHERE {filters}
-ORDER BY t.status_ms DESC, t.key DESC
-LIMIT :limit;
+    (
+        SELECT max(e.place) & 0xFFFFFF FROM events AS e
+        WHERE e.place BETWEEN t.key << 24 AND t.key << 24 | 0xFFFFFF
+    )
+FROM ({keys} ORDER BY status_ms DESC, key DESC LIMIT :limit) AS p
+CROSS JOIN tasks AS t ON t.key = p.key
+LEFT JOIN snapshots AS s ON s.task = t.key;
 
--- name: total_by_counter
-SELECT coalesce(sum(n), 0) FROM counts WHERE scope = :scope;
+-- name: page_keys
+-- The tasks of a page; several of these are joined by UNION ALL.
+SELECT key, status_ms FROM tasks INDEXED BY {index} WHERE {filters};
 
--- name: total_of_state_by_counter
-SELECT coalesce(sum(n), 0) FROM counts WHERE scope = :scope AND state = :state;
+-- name: get_counts
+-- How many tasks there are, by state.
+SELECT state, n FROM counts
+WHERE state IN (0, 1, 2, 3, 4, 5, 6, 7, 8) AND scope = :scope AND n > 0;
 
--- name: total_by_index
--- For filters that no counter serves.
-SELECT count(*) FROM tasks AS t WHERE {filters};
+-- name: count_by_index
+-- A total that no counter knows.
+SELECT count(*) FROM tasks INDEXED BY {index} WHERE {filters};
 
 -- name: find_to_do
 -- Tasks that a node could work on, oldest first, with their owners.
-SELECT t.key, t.id, n.name FROM tasks AS t JOIN nodes AS n ON n.id = t.node
-WHERE t.state IN (1, 2) ORDER BY t.key;
+SELECT t.key, t.id, n.name FROM counts AS c
+CROSS JOIN tasks AS t ON t.scope = c.scope AND t.state = c.state
+JOIN nodes AS n ON n.id = t.node
+WHERE c.state IN (1, 2) AND c.n > 0
+ORDER BY t.key;
 
 -- name: find_owner
 SELECT t.key, t.id, n.name FROM tasks AS t JOIN nodes AS n ON n.id = t.node WHERE t.id = ?;
@@ -120,14 +128,15 @@ SELECT t.key, t.id, n.name FROM tasks AS t JOIN nodes AS n ON n.id = t.node WHER
 UPDATE tasks SET node = ?, epoch = epoch + 1 WHERE key = ?;
 
 -- name: find_ended
+-- Tasks that retention may forget, the longest ended first.
 SELECT key, id, scope, state FROM tasks
-WHERE state IN (3, 4, 5, 6) AND status_ms < ? ORDER BY status_ms LIMIT ?;
+WHERE state > 4 AND status_ms < ? ORDER BY status_ms LIMIT ?;
 
 -- name: delete_task
 DELETE FROM tasks WHERE key = ?;
 
 -- name: delete_events
-DELETE FROM events WHERE task = ?;
+DELETE FROM events WHERE place BETWEEN :task << 24 AND :task << 24 | 0xFFFFFF;
 
 -- name: delete_snapshot
 DELETE FROM snapshots WHERE task = ?;
@@ -137,6 +146,6 @@ DELETE FROM idempotency WHERE task = ?;
 
 -- name: prune_journal
 -- Entries that the snapshot covers, up to a sequence.
-DELETE FROM events WHERE task = :task AND seq <= min(
+DELETE FROM events WHERE place BETWEEN :task << 24 AND :task << 24 | min(
     :up_to, coalesce((SELECT s.seq FROM snapshots AS s WHERE s.task = :task), 0)
 );

@@ -1,6 +1,7 @@
 """Reading what was committed."""
 
 import sqlite3
+from operator import itemgetter
 from typing import Any
 
 from trunkline.model.events import Entry
@@ -12,10 +13,12 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.sqlite.codes import CODES, STATES
+from trunkline.stores.sqlite.codes import CODES, MAX_SEQ, SEQ_BITS, STATES
+from trunkline.stores.sqlite.lists import count_statement, needs_count, page_statement
 from trunkline.stores.sqlite.statements import SQL
 
 _MAX_SCOPES = 65536
+_STATUS_MS_AND_KEY = itemgetter(4, 0)
 
 
 class Reader:
@@ -24,6 +27,7 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self._scopes: dict[Scope, int] = {}
+        self._nodes: dict[int, str] = {}
 
     def close(self) -> None:
         self._db.close()
@@ -32,18 +36,23 @@ class Reader:
         scope_id = self._scope_id(scope)
         if scope_id is None:
             return None
+        # Rows are always fetched to the end. A statement that is left halfway would
+        # keep its view of the database, and the log from being written back.
         rows = self._db.execute(SQL["get_task"], (task_id, scope_id)).fetchall()
         return self._stored(rows[0], scope) if rows else None
 
-    def claimed(self, key: int) -> StoredTask:
-        (row,) = self._db.execute(SQL["get_claimed"], (key,)).fetchall()
-        return self._stored(row[:11], Scope(*row[11:]))
+    def claimed(self, key: int) -> StoredTask | None:
+        rows = self._db.execute(SQL["get_claimed"], (key,)).fetchall()
+        return self._stored(rows[0][:11], Scope(*rows[0][11:])) if rows else None
 
     def entries(self, task_id: str, after: int, limit: int) -> tuple[Entry, ...]:
         found = self._db.execute(SQL["find_key"], (task_id,)).fetchall()
-        if not found:
-            return ()
-        rows = self._db.execute(SQL["get_entries"], (found[0][0], after, limit)).fetchall()
+        return self._entries(found[0][0], after, limit) if found else ()
+
+    def _entries(self, key: int, after: int, limit: int) -> tuple[Entry, ...]:
+        start = key << SEQ_BITS
+        bounds = (start | min(after, MAX_SEQ), start | MAX_SEQ, limit)
+        rows = self._db.execute(SQL["get_entries"], bounds).fetchall()
         return tuple([Entry(seq, kind, body) for seq, kind, body in rows])
 
     def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
@@ -63,39 +72,33 @@ class Reader:
             self._db.execute("COMMIT")
 
     def _list(self, query: TaskQuery, scope_id: int) -> TaskPage:
-        filters = ["t.scope = :scope"]
-        values: dict[str, Any] = {"scope": scope_id, "limit": query.limit + 1}
-        if query.context_id:
-            filters.append("t.context = :context")
-            values["context"] = query.context_id
-        if query.state is not None:
-            filters.append("t.state = :state")
-            values["state"] = CODES[query.state]
-        if query.status_from_ms is not None:
-            filters.append("t.status_ms >= :from_ms")
-            values["from_ms"] = query.status_from_ms
-        if not needs_count(query):
-            name = "total_by_counter" if query.state is None else "total_of_state_by_counter"
-            total_sql = SQL[name]
-        else:
-            total_sql = SQL["total_by_index"].format(filters=" AND ".join(filters))
-        ((total,),) = self._db.execute(total_sql, values).fetchall()
+        values: dict[str, Any] = {
+            "scope": scope_id,
+            "context": query.context_id,
+            "from_ms": query.status_from_ms,
+            "limit": query.limit + 1,
+        }
         if query.after is not None:
-            filters.append("(t.status_ms, t.key) < (:after_ms, :after_key)")
             values["after_ms"], values["after_key"] = query.after
-        page_sql = SQL["page"].format(
-            artifacts="s.artifacts" if query.with_artifacts else "x''",
-            filters=" AND ".join(filters),
-        )
-        rows = self._db.execute(page_sql, values).fetchall()
+        counts = dict(self._db.execute(SQL["get_counts"], values).fetchall())
+        if query.state is not None:
+            state = CODES[query.state]
+            counts = {state: counts[state]} if state in counts else {}
+        if not counts:
+            return TaskPage(tasks=(), total=0, next=None)
+        total = sum(counts.values())
+        if needs_count(query):
+            sql = count_statement(tuple(counts), query)
+            ((total,),) = self._db.execute(sql, values).fetchall()
+        rows = self._db.execute(page_statement(tuple(counts), query), values).fetchall()
+        rows.sort(key=_STATUS_MS_AND_KEY, reverse=True)
         has_more = len(rows) > query.limit
         if has_more:
             rows.pop()
-        last = rows[-1] if rows else None
         return TaskPage(
             tasks=tuple([self._stored(row, query.scope) for row in rows]),
             total=total,
-            next=(last[4], last[0]) if has_more and last else None,
+            next=(rows[-1][4], rows[-1][0]) if has_more else None,
         )
 
     def _stored(self, row: tuple[Any, ...], scope: Scope) -> StoredTask:
@@ -103,11 +106,11 @@ class Reader:
             row[:11]
         )
         snapshot = None if seq is None else Snapshot(seq, body, artifacts)
+        folded = seq or 0
         tail: tuple[Entry, ...] = ()
         # A list brings the last sequence along, and spares the look at the journal.
-        if len(row) == 11 or (row[11] is not None and row[11] > (seq or 0)):
-            rows = self._db.execute(SQL["get_tail"], (key, seq or 0)).fetchall()
-            tail = tuple([Entry(*entry) for entry in rows])
+        if len(row) == 11 or (row[11] or 0) > folded:
+            tail = self._entries(key, folded, -1)
         return StoredTask(
             task_id=task_id,
             scope=scope,
@@ -115,12 +118,17 @@ class Reader:
             state=STATES[state],
             status_ms=status_ms,
             created_ms=created_ms,
-            last_seq=tail[-1].seq if tail else seq or 0,
+            last_seq=tail[-1].seq if tail else folded,
             epoch=epoch,
-            node=node,
+            node=self._nodes.get(node) or self._node_name(node),
             snapshot=snapshot,
             tail=tail,
         )
+
+    def _node_name(self, node_id: int) -> str:
+        ((name,),) = self._db.execute(SQL["get_node"], (node_id,)).fetchall()
+        self._nodes[node_id] = name
+        return str(name)
 
     def _scope_id(self, scope: Scope) -> int | None:
         found = self._scopes.get(scope)
@@ -131,8 +139,3 @@ class Reader:
                     self._scopes.clear()
                 self._scopes[scope] = found
         return found
-
-
-def needs_count(query: TaskQuery) -> bool:
-    """Whether the total is counted row by row, for no counter knows it."""
-    return bool(query.context_id) or query.status_from_ms is not None

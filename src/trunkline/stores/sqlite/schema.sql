@@ -26,23 +26,24 @@ CREATE TABLE tasks (
     created_ms INTEGER NOT NULL,
     node INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
-    -- By codes.py: 1 and 2 have work to do, 3 to 6 are terminal.
+    -- By codes.py: 1 and 2 have work to do, those above 4 are terminal.
     state INTEGER NOT NULL,
     status_ms INTEGER NOT NULL
 );
-CREATE INDEX tasks_by_status ON tasks (scope, status_ms, key);
-CREATE INDEX tasks_by_state ON tasks (scope, state, status_ms, key);
-CREATE INDEX tasks_by_context ON tasks (scope, context, status_ms, key, state);
-CREATE INDEX tasks_to_do ON tasks (key, node) WHERE state IN (1, 2);
-CREATE INDEX tasks_ended ON tasks (status_ms, key) WHERE state IN (3, 4, 5, 6);
+-- Lists. One without a state merges the states that have tasks; that spares an index
+-- which every change of status would move.
+CREATE INDEX tasks_by_state ON tasks (scope, state, status_ms);
+CREATE INDEX tasks_by_context ON tasks (scope, context);
+-- Retention.
+CREATE INDEX tasks_ended ON tasks (status_ms) WHERE state > 4;
 
+-- The journal. The place is `task << 24 | seq`: an entry lies beside those of its task,
+-- and a whole page can hold one entry, as it could not in a table without rowid.
 CREATE TABLE events (
-    task INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
+    place INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
-    body BLOB NOT NULL,
-    PRIMARY KEY (task, seq)
-) WITHOUT ROWID;
+    body BLOB NOT NULL
+);
 
 -- Apart from the heads, for a change of state would rewrite a row with all it holds.
 -- Artifacts come last: reading the columns before does not touch their pages.
@@ -63,9 +64,10 @@ CREATE TABLE idempotency (
 CREATE INDEX idempotency_by_task ON idempotency (task);
 
 -- How many tasks a scope has in a state: COUNT(*) takes longer the more there are.
+-- The state comes first, so that a claim finds the scopes that have work to do.
 CREATE TABLE counts (
-    scope INTEGER NOT NULL,
     state INTEGER NOT NULL,
+    scope INTEGER NOT NULL,
     n INTEGER NOT NULL,
-    PRIMARY KEY (scope, state)
+    PRIMARY KEY (state, scope)
 ) WITHOUT ROWID;

@@ -32,7 +32,8 @@ from trunkline.stores.sqlite.connections import (
     create_file,
 )
 from trunkline.stores.sqlite.filelock import FileLock
-from trunkline.stores.sqlite.reads import Reader, needs_count
+from trunkline.stores.sqlite.lists import needs_count
+from trunkline.stores.sqlite.reads import Reader
 from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.writer import Writer
 
@@ -88,12 +89,14 @@ class SqliteStore:
             return
         if self._closed is None:
             self._closed = self._enqueue(opened.finish)
-        await asyncio.shield(self._closed)
-        if self._opened is not None:
-            self._opened = None
-            opened.thread.stop()
-            opened.readers.shutdown()
-            self._lock.release()
+        try:
+            await asyncio.shield(self._closed)
+        finally:
+            if self._opened is not None and self._closed.done():
+                self._opened = None
+                opened.thread.stop()
+                opened.readers.shutdown()
+                self._lock.release()
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         opened = self._opened
@@ -130,8 +133,8 @@ class SqliteStore:
                 return
             try:
                 results = opened.writer.apply(item)
-            except sqlite3.Error as error:
-                self._settle(item, [cannot_write(self._path, error)] * len(item))
+            except Exception as error:  # noqa: BLE001 - goes to those who wait for the batch
+                self._settle(item, [self._explain(error)] * len(item))
             else:
                 self._is_busy = True
                 opened.thread.run(opened.writer.commit, partial(self._batch_done, item, results))
@@ -161,7 +164,7 @@ class SqliteStore:
         self._start_next()
 
     def _settle(self, batch: _Batch, results: Sequence[StoreError | None]) -> None:
-        loop = self._require_open().loop
+        loop = asyncio.get_running_loop()
         settle(loop, iter([(item[1], result) for item, result in zip(batch, results, strict=True)]))
 
     def _explain(self, error: BaseException) -> StoreError:
@@ -172,7 +175,7 @@ class SqliteStore:
         return StoreUnusable(f"The store {self._path} failed: {error!r}")
 
     def _require_open(self) -> "_Opened":
-        if self._opened is None:
+        if self._opened is None or self._closed is not None:
             raise StoreUnusable(f"The store {self._path} is not open")
         return self._opened
 
@@ -211,7 +214,8 @@ class SqliteStore:
             task_id=task_id,
         )
         keys = await self._enqueue(partial(opened.in_transaction, take_over))
-        return tuple([opened.reader.claimed(key) for key in keys])
+        claimed = [self._require_open().reader.claimed(key) for key in keys]
+        return tuple([task for task in claimed if task is not None])
 
     async def prune(self, *, ended_before_ms: int, limit: int) -> int:
         opened = self._require_open()
@@ -246,8 +250,7 @@ class _Opened:
         return result
 
     def finish(self) -> None:
-        """Leave one tidy file: the log is written back and removed."""
+        """Leave one tidy file. The last connection writes the log back and removes it."""
         self.readers.submit(self.slow_reader.close).result()
         self.reader.close()
-        self.writer.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.writer.connection.close()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from trunkline.stores.sqlite.bulk import write_rows
 from trunkline.stores.sqlite.statements import SQL
 from trunkline.stores.sqlite.writer import Writer
 
@@ -42,7 +43,7 @@ def prune(writer: Writer, *, ended_before_ms: int, limit: int) -> int:
     keys = [(key,) for key, _, _, _ in ended]
     for statement in ("delete_task", "delete_events", "delete_snapshot", "delete_idempotency"):
         db.executemany(SQL[statement], keys)
-    db.executemany(SQL["add_count"], [(scope, state, -1) for _, _, scope, state in ended])
+    write_rows(db, "add_counts", [(state, scope, -1) for _, _, scope, state in ended])
     for _, task_id, _, _ in ended:
         writer.forget(task_id)
     return len(ended)

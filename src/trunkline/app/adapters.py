@@ -1,0 +1,60 @@
+"""Settings to adapters. A new store or backend is one more case here."""
+
+from trunkline.backends.echo import EchoBackend
+from trunkline.backends.python import Agent, PythonBackend
+from trunkline.backends.python.loader import load
+from trunkline.model.errors import ConfigError, GatewayBug
+from trunkline.ports.backend import Backend
+from trunkline.ports.clock import Clock
+from trunkline.ports.store import Store
+from trunkline.settings import AgentSettings, Settings, StoreSettings, database_path, publish
+from trunkline.settings import agents as kinds
+from trunkline.settings.publish import handle_of, stands_for_many
+from trunkline.stores.memory import MemoryStore
+from trunkline.stores.sqlite import SqliteStore
+from trunkline.testing.scripted import ScriptedBackend
+
+
+def make_store(settings: StoreSettings) -> Store:
+    if settings.kind == "memory":
+        return MemoryStore()
+    return SqliteStore(database_path(settings), synchronous=settings.synchronous)
+
+
+def make_backend(settings: AgentSettings, code: Agent | None, clock: Clock) -> Backend:
+    """`code` is the agent that a Python backend runs."""
+    match settings.backend:
+        case kinds.EchoBackend():
+            return EchoBackend()
+        case kinds.ScriptedBackend():
+            return ScriptedBackend(clock=clock)
+        case kinds.PythonBackend(target=target):
+            if code is None:
+                raise GatewayBug(f"{target} was not loaded")
+            return PythonBackend(code, clock=clock, grace_s=settings.cancel_grace_s)
+
+
+def load_agents(settings: Settings) -> tuple[Settings, dict[str, Agent]]:
+    """Load all Python targets: every `owner/*` becomes the agents that its target holds.
+
+    Returns the settings with only handles of single agents, and the agents by handle.
+    """
+    found: dict[str, list[str]] = {}
+    code: dict[str, Agent] = {}
+    for handle, agent in settings.agents.items():
+        if not isinstance(agent.backend, kinds.PythonBackend):
+            continue
+        target = agent.backend.target
+        agents = load(target)
+        if stands_for_many(handle):
+            found[handle] = [one.slug for one in agents]
+            code |= {handle_of(handle, one.slug): one for one in agents}
+        elif len(agents) > 1:
+            slugs = ", ".join(one.slug for one in agents)
+            raise ConfigError(
+                f'agents."{handle}".backend.target: {target} holds several agents ({slugs}). '
+                f'Name one as "{target}:attribute", or publish them all as "owner/*".'
+            )
+        else:
+            code[handle] = agents[0]
+    return publish(settings, found), code

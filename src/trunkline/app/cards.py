@@ -1,0 +1,201 @@
+"""Settings to agent cards, at the addresses where they are served."""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trunkline.backends.python import Agent
+from trunkline.model.card import (
+    AgentCapabilities,
+    AgentCard,
+    AgentExtension,
+    AgentInterface,
+    AgentProvider,
+    AgentSkill,
+    ApiKeySecurityScheme,
+    HttpAuthSecurityScheme,
+    SecurityRequirement,
+    SecurityScheme,
+    StringList,
+)
+from trunkline.protocol.versions import Version
+from trunkline.settings import AgentSettings, Settings, SkillSettings
+from trunkline.settings.agents import DEFAULT_MODES, ExtensionSettings
+
+_ROOT_CARD = "/.well-known/agent-card.json"
+_ROOT_JSONRPC = "/a2a/jsonrpc"
+_ROOT_REST = "/a2a/rest"
+
+
+class Addresses(Struct, frozen=True, kw_only=True):
+    card_paths: tuple[str, ...]
+    jsonrpc: str
+    rest: str
+
+
+def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> list[Addresses]:
+    """Where the agent is served: under its handle, and at the root or at paths of its own."""
+    own = f"/api/a2a/v1/agents/{handle}"
+    by_handle = Addresses(
+        card_paths=(f"{own}/agent-card.json", f"{own}/.well-known/agent-card.json"),
+        jsonrpc=own,
+        rest=own,
+    )
+    chosen = (settings.agent_card_path, settings.jsonrpc_path, settings.rest_path)
+    if not is_default and not any(chosen):
+        return [by_handle]
+    card, jsonrpc, rest = (
+        (_ROOT_CARD, _ROOT_JSONRPC, _ROOT_REST)
+        if is_default
+        else (by_handle.card_paths[0], own, own)
+    )
+    preferred = Addresses(
+        card_paths=(settings.agent_card_path or card,),
+        jsonrpc=settings.jsonrpc_path or jsonrpc,
+        rest=settings.rest_path or rest,
+    )
+    return [preferred, by_handle]
+
+
+def agent_card(
+    handle: str,
+    settings: AgentSettings,
+    *,
+    code: Agent | None,
+    addresses: Addresses,
+    base_url: str,
+    access: Settings,
+) -> AgentCard:
+    """`code` is the Python agent behind it, which fills in what the settings leave out."""
+    name = settings.name or (code.name if code is not None else handle)
+    description = settings.description or (code.description if code is not None else name)
+    schemes, requirements = _security(access)
+    documentation = settings.documentation_url or (code.documentation_url if code else "")
+    provider = settings.provider
+    return AgentCard(
+        name=name,
+        description=description,
+        supported_interfaces=_interfaces(base_url, addresses, settings.tenants),
+        provider=None
+        if provider is None
+        else AgentProvider(url=provider.url, organization=provider.organization),
+        version=_own(settings.version, code.version if code is not None else None, "1.0.0"),
+        documentation_url=documentation or None,
+        capabilities=AgentCapabilities(
+            streaming=settings.streaming,
+            push_notifications=False,
+            extensions=_extensions(settings.extensions)
+            or (code.extensions if code is not None else ()),
+            extended_agent_card=settings.extended_card is not None,
+        ),
+        security_schemes=schemes,
+        security_requirements=requirements,
+        default_input_modes=input_modes(settings, code),
+        default_output_modes=_modes(
+            settings.output_modes, code.output_modes if code is not None else None
+        ),
+        skills=_skills(settings.skills) or _fallback_skills(handle, name, description, code),
+        icon_url=settings.icon_url or None,
+    )
+
+
+def extended_card(card: AgentCard, settings: AgentSettings) -> AgentCard | None:
+    extended = settings.extended_card
+    if extended is None:
+        return None
+    capabilities = replace(
+        card.capabilities,
+        extensions=(*card.capabilities.extensions, *_extensions(extended.extensions)),
+    )
+    return replace(
+        card,
+        name=extended.name or card.name,
+        description=extended.description or card.description,
+        skills=(*card.skills, *_skills(extended.skills)),
+        capabilities=capabilities,
+        documentation_url=extended.documentation_url or card.documentation_url,
+    )
+
+
+def input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
+    return _modes(settings.input_modes, code.input_modes if code is not None else None)
+
+
+def _modes(configured: tuple[str, ...], own: tuple[str, ...] | None) -> tuple[str, ...]:
+    return own if own and configured == DEFAULT_MODES else configured
+
+
+def _own(configured: str, own: str | None, default: str) -> str:
+    return own if own is not None and configured == default else configured
+
+
+def _interfaces(
+    base_url: str, addresses: Addresses, tenants: tuple[str, ...]
+) -> tuple[AgentInterface, ...]:
+    jsonrpc, rest = base_url + addresses.jsonrpc, base_url + addresses.rest
+    current = [
+        AgentInterface(
+            url=url, protocol_binding=binding, protocol_version=Version.V1_0, tenant=tenant
+        )
+        for tenant in tenants or ("",)
+        for binding, url in (("JSONRPC", jsonrpc), ("HTTP+JSON", rest))
+    ]
+    # 0.3 has no tenants; where they are required there is nothing to offer to it.
+    older = [
+        AgentInterface(url=url, protocol_binding=binding, protocol_version=Version.V0_3)
+        for binding, url in (("JSONRPC", jsonrpc), ("HTTP+JSON", rest))
+        if not tenants
+    ]
+    return (*current, *older)
+
+
+def _security(
+    settings: Settings,
+) -> tuple[dict[str, SecurityScheme], tuple[SecurityRequirement, ...]]:
+    if not settings.auth.keys:
+        return {}, ()
+    schemes = {
+        "bearer": SecurityScheme(http_auth_security_scheme=HttpAuthSecurityScheme(scheme="bearer")),
+        "apiKey": SecurityScheme(
+            api_key_security_scheme=ApiKeySecurityScheme(location="header", name="X-API-Key")
+        ),
+    }
+    if settings.allows_anonymous():
+        return schemes, ()
+    return schemes, tuple(SecurityRequirement(schemes={name: StringList()}) for name in schemes)
+
+
+def _extensions(extensions: tuple[ExtensionSettings, ...]) -> tuple[AgentExtension, ...]:
+    return tuple(
+        AgentExtension(
+            uri=item.uri,
+            description=item.description,
+            required=item.required,
+            params=item.params,
+        )
+        for item in extensions
+    )
+
+
+def _skills(skills: tuple[SkillSettings, ...]) -> tuple[AgentSkill, ...]:
+    return tuple(
+        AgentSkill(
+            id=skill.id,
+            name=skill.name or skill.id,
+            description=skill.description or skill.name or skill.id,
+            tags=skill.tags or (skill.id,),
+            examples=skill.examples,
+            input_modes=skill.input_modes,
+            output_modes=skill.output_modes,
+        )
+        for skill in skills
+    )
+
+
+def _fallback_skills(
+    handle: str, name: str, description: str, code: Agent | None
+) -> tuple[AgentSkill, ...]:
+    """A card must have a skill: the agent's own, or the agent as one."""
+    if code is not None:
+        return code.skills
+    slug = handle.partition("/")[2]
+    return (AgentSkill(id=slug, name=name, description=description, tags=(slug,)),)

@@ -1,0 +1,87 @@
+"""Run the gateway in this process until it is told to stop."""
+
+import socket
+from collections.abc import Callable
+
+import uvloop
+from msgspec import Struct
+
+from trunkline.app.gateway import Gateway, build
+from trunkline.server import logs
+from trunkline.server.listener import Listener, listen
+from trunkline.settings import Settings, database_path
+
+
+class ServeInfo(Struct, frozen=True, kw_only=True):
+    """What a person wants to know once it listens."""
+
+    url: str
+    # Empty when no agent is the default one.
+    card_url: str
+    jsonrpc_url: str
+    rest_url: str
+    data: str
+    agents: list[tuple[str, str, str]]
+    auth: str
+
+
+def serve(settings: Settings, *, on_ready: Callable[[ServeInfo], None]) -> int:
+    """Returns the exit code. Raises ConfigError and StoreError before it listens."""
+    server = settings.server
+    keys = [key.key.reveal() for key in settings.auth.keys.values() if key.key is not None]
+    logs.configure(
+        level=server.log_level, form=server.log_format, secrets=keys, requests=server.log_requests
+    )
+    return uvloop.run(_serve(settings, on_ready))
+
+
+async def _serve(settings: Settings, on_ready: Callable[[ServeInfo], None]) -> int:
+    sock = listen(settings.server.host, settings.server.port)
+    try:
+        base_url = _base_url(settings, sock)
+        gateway = build(settings, base_url=base_url)
+        runtime = gateway.runtime
+        await runtime.open()
+        try:
+            listener = Listener(
+                gateway.application,
+                max_header_bytes=settings.server.max_header_bytes,
+                on_started=lambda: on_ready(_info(gateway, base_url)),
+                on_stopping=lambda: runtime.drain(grace_s=settings.server.drain_s),
+            )
+            await listener.serve(sockets=[sock])
+        finally:
+            await runtime.close()
+    finally:
+        sock.close()
+    return 0
+
+
+def _base_url(settings: Settings, sock: socket.socket) -> str:
+    if settings.server.public_url:
+        return settings.server.public_url.rstrip("/")
+    host, port = settings.server.host, sock.getsockname()[1]
+    # Nobody can call the wildcard address; behind it, `public_url` names the right one.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _info(gateway: Gateway, base_url: str) -> ServeInfo:
+    settings = gateway.settings
+    default = next(
+        (e for e in gateway.endpoints if e.agent.handle == settings.default_agent()), None
+    )
+    shown = {endpoint.agent.handle: endpoint for endpoint in reversed(gateway.endpoints)}
+    store = settings.store
+    return ServeInfo(
+        url=base_url,
+        card_url=base_url + default.card_paths[0] if default is not None else "",
+        jsonrpc_url=base_url + default.jsonrpc_path if default is not None else "",
+        rest_url=base_url + default.rest_path if default is not None else "",
+        data="memory" if store.kind == "memory" else str(database_path(store)),
+        agents=[
+            (handle, endpoint.card.name, base_url + endpoint.jsonrpc_path)
+            for handle, endpoint in reversed(shown.items())
+        ],
+        auth=settings.auth_summary(),
+    )

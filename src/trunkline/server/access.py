@@ -1,0 +1,63 @@
+"""Who calls: only ever from a credential."""
+
+import hashlib
+from collections.abc import Mapping
+
+from trunkline.model.errors import PermissionDenied, Unauthenticated
+from trunkline.server.http import Header, Request
+
+# Not a name that a key can have.
+ANONYMOUS = "@anonymous"
+CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
+
+# What nearly every caller sends but for the port; the rest is looked at closely.
+_PLAIN_LOOPBACK = frozenset({b"127.0.0.1", b"localhost"})
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Access:
+    def __init__(self, *, principals: Mapping[str, str], allows_anonymous: bool) -> None:
+        """`principals` maps the SHA-256 of a key, in hex, to whom it stands for."""
+        self._principals = dict(principals)
+        self._allows_anonymous = allows_anonymous
+
+    def identify(self, request: Request) -> str:
+        """The principal. Raises Unauthenticated or PermissionDenied."""
+        token = _token(request)
+        if token is not None:
+            # Looking up the digest tells a clock nothing about the key.
+            principal = self._principals.get(hashlib.sha256(token).hexdigest())
+            if principal is None:
+                raise Unauthenticated(
+                    "The API key is not known here; check it or ask for a new one"
+                )
+            return principal
+        if not self._allows_anonymous:
+            raise Unauthenticated(
+                "This gateway needs an API key: send it as 'Authorization: Bearer KEY' "
+                "or as 'X-API-Key: KEY'"
+            )
+        # A page on the web can point its own host name at the loopback address; what
+        # it cannot do is make the browser send another Host.
+        host = request.headers.get(b"host")
+        if host is not None and host not in _PLAIN_LOOPBACK and not _is_loopback(request):
+            raise PermissionDenied(
+                "Anonymous callers must use a loopback address as host; "
+                "use http://127.0.0.1, or an API key"
+            )
+        return ANONYMOUS
+
+
+def _token(request: Request) -> bytes | None:
+    value = request.headers.get(b"authorization")
+    if value is None:
+        return request.headers.get(b"x-api-key")
+    scheme, _, token = value.partition(b" ")
+    if scheme.lower() != b"bearer" or not token.strip():
+        raise Unauthenticated("The Authorization header must have the form 'Bearer KEY'")
+    return token.strip()
+
+
+def _is_loopback(request: Request) -> bool:
+    hostname = request.hostname()
+    return hostname in _LOOPBACK_NAMES or hostname.startswith("127.")

@@ -1,0 +1,194 @@
+"""Serving an A2A request: the same steps on every binding."""
+
+import logging
+from collections.abc import MutableMapping
+from typing import Any
+
+from trunkline.model.calls import Caller
+from trunkline.model.errors import (
+    InvalidRequest,
+    TooManyRequests,
+    TrunklineError,
+    Unauthenticated,
+    Unavailable,
+    WrongHttpMethod,
+)
+from trunkline.ports.clock import Clock
+from trunkline.protocol.dialect import RequestValue
+from trunkline.protocol.errors import wire
+from trunkline.server.access import ANONYMOUS, CHALLENGE, Access
+from trunkline.server.calls import STREAMING, Calls
+from trunkline.server.endpoint import Endpoint
+from trunkline.server.exchange import Exchange, Limits
+from trunkline.server.http import Disconnected, Header, Request, Send, answer, sequence_of
+from trunkline.server.metrics import Metrics, Observation
+from trunkline.server.streams import Frames, StreamCounts, pump
+
+_log = logging.getLogger("trunkline.server")
+
+# Longer keys say nothing more, and every one is stored.
+MAX_KEY_CHARS = 255
+
+
+class Bindings:
+    def __init__(
+        self,
+        *,
+        calls: Calls,
+        access: Access,
+        limits: Limits,
+        streams: StreamCounts,
+        metrics: Metrics,
+        clock: Clock,
+        logs_requests: bool = False,
+    ) -> None:
+        self._calls = calls
+        self._access = access
+        self._limits = limits
+        self._streams = streams
+        self._metrics = metrics
+        self._clock = clock
+        self._logs_requests = logs_requests
+
+    async def serve(
+        self, endpoint: Endpoint, exchange: Exchange, request: Request, send: Send
+    ) -> None:
+        seen = Observation(endpoint.agent.handle, exchange.binding, self._clock.monotonic())
+        sending = _Sending(send)
+        try:
+            # Before anything else: an unknown caller learns nothing, and costs nothing.
+            principal = self._access.identify(request)
+            value = await exchange.read(request, self._limits)
+            caller = _caller(endpoint, exchange, request, principal, value)
+            if exchange.operation in STREAMING:
+                await self._stream(endpoint, exchange, request, sending, caller, value)
+            else:
+                result = await self._calls.answer(endpoint, exchange.dialect, caller, value)
+                await answer(
+                    send,
+                    200,
+                    exchange.result(result),
+                    content_type=exchange.content_type,
+                    headers=_echo(caller),
+                )
+        except TrunklineError as error:
+            await _refuse(sending, exchange, error, seen)
+        except Disconnected:
+            seen.outcome = "disconnected"
+        except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
+            _log.exception("request failed", extra={"agent": seen.agent})
+            await _refuse(sending, exchange, error, seen)
+        self._observe(exchange, request, seen)
+
+    async def _stream(
+        self,
+        endpoint: Endpoint,
+        exchange: Exchange,
+        request: Request,
+        send: "_Sending",
+        caller: Caller,
+        value: RequestValue,
+    ) -> None:
+        last_seq = sequence_of(request.header(b"last-event-id"))
+        self._streams.enter(caller.principal)
+        try:
+            reader = await self._calls.open_stream(
+                endpoint, exchange.dialect, caller, value, last_seq=last_seq
+            )
+            wraps = exchange.binding == "jsonrpc"
+            await pump(
+                request,
+                send,
+                reader,
+                Frames(exchange.dialect, exchange.result if wraps else None),
+                headers=_echo(caller),
+                waits_for_first=last_seq is None,
+            )
+        finally:
+            self._streams.leave(caller.principal)
+
+    def _observe(self, exchange: Exchange, request: Request, seen: Observation) -> None:
+        if exchange.operation is not None:
+            seen.operation = exchange.operation
+        seen.version = exchange.dialect.version
+        now = self._clock.monotonic()
+        self._metrics.observe(seen, now)
+        if self._logs_requests:
+            _log.info(
+                "request",
+                extra={
+                    "agent": seen.agent,
+                    "operation": seen.operation,
+                    "binding": seen.binding,
+                    "version": seen.version,
+                    "outcome": seen.outcome,
+                    "ms": round((now - seen.started) * 1000, 2),
+                },
+            )
+
+
+class _Sending:
+    """Remembers whether an answer has begun, after which no error can be sent."""
+
+    __slots__ = ("_send", "has_begun")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_begun = False
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        self.has_begun = True
+        await self._send(message)
+
+
+def _caller(
+    endpoint: Endpoint,
+    exchange: Exchange,
+    request: Request,
+    principal: str,
+    value: RequestValue,
+) -> Caller:
+    tenant = value.tenant
+    endpoint.check_tenant(tenant)
+    extensions: tuple[str, ...] = ()
+    if endpoint.card.capabilities.extensions:
+        # 0.3 called the header X-A2A-Extensions.
+        listed = request.header_list(b"a2a-extensions", b"x-a2a-extensions")
+        extensions = endpoint.activate(listed)
+    key = request.header(b"idempotency-key") or ""
+    if len(key) > MAX_KEY_CHARS:
+        raise InvalidRequest(f"Idempotency-Key must not be longer than {MAX_KEY_CHARS} characters")
+    return Caller(
+        principal=principal,
+        is_anonymous=principal == ANONYMOUS,
+        tenant=tenant,
+        extensions=extensions,
+        idempotency_key=key,
+    )
+
+
+def _echo(caller: Caller) -> list[Header]:
+    """The response names the extensions that are in use."""
+    if not caller.extensions:
+        return []
+    return [(b"a2a-extensions", ", ".join(caller.extensions).encode("latin-1", "replace"))]
+
+
+async def _refuse(send: _Sending, exchange: Exchange, error: Exception, seen: Observation) -> None:
+    seen.outcome = wire(error).reason
+    if send.has_begun:
+        return
+    status, body = exchange.error(error)
+    await answer(
+        send, status, body, content_type=exchange.content_type, headers=error_headers(error)
+    )
+
+
+def error_headers(error: Exception) -> list[Header]:
+    if isinstance(error, Unauthenticated):
+        return [CHALLENGE]
+    if isinstance(error, TooManyRequests | Unavailable):
+        return [(b"retry-after", b"%d" % error.retry_after_s)]
+    if isinstance(error, WrongHttpMethod):
+        return [(b"allow", error.allow.encode())]
+    return []

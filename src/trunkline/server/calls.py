@@ -1,0 +1,92 @@
+"""What both bindings do with a decoded request: one answer, or one stream."""
+
+from trunkline.model.calls import (
+    Caller,
+    CancelTaskRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+)
+from trunkline.model.errors import (
+    GatewayBug,
+    PushNotificationNotSupported,
+    Unauthenticated,
+    UnsupportedOperation,
+)
+from trunkline.protocol.dialect import Dialect, RequestValue
+from trunkline.protocol.operations import Operation
+from trunkline.protocol.versions import Version
+from trunkline.runtime.fanout import Subscription
+from trunkline.runtime.service import Service, TaskAnswer
+from trunkline.server.endpoint import Endpoint
+
+STREAMING = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK})
+
+
+class Calls:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def answer(
+        self, endpoint: Endpoint, dialect: Dialect, caller: Caller, value: RequestValue
+    ) -> bytes:
+        """The answer of an operation that does not stream, in the client's dialect."""
+        agent = endpoint.agent
+        # By how often they are called.
+        if isinstance(value, SendMessageRequest):
+            outcome = await self._service.send(agent, caller, value)
+            if isinstance(outcome, TaskAnswer):
+                return dialect.sent_task(outcome.task)
+            return dialect.sent_message(outcome.message)
+        if isinstance(value, GetTaskRequest):
+            return dialect.task(await self._service.get(agent, caller, value))
+        if isinstance(value, ListTasksRequest):
+            page = await self._service.list(agent, caller, value)
+            return dialect.page(
+                page.tasks,
+                next_page_token=page.next_page_token,
+                page_size=page.page_size,
+                total_size=page.total_size,
+            )
+        if isinstance(value, CancelTaskRequest):
+            return dialect.task(await self._service.cancel(agent, caller, value))
+        if isinstance(value, GetExtendedAgentCardRequest):
+            return _extended_card(endpoint, dialect, caller)
+        if isinstance(value, SubscribeToTaskRequest):
+            raise GatewayBug("subscribe has no single answer")
+        raise PushNotificationNotSupported("This agent does not send push notifications")
+
+    async def open_stream(
+        self,
+        endpoint: Endpoint,
+        dialect: Dialect,
+        caller: Caller,
+        value: RequestValue,
+        *,
+        last_seq: int | None,
+    ) -> Subscription:
+        if not endpoint.streams:
+            raise UnsupportedOperation("This agent does not stream; use SendMessage and GetTask")
+        if isinstance(value, SendMessageRequest):
+            return await self._service.stream(endpoint.agent, caller, value)
+        if isinstance(value, SubscribeToTaskRequest):
+            return await self._service.subscribe(
+                endpoint.agent,
+                caller,
+                value,
+                last_seq=last_seq,
+                # In 0.3 `final: true` ends a stream, and a question is final.
+                closes_on_input_required=dialect.version is Version.V0_3,
+            )
+        raise GatewayBug("not a streaming operation")
+
+
+def _extended_card(endpoint: Endpoint, dialect: Dialect, caller: Caller) -> bytes:
+    if endpoint.extended_card is None:
+        raise UnsupportedOperation("This agent has no extended agent card")
+    # A2A: the extended card is for authenticated callers only, wherever they are.
+    if caller.is_anonymous:
+        raise Unauthenticated("The extended agent card needs an API key")
+    return dialect.card(endpoint.extended_card)

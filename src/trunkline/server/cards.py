@@ -1,0 +1,67 @@
+"""Agent cards over HTTP: in the form a client asks for, and cached by the HTTP rules."""
+
+from email.utils import formatdate, parsedate_to_datetime
+
+from trunkline.model.errors import TrunklineError, WrongHttpMethod
+from trunkline.protocol import cards, rest
+from trunkline.protocol.cards import Form
+from trunkline.protocol.versions import Version, negotiate
+from trunkline.server.bindings import error_headers
+from trunkline.server.endpoint import Endpoint
+from trunkline.server.http import Header, Request, Send, answer
+
+# Short enough that a changed card is seen within minutes, long enough to matter.
+MAX_AGE_S = 300
+
+
+class Cards:
+    def __init__(self, *, modified_ms: int) -> None:
+        """Cards change with the configuration, so all were modified when it was read."""
+        self._modified_s = modified_ms // 1000
+        self._cache: dict[tuple[str, Form], tuple[bytes, str]] = {}
+
+    async def serve(self, endpoint: Endpoint, request: Request, send: Send) -> None:
+        try:
+            if request.method not in ("GET", "HEAD"):
+                raise WrongHttpMethod("The agent card is read with GET", allow="GET, HEAD")
+            stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
+            form = cards.form_for(stated, request.query_value("format"))
+            body, tag = self._encoded(endpoint, form)
+        except TrunklineError as error:
+            status, body = rest.error(error, Version.V1_0)
+            await answer(send, status, body, headers=error_headers(error))
+            return
+        headers: list[Header] = [
+            (b"etag", tag.encode()),
+            (b"cache-control", b"public, max-age=%d" % MAX_AGE_S),
+            (b"last-modified", formatdate(self._modified_s, usegmt=True).encode()),
+            # The form follows this header, so a cache keeps the forms apart.
+            (b"vary", b"A2A-Version"),
+        ]
+        if self._is_fresh(request, tag):
+            await send({"type": "http.response.start", "status": 304, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        # A HEAD has the length of the body and not the body; the server drops it.
+        await answer(send, 200, body, headers=headers)
+
+    def _encoded(self, endpoint: Endpoint, form: Form) -> tuple[bytes, str]:
+        key = (endpoint.jsonrpc_path, form)
+        cached = self._cache.get(key)
+        if cached is None:
+            body = cards.encode(endpoint.card, form)
+            cached = self._cache[key] = (body, cards.etag(body))
+        return cached
+
+    def _is_fresh(self, request: Request, tag: str) -> bool:
+        known = request.header(b"if-none-match")
+        if known is not None:
+            tags = {item.strip().removeprefix("W/") for item in known.split(",")}
+            return "*" in tags or tag in tags
+        since = request.header(b"if-modified-since")
+        if since is None:
+            return False
+        try:
+            return self._modified_s <= parsedate_to_datetime(since).timestamp()
+        except ValueError:
+            return False

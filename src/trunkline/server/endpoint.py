@@ -1,0 +1,46 @@
+"""A published agent at one set of addresses."""
+
+from msgspec import Struct
+
+from trunkline.model.card import AgentCard
+from trunkline.model.errors import ExtensionSupportRequired, InvalidParams
+from trunkline.protocol.versions import Version
+from trunkline.runtime.agents import PublishedAgent
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    agent: PublishedAgent
+    card: AgentCard
+    # What only authenticated callers get to see; None when the agent has no such card.
+    extended_card: AgentCard | None = None
+    card_paths: tuple[str, ...]
+    jsonrpc_path: str
+    rest_path: str
+    default_version: Version = Version.V1_0
+    # Empty: any tenant.
+    tenants: frozenset[str] = frozenset()
+    streams: bool = True
+
+    def check_tenant(self, tenant: str) -> None:
+        if self.tenants and tenant not in self.tenants:
+            raise InvalidParams.at(
+                "tenant", "names no tenant of this agent; take it from the agent card"
+            )
+
+    def activate(self, listed: list[str]) -> tuple[str, ...]:
+        """The extensions in use: those that the client lists and the agent declares.
+
+        Raises ExtensionSupportRequired when the agent insists on one that is not listed.
+        """
+        declared = self.card.capabilities.extensions
+        if not declared:
+            return ()
+        wanted = set(listed)
+        missing = [e.uri for e in declared if e.required and e.uri not in wanted]
+        if missing:
+            raise ExtensionSupportRequired(
+                f"This agent requires the extension {missing[0]}; "
+                "list it in the A2A-Extensions header",
+                metadata={"extensions": ", ".join(missing)},
+            )
+        return tuple(e.uri for e in declared if e.uri in wanted)

@@ -1,0 +1,86 @@
+"""What `/metrics` says: plain counters on the hot path, Prometheus types when asked."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+_LABELS = ("agent", "operation", "binding", "version", "outcome")
+
+
+class Observation:
+    """One request, filled in as it is understood. Never an id: labels must stay few."""
+
+    __slots__ = ("agent", "binding", "operation", "outcome", "started", "version")
+
+    def __init__(self, agent: str, binding: str, started: float) -> None:
+        self.agent = agent
+        self.binding = binding
+        self.started = started
+        self.operation = "unknown"
+        self.version = ""
+        self.outcome = "ok"
+
+
+class _Series:
+    __slots__ = ("buckets", "count", "seconds")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seconds = 0.0
+        self.buckets = [0] * (len(BUCKETS_S) + 1)
+
+
+class Metrics(Collector):
+    def __init__(self, gauges: Callable[[], Iterable[tuple[str, str, float]]]) -> None:
+        """`gauges` tells name, help and value of what is read off the runtime when asked."""
+        self._gauges = gauges
+        self._series: dict[tuple[str, str, str, str, str], _Series] = {}
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def observe(self, seen: Observation, now: float) -> None:
+        key = (seen.agent, seen.operation, seen.binding, seen.version, seen.outcome)
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = _Series()
+        seconds = now - seen.started
+        series.count += 1
+        series.seconds += seconds
+        series.buckets[bisect_left(BUCKETS_S, seconds)] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "trunkline_requests", "Requests by operation and outcome.", labels=_LABELS
+        )
+        durations = HistogramMetricFamily(
+            "trunkline_request_seconds",
+            "Time from the request to the end of its answer; streams count until they close.",
+            labels=_LABELS,
+        )
+        for key, series in self._series.items():
+            requests.add_metric(key, series.count)
+            durations.add_metric(key, _cumulative(series), series.seconds)
+        yield requests
+        yield durations
+        for name, text, value in self._gauges():
+            if name.endswith("_total"):
+                yield CounterMetricFamily(name.removesuffix("_total"), text, value=value)
+            else:
+                yield GaugeMetricFamily(name, text, value=value)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+def _cumulative(series: _Series) -> list[tuple[str, float]]:
+    total = 0
+    buckets: list[tuple[str, float]] = []
+    for bound, count in zip((*map(str, BUCKETS_S), "+Inf"), series.buckets, strict=True):
+        total += count
+        buckets.append((bound, float(total)))
+    return buckets

@@ -1,0 +1,63 @@
+"""The gateway's own pages: is it alive, is it ready, how is it doing, what is it."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from trunkline.model.errors import TrunklineError
+from trunkline.protocol import rest
+from trunkline.protocol.versions import Version
+from trunkline.server.access import Access
+from trunkline.server.bindings import error_headers
+from trunkline.server.http import Request as PlainRequest
+from trunkline.server.metrics import Metrics
+
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
+
+PATHS = ("/healthz", "/readyz", "/metrics", "/version")
+
+
+def build_pages(
+    *,
+    is_ready: Callable[[], bool],
+    metrics: Metrics,
+    access: Access,
+    version: str,
+    lifespan: Lifespan | None = None,
+) -> Starlette:
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_: Request) -> Response:
+        if is_ready():
+            return PlainTextResponse("ready\n")
+        return PlainTextResponse(
+            "not ready: starting or shutting down\n", status_code=503, headers={"Retry-After": "5"}
+        )
+
+    async def metrics_page(request: Request) -> Response:
+        # Traffic figures are nobody else's business.
+        try:
+            access.identify(PlainRequest(request.scope, request.receive))
+        except TrunklineError as error:
+            status, body = rest.error(error, Version.V1_0)
+            headers = {name.decode(): value.decode() for name, value in error_headers(error)}
+            return Response(body, status, headers, media_type="application/json")
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def version_page(_: Request) -> Response:
+        return JSONResponse({"name": "trunkline", "version": version, "a2a": [*map(str, Version)]})
+
+    return Starlette(
+        routes=[
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/metrics", metrics_page),
+            Route("/version", version_page),
+        ],
+        lifespan=lifespan,
+    )

@@ -1,0 +1,52 @@
+"""The statements of a list: which filters it has decides which index serves it."""
+
+from trunkline.ports.store import TaskQuery
+from trunkline.stores.sqlite.statements import SQL
+
+
+def needs_count(query: TaskQuery) -> bool:
+    """Whether the total is counted row by row, for no counter knows it."""
+    return bool(query.context_id) or query.status_from_ms is not None
+
+
+def count_statement(states: tuple[int, ...], query: TaskQuery) -> str:
+    filters = [*_filters(query), _one_of(states)]
+    return SQL["count_by_index"].format(index=_index(query), filters=" AND ".join(filters))
+
+
+def page_statement(states: tuple[int, ...], query: TaskQuery) -> str:
+    filters = _filters(query)
+    if query.after is not None:
+        filters.append("(status_ms, key) < (:after_ms, :after_key)")
+    if query.context_id:
+        # A context is a conversation: few enough tasks to be sorted.
+        branches = [[*filters, _one_of(states)]]
+    else:
+        # Each state is in order in its index; SQLite merges them and stops in time.
+        branches = [[*filters, f"state = {state}"] for state in states]
+    keys = [
+        SQL["page_keys"].format(index=_index(query), filters=" AND ".join(branch))
+        for branch in branches
+    ]
+    return SQL["page"].format(
+        keys=" UNION ALL ".join(keys),
+        artifacts="s.artifacts" if query.with_artifacts else "x''",
+    )
+
+
+def _index(query: TaskQuery) -> str:
+    # Named, because SQLite has no figures to choose by and takes the wrong one.
+    return "tasks_by_context" if query.context_id else "tasks_by_state"
+
+
+def _filters(query: TaskQuery) -> list[str]:
+    filters = ["scope = :scope"]
+    if query.context_id:
+        filters.append("context = :context")
+    if query.status_from_ms is not None:
+        filters.append("status_ms >= :from_ms")
+    return filters
+
+
+def _one_of(states: tuple[int, ...]) -> str:
+    return f"state IN ({', '.join(map(str, states))})"

@@ -1,0 +1,120 @@
+"""A store whose process dies at a chosen call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Literal, TypeVar
+
+from trunkline.model.errors import StoreError
+from trunkline.model.events import Entry
+from trunkline.ports.store import (
+    Append,
+    IdempotencyRecord,
+    Scope,
+    Settled,
+    Store,
+    StoredTask,
+    TaskPage,
+    TaskQuery,
+)
+
+T = TypeVar("T")
+
+
+class CrashingStore:
+    """Passes calls on to `inner` until call number `crash_on`, counted from 1.
+
+    That one takes no effect (`when="before"`), or takes effect and is not answered
+    (`when="after"`). From then on nothing is answered: reads never return, appends never
+    settle, as in a process that is gone. Wait for `crashed`, drop whatever used the
+    store, and start anew on `inner`, which stays open.
+
+    With `crash_on=0` nothing crashes; `calls` then says how many cases there are.
+    """
+
+    def __init__(
+        self, inner: Store, *, crash_on: int, when: Literal["before", "after"] = "before"
+    ) -> None:
+        self._inner = inner
+        self._crash_on = crash_on
+        self._when = when
+        self._is_dead = False
+        self.calls = 0
+        self.crashed = asyncio.Event()
+
+    async def open(self) -> None:
+        await self._inner.open()
+
+    async def close(self) -> None:
+        if not self._is_dead:
+            await self._inner.close()
+
+    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+        if self._is_dead:
+            return
+        if not self._is_fatal():
+            self._inner.submit([(append, partial(self._tell, told)) for append, told in appends])
+            return
+        self._is_dead = True
+        if self._when == "before" or not appends:
+            self.crashed.set()
+            return
+        # Appends settle in order, so that the last one stands for all.
+        self._inner.submit([(append, self._stay_silent) for append, _ in appends[:-1]])
+        self._inner.submit([(appends[-1][0], lambda _: self.crashed.set())])
+
+    def _tell(self, settled: Settled, result: StoreError | None) -> None:
+        if not self._is_dead:
+            settled(result)
+
+    def _stay_silent(self, _: StoreError | None) -> None:
+        pass
+
+    def _is_fatal(self) -> bool:
+        self.calls += 1
+        return self.calls == self._crash_on
+
+    async def _pass_on(self, call: Callable[[], Awaitable[T]]) -> T:
+        if not self._is_dead:
+            if not self._is_fatal():
+                result = await call()
+                # The process may have died while the call was under way.
+                if not self._is_dead:
+                    return result
+            else:
+                self._is_dead = True
+                if self._when == "after":
+                    await call()
+                self.crashed.set()
+        never: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        return await never
+
+    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+        return await self._pass_on(lambda: self._inner.get(scope, task_id))
+
+    async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
+        return await self._pass_on(lambda: self._inner.entries(task_id, after=after, limit=limit))
+
+    async def list(self, query: TaskQuery) -> TaskPage:
+        return await self._pass_on(lambda: self._inner.list(query))
+
+    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
+        return await self._pass_on(lambda: self._inner.recall(scope, key))
+
+    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
+        await self._pass_on(lambda: self._inner.heartbeat(node, now_ms=now_ms, ttl_ms=ttl_ms))
+
+    async def claim(
+        self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
+    ) -> tuple[StoredTask, ...]:
+        return await self._pass_on(
+            lambda: self._inner.claim(node, now_ms=now_ms, limit=limit, task_id=task_id)
+        )
+
+    async def prune(self, *, ended_before_ms: int, limit: int) -> int:
+        return await self._pass_on(
+            lambda: self._inner.prune(ended_before_ms=ended_before_ms, limit=limit)
+        )
+
+    async def prune_journal(self, task_id: str, *, up_to: int) -> None:
+        await self._pass_on(lambda: self._inner.prune_journal(task_id, up_to=up_to))

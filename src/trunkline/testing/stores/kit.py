@@ -1,0 +1,133 @@
+"""What the checks are written with: appends with defaults, and waiting for them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from trunkline.model.errors import StoreError
+from trunkline.model.events import STATUS, TASK, Entry
+from trunkline.model.values import TaskState
+from trunkline.ports.store import (
+    Append,
+    Creation,
+    IdempotencyRecord,
+    Scope,
+    Snapshot,
+    Store,
+    StoredTask,
+)
+
+# Makes a store that is not open yet. Stores made with the same name share their data
+# when they are durable; one with a new name is empty.
+MakeStore: TypeAlias = Callable[[str], Store]
+
+ALICE = Scope("agent", "", "alice")
+BOB = Scope("agent", "", "bob")
+NODE = "node-1"
+
+SUBMITTED = TaskState.SUBMITTED
+WORKING = TaskState.WORKING
+COMPLETED = TaskState.COMPLETED
+
+
+@asynccontextmanager
+async def opened(make: MakeStore, name: str) -> AsyncIterator[Store]:
+    store = make(name)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def entry(seq: int, text: str = "") -> Entry:
+    # A store keeps bytes as they are, so they need not be what the kind says.
+    return Entry(seq, TASK if seq == 1 else STATUS, f"{text} ✓ {seq}".encode())
+
+
+def entries(after: int, count: int) -> tuple[Entry, ...]:
+    return tuple([entry(after + step) for step in range(1, count + 1)])
+
+
+def create(
+    task_id: str,
+    *,
+    scope: Scope = ALICE,
+    context_id: str = "context",
+    state: TaskState = SUBMITTED,
+    status_ms: int = 1000,
+    node: str = NODE,
+    epoch: int = 1,
+    count: int = 1,
+    snapshot: Snapshot | None = None,
+    key: str = "",
+) -> Append:
+    return Append(
+        task_id=task_id,
+        expected_seq=0,
+        epoch=epoch,
+        entries=entries(0, count),
+        state=state,
+        status_ms=status_ms,
+        creation=Creation(scope, context_id, status_ms, node),
+        snapshot=snapshot,
+        idempotency=IdempotencyRecord(scope, key, b"\x00digest", task_id) if key else None,
+    )
+
+
+def follow(
+    task_id: str,
+    after: int,
+    *,
+    state: TaskState = WORKING,
+    status_ms: int = 1000,
+    epoch: int = 1,
+    count: int = 1,
+    snapshot: Snapshot | None = None,
+    key: str = "",
+    scope: Scope = ALICE,
+) -> Append:
+    return Append(
+        task_id=task_id,
+        expected_seq=after,
+        epoch=epoch,
+        entries=entries(after, count),
+        state=state,
+        status_ms=status_ms,
+        snapshot=snapshot,
+        idempotency=IdempotencyRecord(scope, key, b"\x00digest", task_id) if key else None,
+    )
+
+
+def submit(store: Store, append: Append) -> "asyncio.Future[StoreError | None]":
+    future: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+    store.submit([(append, future.set_result)])
+    return future
+
+
+async def put(store: Store, *appends: Append) -> list[StoreError | None]:
+    """Submit at once, wait for all, and say what became of each."""
+    futures = [asyncio.get_running_loop().create_future() for _ in appends]
+    pairs = zip(appends, futures, strict=True)
+    store.submit([(append, future.set_result) for append, future in pairs])
+    return [await future for future in futures]
+
+
+async def must_put(store: Store, *appends: Append) -> None:
+    results = await put(store, *appends)
+    assert results == [None] * len(appends), f"an append was refused: {results}"
+
+
+async def must_get(store: Store, task_id: str, scope: Scope = ALICE) -> StoredTask:
+    task = await store.get(scope, task_id)
+    assert task is not None, f"{task_id} was committed but is not there"
+    return task
+
+
+def assert_refused(result: StoreError | None, kind: type[StoreError]) -> None:
+    assert type(result) is kind, f"expected {kind.__name__}, got {result!r}"
+
+
+def ids(tasks: Sequence[StoredTask]) -> list[str]:
+    return [task.task_id for task in tasks]

@@ -1,0 +1,87 @@
+"""What is forgotten, and what outlives the process."""
+
+from trunkline.model.errors import StaleSeq
+from trunkline.model.values import TaskState
+from trunkline.ports.store import Snapshot, TaskQuery
+from trunkline.testing.stores.kit import (
+    ALICE,
+    COMPLETED,
+    SUBMITTED,
+    MakeStore,
+    assert_refused,
+    create,
+    entries,
+    follow,
+    ids,
+    must_get,
+    must_put,
+    opened,
+    put,
+)
+
+
+async def ended_tasks_are_pruned_in_steps(make: MakeStore) -> None:
+    async with opened(make, "prune") as store:
+        for number in range(5):
+            task_id = f"old{number}"
+            snapshot = Snapshot(2, b"{}", b"[]")
+            await must_put(
+                store,
+                create(task_id, status_ms=10, key=task_id),
+                follow(task_id, 1, status_ms=20, state=COMPLETED, snapshot=snapshot),
+            )
+        await must_put(
+            store,
+            create("young", status_ms=10),
+            follow("young", 1, status_ms=100, state=TaskState.FAILED),
+            create("running", status_ms=10),
+            create("paused", status_ms=10, state=TaskState.INPUT_REQUIRED),
+        )
+        assert await store.prune(ended_before_ms=100, limit=3) == 3
+        assert await store.prune(ended_before_ms=100, limit=3) == 2
+        assert await store.prune(ended_before_ms=100, limit=3) == 0
+        page = await store.list(TaskQuery(scope=ALICE))
+        assert (ids(page.tasks), page.total) == (["young", "paused", "running"], 3)
+        assert (await store.list(TaskQuery(scope=ALICE, state=COMPLETED))).total == 0
+        for number in range(5):
+            task_id = f"old{number}"
+            assert await store.get(ALICE, task_id) is None
+            assert await store.entries(task_id, after=0, limit=9) == ()
+            assert await store.recall(ALICE, task_id) is None
+            (result,) = await put(store, follow(task_id, 2))
+            assert_refused(result, StaleSeq)
+        # Ids and keys are as good as new.
+        await must_put(store, create("old0", key="old0"))
+        assert (await must_get(store, "old0")).tail == entries(0, 1)
+
+
+async def everything_survives_a_restart(make: MakeStore) -> None:
+    """Durable stores only."""
+    snapshot = Snapshot(2, b'{"id":"a"}', b"[]")
+    async with opened(make, "restart") as store:
+        await store.heartbeat("dead", now_ms=1000, ttl_ms=10)
+        await must_put(
+            store,
+            create("a", count=2, snapshot=snapshot, node="dead", key="k"),
+            follow("a", 2, count=2),
+            create("b", state=COMPLETED, status_ms=5000),
+        )
+        before = await must_get(store, "a")
+    async with opened(make, "restart") as store:
+        assert await must_get(store, "a") == before
+        assert await store.entries("a", after=0, limit=9) == entries(0, 4)
+        page = await store.list(TaskQuery(scope=ALICE))
+        assert (ids(page.tasks), page.total) == (["b", "a"], 2)
+        record = await store.recall(ALICE, "k")
+        assert record is not None
+        assert record.task_id == "a"
+        (result,) = await put(store, create("a"))
+        assert_refused(result, StaleSeq)
+        await must_put(store, create("c", status_ms=5000), follow("a", 4, state=SUBMITTED))
+        page = await store.list(TaskQuery(scope=ALICE))
+        assert ids(page.tasks) == ["c", "b", "a"]
+        assert ids(await store.claim("heir", now_ms=9000, limit=9)) == ["a", "c"]
+
+
+CHECKS = (ended_tasks_are_pruned_in_steps,)
+DURABLE_CHECKS = (everything_survives_a_restart,)

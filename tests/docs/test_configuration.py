@@ -1,0 +1,82 @@
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import fields
+from tools.gen_cli_docs import commands, render
+
+from trunkline.settings import (
+    ApiKey,
+    AuthSettings,
+    ServerSettings,
+    Settings,
+    StoreSettings,
+    effective,
+    load,
+    schema,
+)
+from trunkline.settings.agents import AgentSettings, BackendSettings
+from trunkline.settings.reference import SECTIONS, reference
+from trunkline.settings.shapes import bare_type, description, is_struct
+
+DOCS = Path(__file__).parents[2] / "docs"
+STALE = "is stale: run tools/gen_config_docs.py and tools/gen_cli_docs.py"
+
+
+def structs(kind: Any) -> set[type[Struct]]:
+    """Every struct that the settings reach."""
+    bare = bare_type(kind)
+    if is_struct(bare):
+        inner = [structs(field.type) for field in fields(bare)]
+        return {bare}.union(*inner)
+    return set[type[Struct]]().union(*(structs(arg) for arg in get_args(bare)))
+
+
+def test_every_table_of_the_settings_has_a_section() -> None:
+    documented = {cls for _, cls in SECTIONS} | set(get_args(BackendSettings)) | {Settings}
+    assert structs(Settings) == documented
+    assert {ServerSettings, StoreSettings, AuthSettings, ApiKey, AgentSettings} <= documented
+
+
+@pytest.mark.parametrize("cls", sorted(structs(Settings), key=str))
+def test_every_key_says_what_it_is(cls: type[Struct]) -> None:
+    assert (cls.__doc__ or "").strip()
+    assert [field.name for field in fields(cls) if not description(field.type)] == []
+
+
+def test_the_reference_is_up_to_date() -> None:
+    assert (DOCS / "configuration.md").read_text("utf-8") == reference(), (
+        f"configuration.md {STALE}"
+    )
+
+
+def test_the_schema_is_up_to_date() -> None:
+    stored = json.loads((DOCS / "trunkline.schema.json").read_text("utf-8"))
+    assert stored == schema(), f"trunkline.schema.json {STALE}"
+
+
+def test_every_command_is_in_the_page() -> None:
+    import typer
+
+    from trunkline.cli.commands import app
+
+    page = (DOCS / "cli.md").read_text("utf-8")
+    for name, command in commands(typer.main.get_command(app)):
+        assert f"## `{name}`" in page
+        for param in command.params:
+            assert all(flag in page for flag in param.opts if flag.startswith("-"))
+    assert page == render(), f"cli.md {STALE}"
+
+
+def test_the_example_is_complete_and_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUNKLINE_CI_KEY", "0123456789abcdef")
+    monkeypatch.setenv("TRUNKLINE_BOB_SHA256", "0" * 64)
+    file = DOCS / "examples" / "trunkline.toml"
+    settings = load(file)
+    assert settings.default_agent() == "acme/rust-expert"
+    text = file.read_text("utf-8")
+    for cls in structs(Settings) - {Settings}:
+        assert [f.name for f in fields(cls) if f.name not in text] == []
+    assert effective(settings)["server"]["port"] == 8642

@@ -1,0 +1,199 @@
+import errno
+import io
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from msgspec import Struct
+from typer.testing import CliRunner
+
+from trunkline.cli.commands import app
+from trunkline.cli.startup import announce, curl, screen
+from trunkline.model.errors import ConfigError, StoreInUse
+from trunkline.settings import Settings, demo
+
+run = CliRunner().invoke
+
+
+class Info(Struct, frozen=True, kw_only=True):
+    url: str = "http://127.0.0.1:8642"
+    card_url: str = "http://127.0.0.1:8642/.well-known/agent-card.json"
+    jsonrpc_url: str = "http://127.0.0.1:8642/a2a/jsonrpc"
+    rest_url: str = "http://127.0.0.1:8642/a2a/rest"
+    data: str = "/data/trunkline.db"
+    agents: tuple[tuple[str, str, str], ...] = (
+        ("demo/echo", "Echo", "http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo"),
+    )
+    auth: str = "anonymous callers on loopback"
+
+
+class Gateway(ModuleType):
+    """Stands where `trunkline.app` does, and remembers what it was asked to serve."""
+
+    def __init__(self) -> None:
+        super().__init__("trunkline.app")
+        self.served: list[Settings] = []
+        self.failure: Exception | None = None
+        self.code = 0
+
+    def serve(self, settings: Settings, *, on_ready: Callable[[Info], None]) -> int:
+        self.served.append(settings)
+        if self.failure is not None:
+            raise self.failure
+        on_ready(Info())
+        return self.code
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gateway:
+    made = Gateway()
+    monkeypatch.setitem(sys.modules, "trunkline.app", made)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+    monkeypatch.delenv("TRUNKLINE_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def served(gateway: Gateway, *arguments: str) -> Settings:
+    result = run(app, ["serve", *arguments])
+    assert result.exit_code == 0, result.output
+    return gateway.served[-1]
+
+
+def test_without_arguments_it_is_the_demo(gateway: Gateway, tmp_path: Path) -> None:
+    (tmp_path / "trunkline.toml").write_text("not even TOML")
+    assert served(gateway) == demo()
+    folder = tmp_path / "share" / "trunkline"
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_flags_win_over_the_file(
+    gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "conf" / "t.toml"
+    file.parent.mkdir()
+    file.write_text(
+        '[server]\nport = 1\nhost = "0.0.0.0"\nheartbeat_s = 3.0\n[store]\nkind = "memory"\n'
+        '[agents."a/b"]\nname = "B"\nbackend = { kind = "echo" }\n'
+    )
+    flags = shlex.split("--host ::1 --port 0 --log-level debug --log-format json --data d")
+    settings = served(gateway, "--config", str(file), *flags)
+    server = settings.server
+    assert (server.host, server.port, server.heartbeat_s) == ("::1", 0, 3.0)
+    assert (server.log_level, server.log_format) == ("debug", "json")
+    assert settings.store.kind == "sqlite"
+    assert settings.store.path == str(tmp_path / "d" / "trunkline.db")
+    monkeypatch.setenv("TRUNKLINE_CONFIG", str(file))
+    assert served(gateway, "--host", "localhost").server.heartbeat_s == 3.0
+
+
+@pytest.mark.parametrize(
+    ("db", "kind", "path"),
+    [
+        ("memory:", "memory", ""),
+        ("memory://", "memory", ""),
+        ("sqlite:///x.db", "sqlite", "{here}/x.db"),
+        ("sqlite:///{here}/y.db", "sqlite", "{here}/y.db"),
+        ("sqlite:///${x}.db", "sqlite", "{here}/${x}.db"),
+    ],
+)
+def test_the_database_is_a_url(
+    gateway: Gateway, tmp_path: Path, db: str, kind: str, path: str
+) -> None:
+    store = served(gateway, "--db", db.replace("{here}", str(tmp_path))).store
+    assert (store.kind, store.path) == (kind, path.replace("{here}", str(tmp_path)))
+
+
+def test_a_target_is_published(gateway: Gateway, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").touch()
+    assert list(served(gateway, "mine.py").agents) == ["local/*"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--db", "mysql://x"], "--db mysql://x: expected sqlite:///FILE or memory:."),
+        (["--db", "sqlite:///"], "--db sqlite:///: expected sqlite:///FILE or memory:."),
+        (["--db", "memory:", "--data", "d"], "--data and --db both say where the database is."),
+        (["--host", "0.0.0.0"], 'server.host = "0.0.0.0": others than this machine could call'),
+        (["--config", "none.toml"], "none.toml: no such file."),
+        (["none.py"], 'none.py": no such file.'),
+        (["--port", "70000"], "server.port = 70000: expected a whole number <= 65535."),
+        (["--log-level", "loud"], "loud"),
+    ],
+)
+def test_wrong_use_ends_with_2(gateway: Gateway, arguments: list[str], expected: str) -> None:
+    result = run(app, ["serve", *arguments])
+    assert result.exit_code == 2
+    assert expected in result.stderr
+    assert "Traceback" not in result.stderr
+    assert gateway.served == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "expected"),
+    [
+        (OSError(errno.EADDRINUSE, "Address already in use"), 1, "choose another port with --port"),
+        (OSError(errno.EADDRNOTAVAIL, "no"), 1, "this machine does not have the address"),
+        (OSError(errno.EACCES, "no"), 1, "Ports below 1024 need privileges"),
+        (OSError("odd"), 1, "error: odd."),
+        (ConfigError("port 8642 is in use. Take --port 0."), 2, "error: port 8642 is in use."),
+        (StoreInUse("another process holds it"), 1, "error: another process holds it"),
+    ],
+)
+def test_failures_name_the_remedy(
+    gateway: Gateway, failure: Exception, code: int, expected: str
+) -> None:
+    gateway.failure = failure
+    result = run(app, ["serve"])
+    assert result.exit_code == code
+    assert expected in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_code_of_the_gateway_is_ours(gateway: Gateway) -> None:
+    gateway.code = 1
+    assert run(app, ["serve"]).exit_code == 1
+
+
+def test_the_screen_names_everything(gateway: Gateway) -> None:
+    text = run(app, ["serve"]).stdout
+    info = Info()
+    for part in (info.url, info.card_url, info.data, info.auth, *info.agents[0]):
+        assert part in text
+    assert (
+        "curl -s http://127.0.0.1:8642/a2a/jsonrpc -H 'content-type: application/json' "
+        "-H 'A2A-Version: 1.0' -d "
+        '\'{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":'
+        '{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hello"}]}}}\''
+    ) in text
+    assert "\x1b" not in text
+
+
+def test_a_key_is_asked_for_where_one_is_needed() -> None:
+    line = curl("http://h/rpc", needs_key=True)
+    assert "Authorization: Bearer $TRUNKLINE_KEY" in shlex.split(line)
+
+
+def test_without_a_default_agent_the_first_one_is_tried() -> None:
+    text = screen(Info(jsonrpc_url="", card_url=""), needs_key=False)
+    assert "curl -s http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo " in text
+    assert "Card" not in text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colour_is_for_terminals_and_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured, plain = Terminal(), Terminal()
+    announce(Info(), demo(), out=coloured)
+    monkeypatch.setenv("NO_COLOR", "1")
+    announce(Info(), demo(), out=plain)
+    assert "\x1b[1m" in coloured.getvalue()
+    assert "\x1b" not in plain.getvalue()

@@ -1,0 +1,63 @@
+import msgspec
+import pytest
+from hypothesis import given
+from tests.unit.protocol.strategies import (
+    artifact_updates,
+    few,
+    parts_03,
+    status_updates,
+    tasks,
+)
+
+from trunkline.model.errors import InvalidParams
+from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from trunkline.protocol.v03_convert import Converter
+from trunkline.protocol.v03_types import (
+    Artifact03,
+    ArtifactUpdate03,
+    File03,
+    Part03,
+    StatusUpdate03,
+    Task03,
+)
+
+JSONRPC = Converter(is_rest=False)
+
+
+@few
+@given(tasks(parts_03))
+def test_a_task_survives_the_way_there_and_back(task: Task) -> None:
+    raw = msgspec.json.encode(JSONRPC.task(task))
+    assert JSONRPC.core_task(msgspec.json.decode(raw, type=Task03)) == task
+
+
+@few
+@given(status_updates(parts_03))
+def test_a_status_update_survives_the_way_there_and_back(event: TaskStatusUpdateEvent) -> None:
+    raw = msgspec.json.encode(JSONRPC.status_update(event))
+    assert JSONRPC.core_status_update(msgspec.json.decode(raw, type=StatusUpdate03)) == event
+
+
+@few
+@given(artifact_updates(parts_03))
+def test_an_artifact_update_survives_the_way_there_and_back(
+    event: TaskArtifactUpdateEvent,
+) -> None:
+    raw = msgspec.json.encode(JSONRPC.artifact_update(event))
+    assert JSONRPC.core_artifact_update(msgspec.json.decode(raw, type=ArtifactUpdate03)) == event
+
+
+def test_an_artifact_needs_its_id() -> None:
+    with pytest.raises(InvalidParams, match=r"^a\.artifactId: must not be empty$"):
+        JSONRPC.core_artifact(Artifact03(artifact_id="", parts=()), "a")
+
+
+@pytest.mark.parametrize(
+    ("sent", "raw"),
+    [(b"aGk=", b"hi"), (b"", b""), (b"\xff\x00", b"\xff\x00"), (b"no base64", b"no base64")],
+)
+def test_bytes_over_rest_may_be_encoded_twice_as_the_reference_does(
+    sent: bytes, raw: bytes
+) -> None:
+    part = Part03(file=File03(file_with_bytes=sent))
+    assert Converter(is_rest=True).core_part(part, "").raw == raw

@@ -1,0 +1,113 @@
+from typing import Any
+
+import pytest
+from tests.unit.settings.documents import KEY, made, only, problems, refused
+
+from trunkline.settings import ApiKey, Secret
+
+WITH_KEY = {"keys": {"ci": {"key": KEY}}}
+LINES = '    [auth.keys.me]\n    key = "${TRUNKLINE_KEY}"'
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "192.168.1.4", "gateway.example", "127.0.0.1.example", "128.0.0.1"]
+)
+def test_other_addresses_than_loopback_need_a_key(host: str) -> None:
+    problem = only(server={"host": host})
+    assert problem.key == "server.host"
+    assert problem.value == f'"{host}"'
+    assert 'host = "127.0.0.1"' in problem.remedy
+    assert problem.remedy.endswith(LINES)
+    assert made(server={"host": host}, auth=WITH_KEY).is_exposed()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost", "LOCALHOST."])
+def test_loopback_needs_no_key(host: str) -> None:
+    settings = made(server={"host": host})
+    assert settings.allows_anonymous()
+    assert settings.auth_summary() == "anonymous callers on loopback"
+
+
+def test_a_public_url_needs_a_key_too() -> None:
+    problem = only(server={"public_url": "https://agents.example/base"})
+    assert problem.key == "server.public_url"
+    assert problem.remedy.endswith(LINES)
+    settings = made(server={"public_url": "https://agents.example/base"}, auth=WITH_KEY)
+    assert not settings.allows_anonymous()
+    assert settings.auth_summary() == "API keys: ci"
+    assert made(server={"public_url": "http://localhost:9000"}).allows_anonymous()
+
+
+def test_never_and_no_key_lets_nobody_in() -> None:
+    problem = only(auth={"anonymous": "never"})
+    assert problem.key == "auth.anonymous"
+    assert problem.remedy.endswith(LINES)
+    assert not made(auth={"anonymous": "never", **WITH_KEY}).allows_anonymous()
+
+
+def test_always_is_no_choice() -> None:
+    assert only(auth={"anonymous": "always"}).what == 'expected one of "loopback", "never"'
+
+
+def test_keys_and_loopback_are_both_named() -> None:
+    assert made(auth=WITH_KEY).auth_summary() == "API keys: ci; anonymous callers on loopback"
+
+
+def test_a_misfit_among_the_keys_does_not_count_as_no_key() -> None:
+    found = problems(server={"host": "0.0.0.0"}, auth={"keys": {"ci": "text"}})
+    assert len(found) == 1
+    assert found[0].startswith("auth.keys.ci = ***: expected a table.")
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"ci": {"key": "short"}}, "auth.keys.ci.key = ***: shorter than 16 characters."),
+        ({"ci": {"key": f"{KEY} {KEY}"}}, "auth.keys.ci.key = ***: holds characters that cannot"),
+        ({"ci": {"key": f"{KEY}é"}}, "auth.keys.ci.key = ***: holds characters that cannot"),
+        ({"ci": {"sha256": "abc"}}, "auth.keys.ci.sha256 = ***: expected 64 hexadecimal digits."),
+        ({"ci": {}}, "auth.keys.ci: needs key or sha256, and not both."),
+        ({"ci": {"key": KEY, "sha256": "0" * 64}}, "auth.keys.ci: needs key or sha256, and not"),
+        ({"a b": {"key": KEY}}, 'auth.keys."a b": cannot be the name of a principal.'),
+        ({"anonymous": {"key": KEY}}, "auth.keys.anonymous: cannot be the name of a principal."),
+        ({"a": {"key": KEY}, "b": {"key": KEY}}, 'auth.keys.b: has the same key as "a".'),
+    ],
+)
+def test_a_bad_key_is_refused_without_being_shown(keys: dict[str, Any], expected: str) -> None:
+    error = refused(None, auth={"keys": keys})
+    assert str(error.problems[0]).startswith(expected)
+    assert error.problems[0].remedy
+    assert KEY not in str(error)
+    assert "short" not in str(error).replace("shorter", "")
+
+
+def test_the_digest_decides_who_calls() -> None:
+    digest = ApiKey(key=Secret(KEY)).digest()
+    settings = made(auth={"keys": {"ci": {"key": "x" * 16}, "bob": {"sha256": digest.upper()}}})
+    assert settings.auth.principals()[digest] == "bob"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "agents.example",
+        "/a2a",
+        "ftp://x",
+        "https://",
+        "https://a b",
+        "https://u:p@h",
+        "http://h:x",
+        "https://h?q=1",
+        "https://h#f",
+        "http://[::1",
+    ],
+)
+def test_a_public_url_is_absolute(url: str) -> None:
+    problem = only(server={"public_url": url}, auth=WITH_KEY)
+    assert problem.key == "server.public_url"
+    assert problem.what.startswith("expected a")
+    assert problem.remedy == 'Example: public_url = "https://agents.example.com".'
+
+
+def test_a_host_is_needed() -> None:
+    assert only(server={"host": ""}, auth=WITH_KEY).what == "expected an address or a host name"

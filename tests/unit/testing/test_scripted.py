@@ -1,0 +1,139 @@
+import asyncio
+
+import pytest
+
+from trunkline import Artifact, Part
+from trunkline.model.outputs import (
+    ArtifactEmitted,
+    AuthNeeded,
+    DirectReply,
+    Failed,
+    Final,
+    Note,
+    Output,
+    Question,
+    Refused,
+    Text,
+    TextReplaced,
+    ToolCalled,
+)
+from trunkline.testing import FakeClock, ScriptedBackend, run_turn, settle, turn_request
+
+
+async def run(script: str) -> list[Output]:
+    return await run_turn(ScriptedBackend(clock=FakeClock()), turn_request(script))
+
+
+def parts(text: str) -> tuple[Part, ...]:
+    return (Part(text=text),)
+
+
+@pytest.mark.parametrize(
+    ("script", "outputs"),
+    [
+        ("hello there", [Final(parts("hello there"))]),
+        ("sayonara; say x", [Final(parts("sayonara; say x"))]),
+        ("say a; say b", [Text("a"), Text("b")]),
+        ("say a; b\nunknown line", [Text("a; b"), Text("unknown line")]),
+        ("stream 3", [Text("1 "), Text("2 "), Text("3 ")]),
+        ("say a; replace b", [Text("a"), TextReplaced("b")]),
+        ("note busy", [Note(parts("busy"))]),
+        ("say draft; final done; say late", [Text("draft"), Final(parts("done"))]),
+        ("ask Which?; say late", [Question(parts("Which?"))]),
+        ("auth Sign in", [AuthNeeded(parts("Sign in"))]),
+        ("reply hi", [DirectReply(parts("hi"))]),
+        ("refuse no", [Refused("no")]),
+        ("fail broken", [Failed("broken")]),
+        ("show principal", [Final((Part(data="tester"),))]),
+        ("show colour", [Failed]),
+        ("delay soon", [Failed("delay: 'soon' is not a number")]),
+        ("tool x {", [Failed]),
+        ("artifact film x", [Failed]),
+        ("artifact text x", [Failed]),
+    ],
+    ids=str,
+)
+async def test_commands(script: str, outputs: list[Output | type]) -> None:
+    got = await run(script)
+    assert [type(g) if isinstance(o, type) else g for g, o in zip(got, outputs, strict=True)] == (
+        outputs
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "name", "part"),
+    [
+        ("artifact text a some words", "a", Part(text="some words")),
+        (
+            "artifact file a.csv text/csv 1;2",
+            "a.csv",
+            Part(raw=b"1;2", media_type="text/csv", filename="a.csv"),
+        ),
+        (
+            "artifact url a.png image/png https://x.test/a",
+            "a.png",
+            Part(url="https://x.test/a", media_type="image/png", filename="a.png"),
+        ),
+        ('artifact data {"a": 1}', "data", Part(data={"a": 1})),
+    ],
+)
+async def test_artifacts(script: str, name: str, part: Part) -> None:
+    assert await run(script) == [
+        ArtifactEmitted(artifact=Artifact(artifact_id=name, name=name, parts=(part,)))
+    ]
+
+
+async def test_chunks_and_tools() -> None:
+    chunks = await run("chunks log 3")
+    assert all(isinstance(chunk, ArtifactEmitted) for chunk in chunks)
+    assert [(c.append, c.last_chunk) for c in chunks if isinstance(c, ArtifactEmitted)] == [
+        (False, False),
+        (True, False),
+        (True, True),
+    ]
+    start, result = await run('tool search {"q": 1}')
+    assert start == ToolCalled(call_id="call-search", name="search", phase="start", data={"q": 1})
+    assert isinstance(result, ToolCalled)
+    assert result.phase == "result"
+
+
+async def test_time_is_the_clocks() -> None:
+    clock = FakeClock()
+    backend = ScriptedBackend(clock=clock)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(run_turn(backend, turn_request("delay 5; stream 2 every 1")))
+        await clock.advance(6.5)
+        assert not task.done()
+        await clock.advance(0.5)
+    assert task.result() == [Text("1 "), Text("2 ")]
+
+
+async def test_gates_order_two_runs() -> None:
+    backend = ScriptedBackend(clock=FakeClock())
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(run_turn(backend, turn_request("wait a; say through")))
+        await backend.gates.reached("a")
+        assert not waiting.done()
+        await run_turn(backend, turn_request("open a", run_id="run-2"))
+    assert waiting.result() == [Text("through")]
+    assert [turn.run_id for turn in backend.turns] == ["run-1", "run-2"]
+
+
+async def test_ignore_cancel_lets_late_output_through() -> None:
+    backend = ScriptedBackend(clock=FakeClock())
+    outputs = backend.start(turn_request("ignore-cancel; say a; wait gate; say late"))
+    assert await anext(outputs) == Text("a")
+    async with asyncio.TaskGroup() as group:
+        rest = group.create_task(run_rest(outputs))
+        await backend.gates.reached("gate")
+        await backend.cancel("run-1")
+        await settle()
+        assert not rest.done()
+        backend.gates.open("gate")
+    assert rest.result() == [Text("late")]
+    assert list(backend.canceled) == ["run-1"]
+
+
+async def run_rest(outputs: object) -> list[Output]:
+    assert hasattr(outputs, "__aiter__")
+    return [output async for output in outputs]
