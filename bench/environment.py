@@ -38,7 +38,7 @@ class Environment:
 
     def noise(self) -> str:
         if self.others is None:
-            return "Nobody recorded what else the machine did meanwhile."
+            return "What else the machine did meanwhile was not recorded."
         return f"Other processes used {self.others:.1f} of {self.cores} cores meanwhile."
 
     def runtime(self, server: Server) -> str:
