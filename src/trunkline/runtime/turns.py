@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import msgspec
+from msgspec import structs
 
 from trunkline.engine.transitions import Step, after
 from trunkline.engine.turn import Chunk, Decision, TurnFold
@@ -163,6 +164,8 @@ class Turns:
 
     def _record(self, live: LiveTask, decision: Decision) -> bool:
         if isinstance(decision, Chunk):
+            if decision.is_closing and self._close_last(live, decision):
+                return False
             event = TaskArtifactUpdateEvent(
                 task_id=live.task_id,
                 context_id=live.context_id,
@@ -178,6 +181,17 @@ class Turns:
             step = Step.CONTINUE
         self.move(live, step, decision.message)
         return step is not Step.NOTE
+
+    def _close_last(self, live: LiveTask, closing: Chunk) -> bool:
+        """Mark the chunk before as the last one, if it has not left for the store yet."""
+        last = live.unflushed[-1].event if live.unflushed else None
+        if (
+            not isinstance(last, TaskArtifactUpdateEvent)
+            or last.artifact.artifact_id != closing.artifact.artifact_id
+        ):
+            return False
+        self._journal.amend(live, structs.replace(last, last_chunk=True))
+        return True
 
     def move(self, live: LiveTask, step: Step, message: Message | None = None) -> None:
         """Record a step of the task."""
