@@ -1,0 +1,48 @@
+"""The tour of the README, as it is printed there."""
+
+import itertools
+import re
+import subprocess
+from pathlib import Path
+
+from tests.acceptance.gateway import gateway
+
+README = Path(__file__).parents[2] / "README.md"
+ADDRESS = "http://127.0.0.1:8642"
+
+
+def test_the_tour_of_the_readme(tmp_path: Path) -> None:
+    blocks = re.findall(r"```(\w+)\n(.*?)```", README.read_text(), flags=re.S)
+    code = next(body for kind, body in blocks if kind == "python")
+    (tmp_path / "trip.py").write_text(code)
+    tour = [
+        (command, shown)
+        for (kind, command), (_, shown) in itertools.pairwise(blocks)
+        if kind == "sh" and "curl" in command
+    ]
+    assert len(tour) == 3
+    task = ""
+    config = '[agents."local/planner"]\nbackend = { kind = "python", target = "trip.py" }\n'
+    with gateway(tmp_path, config) as running:
+        running.start()
+        for command, shown in tour:
+            line = command.replace(ADDRESS, running.url).strip()
+            answer = subprocess.run(
+                ["bash", "-c", line],
+                env={"TASK": task, "PATH": "/usr/bin:/bin"},
+                capture_output=True,
+                text=True,
+                timeout=30,
+                check=True,
+            ).stdout
+            assert_shown(answer, shown)
+            task = task or re.findall(r'"id":"([^"]+)"', answer)[0]
+
+
+def assert_shown(answer: str, shown: str) -> None:
+    """All that is shown is in the answer, in that order; `…` stands for anything."""
+    place = 0
+    for piece in re.split(r"…\n?|\n", shown):
+        found = answer.find(piece, place)
+        assert found >= 0, f"the README shows {piece!r}, which is not in {answer[place:]!r}"
+        place = found + len(piece)
