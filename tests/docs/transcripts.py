@@ -10,6 +10,7 @@ A transcript belongs to the python block before it:
     (prints) words           what the agent printed
 """
 
+import asyncio
 import contextlib
 import io
 import re
@@ -37,7 +38,7 @@ from trunkline.model.outputs import (
     ToolCalled,
 )
 from trunkline.ports.backend import TurnRequest
-from trunkline.testing import FakeClock
+from trunkline.testing import FakeClock, settle
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -146,12 +147,15 @@ class _Caller:
         outputs: list[Output] = []
         run: AsyncIterator[Output] = self._backend.start(turn)
         try:
-            async for output in run:
-                outputs.append(output)
+            async with asyncio.TaskGroup() as group:
+                said = asyncio.Event()
+                _ = group.create_task(_collect(run, outputs, said))
                 if cancels:
+                    await said.wait()
+                    await settle()
                     await self._backend.cancel(turn.run_id)
-        except Exception as error:  # noqa: BLE001 - the transcript shows it
-            return outputs, error
+        except ExceptionGroup as group_error:
+            return outputs, group_error.exceptions[0]
         return outputs, None
 
     def _remember(self, message: Message, outputs: list[Output]) -> None:
@@ -224,3 +228,9 @@ def _part(part: Part) -> str:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+async def _collect(run: AsyncIterator[Output], outputs: list[Output], said: asyncio.Event) -> None:
+    async for output in run:
+        outputs.append(output)
+        said.set()

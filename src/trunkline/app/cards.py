@@ -50,8 +50,8 @@ def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> l
     )
     preferred = Addresses(
         card_paths=(settings.agent_card_path or card,),
-        jsonrpc=settings.jsonrpc_path or jsonrpc,
-        rest=settings.rest_path or rest,
+        jsonrpc=(settings.jsonrpc_path or jsonrpc).rstrip("/"),
+        rest=(settings.rest_path or rest).rstrip("/"),
     )
     return [preferred, by_handle]
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ def _explained(error: OSError) -> str:
             f"the port is in use already ({text}). Stop what listens there, or choose another "
             "port with --port N (0 takes any free port)."
         )
-    if error.errno == errno.EADDRNOTAVAIL:
+    if error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
         return f"this machine does not have the address ({text}). Choose another with --host."
     if error.errno == errno.EACCES:
         return (

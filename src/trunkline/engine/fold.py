@@ -156,6 +156,11 @@ class TaskFold:
     def history(self) -> tuple[Message, ...]:
         return tuple(self._history)
 
+    def settled_history(self) -> tuple[Message, ...]:
+        """The history without the messages that no turn has taken up yet."""
+        waiting = {id(message) for message, _ in self.pending}
+        return tuple(message for message in self._history if id(message) not in waiting)
+
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
         return tuple(fold.artifact() for fold in self._artifacts.values())
@@ -170,7 +175,9 @@ class TaskFold:
         elif isinstance(event, TaskStatusUpdateEvent):
             self._apply_status(event.status)
         elif isinstance(event, MessageAccepted):
-            self._remember(event.message)
+            # Clients reuse message ids; what they said is kept all the same.
+            self._known.add(event.message.message_id)
+            self._history.append(event.message)
             self.pending.append((event.message, event.options))
             self._apply_status(event.status_update.status)
         else:

@@ -4,6 +4,8 @@ The answer goes where clients of either protocol version look for it: into an ar
 while it streams, and into the message of the last status, which history keeps.
 """
 
+from typing import Any, TypeAlias
+
 from msgspec import Struct
 
 from trunkline.engine.transitions import Step
@@ -40,6 +42,7 @@ class Move(Struct, frozen=True):
 
 
 Decision = Chunk | Move
+Metadata: TypeAlias = dict[str, Any] | None
 
 _CLOSING = (Part(text=""),)
 
@@ -75,7 +78,7 @@ class TurnFold:
             case AuthNeeded():
                 return (*self._close_text(), Move(Step.NEED_AUTH, self._message(output.parts)))
             case DirectReply() | Final():
-                return self._finish(output.parts)
+                return self._finish(output.parts, output.metadata)
             case Failed():
                 return (*self._close_text(), self._say(Step.FAIL, output.reason))
             case Refused():
@@ -121,30 +124,35 @@ class TurnFold:
         )
         return Chunk(artifact, append=False, last_chunk=output.phase == "result")
 
-    def _finish(self, parts: tuple[Part, ...]) -> tuple[Decision, ...]:
+    def _finish(self, parts: tuple[Part, ...], metadata: Metadata) -> tuple[Decision, ...]:
         decisions: tuple[Decision, ...]
         if parts:
-            decisions = (self._answer(parts, append=False, last_chunk=True),)
+            decisions = (self._answer(parts, append=False, last_chunk=True, metadata=metadata),)
         else:
-            decisions = self._close_text()
+            decisions = self._close_text(metadata)
             parts = (Part(text="".join(self._text)),) if self._text else ()
         # Files are in the artifact; the status repeats what can be read at a glance.
         said = tuple(part for part in parts if part.text is not None)
-        return (*decisions, Move(Step.COMPLETE, self._message(said) if said else None))
+        message = self._message(said, metadata) if said else None
+        return (*decisions, Move(Step.COMPLETE, message))
 
-    def _close_text(self) -> tuple[Decision, ...]:
+    def _close_text(self, metadata: Metadata = None) -> tuple[Decision, ...]:
         if not self._text:
             return ()
-        return (self._answer(_CLOSING, append=True, last_chunk=True),)
+        return (self._answer(_CLOSING, append=True, last_chunk=True, metadata=metadata),)
 
-    def _answer(self, parts: tuple[Part, ...], *, append: bool, last_chunk: bool) -> Chunk:
-        artifact = Artifact(artifact_id=f"answer{self._suffix}", name="answer", parts=parts)
+    def _answer(
+        self, parts: tuple[Part, ...], *, append: bool, last_chunk: bool, metadata: Metadata = None
+    ) -> Chunk:
+        artifact = Artifact(
+            artifact_id=f"answer{self._suffix}", name="answer", parts=parts, metadata=metadata
+        )
         return Chunk(artifact, append, last_chunk)
 
     def _say(self, step: Step, text: str) -> Move:
         return Move(step, self._message((Part(text=text),)))
 
-    def _message(self, parts: tuple[Part, ...]) -> Message:
+    def _message(self, parts: tuple[Part, ...], metadata: Metadata = None) -> Message:
         self._messages += 1
         return Message(
             message_id=f"{self._run_id}.{self._messages}",
@@ -152,4 +160,5 @@ class TurnFold:
             task_id=self._task_id,
             role=Role.AGENT,
             parts=parts,
+            metadata=metadata,
         )

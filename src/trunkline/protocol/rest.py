@@ -162,8 +162,10 @@ def error(error: Exception, version: Version) -> tuple[int, bytes]:
     status = _Status(row.http, row.grpc, text, errors.details(error))
     if version is Version.V1_0:
         return row.http, _encode({"error": status})
-    # Clients of 0.3 look for the name of the error and its text at the top.
-    return row.http, _encode({"type": errors.v03_name(error), "message": text, "error": status})
+    # Clients of 0.3 look at the top: a2a-sdk for the name of the error, the JavaScript SDK
+    # for its JSON-RPC code, both for its text.
+    name, code = errors.v03_name(error), errors.jsonrpc_code(error, version)
+    return row.http, _encode({"type": name, "code": code, "message": text, "error": status})
 
 
 def content_type(

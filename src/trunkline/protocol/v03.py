@@ -46,7 +46,9 @@ class V03Dialect(Dispatching):
         self.converter = converter
 
     def decode_send(self, params: bytes) -> SendMessageRequest:
-        request = protojson.decode(params, Send03)
+        return self._send(protojson.decode(params, Send03))
+
+    def _send(self, request: Send03) -> SendMessageRequest:
         configuration = request.configuration
         return SendMessageRequest(
             message=self.converter.core_message(request.message, "message"),

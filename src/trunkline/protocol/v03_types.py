@@ -113,6 +113,14 @@ class Send03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     metadata: dict[str, Any] | None = None
 
 
+class RestSend03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    message: Message03 | None = None
+    # Its name in the proto, where `message` is only the JSON name; a2a-sdk sends this one.
+    request: Message03 | None = None
+    configuration: Configuration03 | None = None
+    metadata: dict[str, Any] | None = None
+
+
 class List03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Our addition: 0.3 itself cannot list."""
 

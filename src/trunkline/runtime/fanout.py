@@ -1,7 +1,7 @@
 """Readers of committed entries: bounded, so that a slow one costs only itself."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -54,7 +54,16 @@ _BEAT = Beat()
 class Subscription:
     """What one reader has not been sent yet. Pushed to by the journal, read by one task."""
 
-    __slots__ = ("_bytes", "_closes_on", "_is_ended", "_items", "_limit", "_on_close", "_waiter")
+    __slots__ = (
+        "_bytes",
+        "_closes_on",
+        "_is_ended",
+        "_items",
+        "_limit",
+        "_on_close",
+        "_replay",
+        "_waiter",
+    )
 
     def __init__(self, *, closes_on: frozenset[TaskState], limit: int) -> None:
         self._closes_on = closes_on
@@ -64,12 +73,21 @@ class Subscription:
         self._is_ended = False
         self._waiter: asyncio.Future[None] | None = None
         self._on_close: Callable[[Subscription], None] | None = None
+        self._replay: Callable[[], Awaitable[None]] | None = None
 
     def opened_by(self, on_close: Callable[["Subscription"], None]) -> None:
         """Who is told when the reader leaves."""
         self._on_close = on_close
 
-    def push(self, entries: Sequence[Entry]) -> None:
+    def replay_by(self, replay: Callable[[], Awaitable[None]] | None) -> None:
+        """Ask it for more whenever nothing is pending, until it is None again.
+
+        So a long journal is read as fast as the reader takes it, and never piles up.
+        """
+        self._replay = replay
+
+    def feed(self, entries: Sequence[Entry]) -> None:
+        """Entries that the reader asked for: no reason to call it slow."""
         for entry in entries:
             if self._is_ended:
                 return
@@ -77,8 +95,15 @@ class Subscription:
             self._bytes += len(entry.body)
             if entry.kind != ARTIFACT and _state_of(entry) in self._closes_on:
                 self._is_ended = True
-        if len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES:
-            self._cut_off("slow reader", first_unsent=self._items[0])
+
+    def push(self, entries: Sequence[Entry]) -> None:
+        if self._is_ended:
+            return
+        # One that waits has taken all there was, however much comes now.
+        is_behind = self._waiter is None
+        self.feed(entries)
+        if is_behind and (len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES):
+            self._cut_off("slow reader")
         self._wake()
 
     def put(self, item: Item) -> None:
@@ -107,6 +132,9 @@ class Subscription:
         while not self._items:
             if self._is_ended:
                 return []
+            if self._replay is not None:
+                await self._replay()
+                continue
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
@@ -124,9 +152,10 @@ class Subscription:
             self._on_close(self)
             self._on_close = None
 
-    def _cut_off(self, reason: str, *, first_unsent: Item) -> None:
-        # The reader resumes before the first entry it never got.
-        seq = first_unsent.seq - 1 if isinstance(first_unsent, Entry) else 0
+    def _cut_off(self, reason: str) -> None:
+        # The reader resumes before the first entry it never got; a sign of life is none.
+        first = next(item for item in self._items if not isinstance(item, Beat))
+        seq = first.seq - 1 if isinstance(first, Entry) else 0
         self._items = [CutOff(reason, seq)]
         self._is_ended = True
 

@@ -18,6 +18,7 @@ from trunkline.model.errors import (
 from trunkline.model.events import MessageAccepted, TaskSubmitted, TurnOptions
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
+    TERMINAL,
     Message,
     Part,
     Role,
@@ -30,7 +31,7 @@ from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, Store
 from trunkline.runtime.agents import Lane, PublishedAgent
 from trunkline.runtime.fanout import Subscription
-from trunkline.runtime.journal import Journal
+from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
 from trunkline.runtime.run import Run
@@ -94,20 +95,15 @@ class Intake:
         check_message(message, agent.input_modes)
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         options = _options(caller, request)
-        key = _key(agent, caller, message)
-        if message.task_id and not key:
-            live = await self._registry.load(scope, message.task_id)
-            return self._follow_up(agent, live, message, options, None)
         record: IdempotencyRecord | None = None
-        if key:
+        if key := _key(agent, caller, message):
             digest = hashlib.sha256(_encode(request)).digest()
-            if message.task_id:
-                record = IdempotencyRecord(scope, key, digest, message.task_id)
-                return await self._follow_up_once(agent, message, options, record)
-            earlier = await self._recall(scope, key, digest)
+            record = IdempotencyRecord(scope, key, digest, message.task_id or self._ids.new())
+            earlier = await self._recall(record)
             if earlier is not None:
                 return earlier
-            record = IdempotencyRecord(scope, key, digest, self._ids.new())
+        if message.task_id:
+            return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
         context_id = message.context_id or self._ids.new()
         lane = Lane(scope, context_id)
@@ -124,8 +120,11 @@ class Intake:
 
     def requeue(self, agent: PublishedAgent, live: LiveTask) -> None:
         """Queue again what a restart interrupted before it ran."""
-        for message, options in live.committed().pending:
-            run = self._run(agent, Lane(live.scope, live.context_id), message, options, live)
+        lane = Lane(live.scope, live.context_id)
+        for number, (message, options) in enumerate(live.committed().pending):
+            run = self._run(agent, lane, message, options, live)
+            if number:  # they were all recorded by now, so the sequence does not tell them apart
+                run.run_id = f"{run.run_id}-{number}"
             run.is_durable = True
             self._turns.enter(run)
             self._turns.start_if_ready(run)
@@ -202,25 +201,36 @@ class Intake:
         self._turns.start_if_ready(run)
         return Admitted(run=run)
 
-    async def _follow_up_once(
+    async def _continue(
         self,
         agent: PublishedAgent,
+        scope: Scope,
         message: Message,
         options: TurnOptions | None,
-        record: IdempotencyRecord,
+        record: IdempotencyRecord | None,
     ) -> Admitted:
-        while True:
-            earlier = await self._recall(record.scope, record.key, record.digest)
-            if earlier is not None:
-                return earlier
-            live = await self._registry.load(record.scope, record.task_id)
-            if (record.scope, record.key) in self._keys:
-                # The same request came while this one waited.
-                continue
-            if live.idempotency is None:
-                return self._follow_up(agent, live, message, options, record)
-            # One append holds one key.
+        live = await self._registry.load(scope, message.task_id)
+        try:
+            if live.state in TERMINAL:
+                # Nobody is told of an end that is not stored.
+                await self._journal.durable(live)
+            if record is not None:
+                earlier = await self._until_free(live, record)
+                if earlier is not None:
+                    return earlier
+            if live.is_stuck:
+                raise not_stored()
+            return self._follow_up(agent, live, message, options, record)
+        finally:
+            self._registry.forget_if_idle(live)
+
+    async def _until_free(self, live: LiveTask, record: IdempotencyRecord) -> Admitted | None:
+        """Wait until the key can go with the next append, which holds one at most."""
+        known = self._known(record)
+        while known is None and live.idempotency is not None:
             await self._journal.durable(live)
+            known = await self._recall(record)
+        return known
 
     def _follow_up(
         self,
@@ -273,30 +283,37 @@ class Intake:
             live=live,
         )
 
-    async def _recall(self, scope: Scope, key: str, digest: bytes) -> Admitted | None:
-        record = None
-        if (scope, key) not in self._keys:
-            record = await self._store.recall(scope, key)
+    async def _recall(self, wanted: IdempotencyRecord) -> Admitted | None:
+        """What became of the request that was made with the key before, if there was one."""
+        scope, record = wanted.scope, None
+        if (scope, wanted.key) not in self._keys:
+            record = await self._store.recall(scope, wanted.key)
         # Another request with the key may have come while this one waited.
-        known = self._keys.get((scope, key))
-        if known is not None:
-            _check_digest(known[0], digest)
-            return Admitted(live=known[1])
-        if record is None:
-            return None
-        _check_digest(record.digest, digest)
+        known = self._known(wanted)
+        if known is not None or record is None:
+            return known
+        _check_digest(record.digest, wanted.digest)
         live = self._registry.live(scope, record.task_id)
         if live is not None:
             return Admitted(live=live)
         stored = await self._store.get(scope, record.task_id)
         return Admitted(earlier=snapshot_of(stored)) if stored is not None else None
 
+    def _known(self, wanted: IdempotencyRecord) -> Admitted | None:
+        known = self._keys.get((wanted.scope, wanted.key))
+        if known is None:
+            return None
+        _check_digest(known[0], wanted.digest)
+        return Admitted(live=known[1])
+
     def forget_key(self, live: LiveTask) -> None:
         """The store knows the keys by now, unless one came with what is not committed yet."""
         if live.unflushed or live.in_flight:
             return
         for record in live.keys:
-            self._keys.pop((record.scope, record.key), None)
+            known = self._keys.get((record.scope, record.key))
+            if known is not None and known[1] is live:
+                del self._keys[record.scope, record.key]
         live.keys.clear()
 
 

@@ -41,8 +41,9 @@ class Journal:
         self.committed_entries = 0
 
     def record(self, live: LiveTask, event: Event, *, state: TaskState, status_ms: int) -> Entry:
-        live.seq += 1
-        entry = Entry.of(live.seq, event)
+        # First of all, for it raises when an agent emits what is no JSON.
+        entry = Entry.of(live.seq + 1, event)
+        live.seq = entry.seq
         live.unflushed.append(entry)
         live.state = state
         live.status_ms = status_ms
@@ -65,7 +66,9 @@ class Journal:
         """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         is_clean = not live.unflushed and not live.in_flight
-        if is_clean and live.exists and live.state in SETTLED:
+        if live.is_dropped:
+            waiter.set_exception(not_stored())
+        elif is_clean and live.exists and live.state in SETTLED:
             waiter.set_result(None)
         else:
             live.waiters.append((live.seq, waiter))
@@ -73,6 +76,8 @@ class Journal:
 
     async def durable(self, live: LiveTask) -> None:
         """Wait for the commit of everything recorded so far."""
+        if live.is_dropped:
+            raise not_stored()
         if live.unflushed or live.in_flight:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -89,6 +94,8 @@ class Journal:
 
     def _flush(self) -> None:
         dirty, self._dirty = self._dirty, []
+        if not dirty:  # refused meanwhile
+            return
         self._store.submit([self._append(live) for live in dirty])
 
     def _append(self, live: LiveTask) -> tuple[Append, Settled]:
@@ -175,9 +182,13 @@ class Journal:
             self._dirty.remove(live)
         live.seq = live.committed_seq
         live.state = live.committed_state
-        refusal = Unavailable("The task could not be stored; try again", retry_after_s=5)
+        refusal = not_stored()
         callbacks, live.once_durable = live.once_durable, []
         for _, callback in callbacks:
             callback(refusal)
         live.give_up(refusal)
         self._on_refused(live, error)
+
+
+def not_stored() -> Unavailable:
+    return Unavailable("The task could not be stored; try again", retry_after_s=5)

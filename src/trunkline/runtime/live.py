@@ -33,9 +33,12 @@ class LiveTask:
         "creation",
         "epoch",
         "generation",
+        "holds",
         "idempotency",
         "in_flight",
         "is_dirty",
+        "is_dropped",
+        "is_stuck",
         "keys",
         "once_durable",
         "run",
@@ -65,6 +68,12 @@ class LiveTask:
         self.is_dirty = False
         # Rises when the store refuses; what was in flight then is void.
         self.generation = 0
+        # What is in memory is not the task any more; the store has the truth.
+        self.is_dropped = False
+        # The store refused its progress; it ends as soon as that can be stored.
+        self.is_stuck = False
+        # Readers that still replay the journal and will follow the tail.
+        self.holds = 0
         self.creation: Creation | None = None
         # Goes to the store with the next append.
         self.idempotency: IdempotencyRecord | None = None
@@ -115,6 +124,8 @@ class LiveTask:
             or self.in_flight
             or self.waiters
             or self.once_durable
+            or self.is_stuck
+            or self.holds
         )
 
     def history_message(self, message: Message) -> Message:
@@ -175,6 +186,13 @@ class LiveTask:
         # A long stream that nobody reads must not pile up in pieces.
         if len(self._unfolded) > MAX_UNFOLDED:
             self.committed()
+
+    def let_go(self) -> None:
+        """Answer those who wait for the end with the task as it is."""
+        for _, waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.waiters.clear()
 
     def give_up(self, error: TrunklineError) -> None:
         """Tell everybody who waits that the store refused."""

@@ -29,6 +29,12 @@ class Registry:
         if live.is_idle and self._live.get(live.task_id) is live:
             del self._live[live.task_id]
 
+    def drop(self, live: LiveTask) -> None:
+        """Whoever needs the task again reads it anew."""
+        live.is_dropped = True
+        if self._live.get(live.task_id) is live:
+            del self._live[live.task_id]
+
     def live(self, scope: Scope, task_id: str) -> LiveTask | None:
         live = self._live.get(task_id)
         # A task whose creation is not committed is not there yet.
@@ -52,7 +58,8 @@ class Registry:
             claimed = await self._store.claim(
                 self.node, now_ms=self._clock.now_ms(), limit=1, task_id=task_id
             )
-            stored = claimed[0] if claimed else stored
+            # None: another call was faster, and what was read before is out of date.
+            stored = claimed[0] if claimed else await self._stored(scope, task_id)
         # Another call may have loaded it while this one waited.
         live = self.live(scope, task_id)
         if live is None:

@@ -66,11 +66,15 @@ class Run:
         self.is_fenced = False
         self.started: float | None = None
         self.task: asyncio.Task[None] | None = None
-        self.stopping: asyncio.Future[None] | None = None
+        self.stopping: asyncio.Task[None] | None = None
         self.fold: TurnFold | None = None
         # For runs without a task: what became of it, and who streams it.
         self.answer: asyncio.Future[Reply | LiveTask] | None = None
         self.reader: Subscription | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.task is None and not self.is_released
 
     @property
     def may_start(self) -> bool:
@@ -91,7 +95,10 @@ class Run:
     def become(self, live: LiveTask) -> None:
         """The run has a task now."""
         self.live = live
-        live.run = self
+        if self.is_waiting:
+            live.waiting.append(self)
+        else:
+            live.run = self
         if self.reader is not None:
             live.subscriptions.append(self.reader)
         if self.answer is not None and not self.answer.done():

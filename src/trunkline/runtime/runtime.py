@@ -49,7 +49,7 @@ class Runtime:
             journal=self.journal,
             clock=clock,
             promote=self._promote,
-            forget_if_idle=self.registry.forget_if_idle,
+            registry=self.registry,
         )
         self.intake = Intake(
             store=store,
@@ -114,6 +114,7 @@ class Runtime:
 
     def end_streams(self, reason: str) -> None:
         """Let every reader go; each can resume where it was."""
+        self.service.ending = reason
         for live in self.registry.all():
             for reader in live.subscriptions:
                 reader.stop(reason, live.committed_seq)
@@ -125,6 +126,8 @@ class Runtime:
         for live in self.registry.all():
             with suppress(TrunklineError):
                 await self.journal.durable(live)
+            # A queued task is answered as it is: it goes on after the restart.
+            live.let_go()
         self.end_streams("the gateway is shutting down")
 
     async def close(self) -> None:

@@ -19,6 +19,7 @@ from trunkline.model.errors import (
     TrunklineError,
     UnsupportedOperation,
 )
+from trunkline.model.events import Entry
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import TERMINAL, TaskState
 from trunkline.ports.store import Scope, Store, TaskQuery
@@ -71,6 +72,8 @@ class Service:
         self._intake = intake
         self._stream_buffer = stream_buffer
         self.subscriptions: set[Subscription] = set()
+        # Why streams end now, once they do.
+        self.ending = ""
 
     async def send(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
@@ -133,7 +136,7 @@ class Service:
             assert admitted.run is not None
             reader.opened_by(partial(self._leave_run, admitted.run))
             return
-        reader.opened_by(partial(self._leave, live))
+        reader.opened_by(partial(self.leave, live))
         if reader in live.subscriptions:
             return
         is_new = live.unflushed or live.in_flight
@@ -141,6 +144,8 @@ class Service:
             self._journal.once_durable(live, partial(self._join, reader, live, history_length))
         else:
             self._join(reader, live, history_length, None)
+            if live.committed_state in CLOSES_SEND:
+                reader.end()
 
     def _join(
         self,
@@ -194,13 +199,16 @@ class Service:
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         live = await self._registry.load(scope, request.id)
         try:
-            if live.state in TERMINAL:
-                raise TaskNotCancelable(
-                    f"Task {request.id} has already ended ({live.state})",
-                    metadata={"taskId": request.id, "state": live.state.value},
-                )
-            await self._turns.stop(live, Step.CANCEL, "")
+            is_over = live.state in TERMINAL
+            if not is_over:
+                await self._turns.stop(live, Step.CANCEL, "")
+            # Nobody is told of an end that is not stored.
             await self._journal.durable(live)
+            if is_over or live.committed_state is not TaskState.CANCELED:
+                raise TaskNotCancelable(
+                    f"Task {request.id} has already ended ({live.committed_state})",
+                    metadata={"taskId": request.id, "state": live.committed_state.value},
+                )
             return task_json(live.view())
         finally:
             self._registry.forget_if_idle(live)
@@ -226,26 +234,28 @@ class Service:
                 metadata={"taskId": request.id, "state": live.committed_state.value},
             )
         reader = self._reader(CLOSES_SEND if closes_on_input_required else CLOSES_SUBSCRIBE)
-        reader.opened_by(partial(self._leave, live))
         if last_seq is None:
+            reader.opened_by(partial(self.leave, live))
             self._join(reader, live, None, None)
         else:
-            await self._resume(reader, live, last_seq)
+            replay = _Replay(self, reader, live, last_seq)
+            reader.opened_by(replay.leave)
+            reader.replay_by(replay.step)
         return reader
 
-    async def _resume(self, reader: Subscription, live: LiveTask, last_seq: int) -> None:
-        """Replay the journal up to the live tail, and go on with that."""
-        seen = last_seq
-        while seen < live.committed_seq:
-            entries = await self._store.entries(live.task_id, after=seen, limit=REPLAY_CHUNK)
-            if not entries or entries[0].seq != seen + 1:
-                break
-            reader.push(entries)
-            seen = entries[-1].seq
-        # No await beyond this point: what is committed from here on reaches the reader.
-        if seen != live.committed_seq:
+    async def entries(self, live: LiveTask, *, after: int) -> tuple[Entry, ...]:
+        """A piece of the journal, as far as the task in memory knows it."""
+        found = await self._store.entries(live.task_id, after=after, limit=REPLAY_CHUNK)
+        # The store may be ahead: readers of the tail will be told of the rest.
+        return tuple(entry for entry in found if entry.seq <= live.committed_seq)
+
+    def follow(self, reader: Subscription, live: LiveTask, *, after: int, seen: int) -> None:
+        """Go on with the live tail after `seen`."""
+        if live.is_dropped or self.ending:
+            reader.stop(self.ending or "the store is unavailable", seen)
+        elif seen != live.committed_seq:
             # Pruned, or a sequence from another life of this database.
-            reader.put(Gap(last_seq, live.committed_seq))
+            reader.put(Gap(after, live.committed_seq))
             self._join(reader, live, None, None)
         elif live.committed_state in TERMINAL:
             reader.end()
@@ -260,16 +270,54 @@ class Service:
 
     def _leave_run(self, run: Run, reader: Subscription) -> None:
         if run.live is not None:
-            self._leave(run.live, reader)
+            self.leave(run.live, reader)
         else:
             run.reader = None
             self.subscriptions.discard(reader)
 
-    def _leave(self, live: LiveTask, reader: Subscription) -> None:
+    def leave(self, live: LiveTask, reader: Subscription) -> None:
         self.subscriptions.discard(reader)
         if reader in live.subscriptions:
             live.subscriptions.remove(reader)
         self._registry.forget_if_idle(live)
+
+
+class _Replay:
+    """Brings a reader from a sequence it has seen to the live tail of a task."""
+
+    def __init__(
+        self, service: Service, reader: Subscription, live: LiveTask, last_seq: int
+    ) -> None:
+        self._service = service
+        self._reader = reader
+        self._live = live
+        self._last_seq = last_seq
+        self._seen = last_seq
+        self._holds = True
+        live.holds += 1
+
+    async def step(self) -> None:
+        """The next piece of the journal, or, at its end, the tail."""
+        live = self._live
+        if self._seen < live.committed_seq and not live.is_dropped:
+            found = await self._service.entries(live, after=self._seen)
+            if found and found[0].seq == self._seen + 1:
+                self._seen = found[-1].seq
+                self._reader.feed(found)
+                return
+        # No await beyond this point: what is committed from here on reaches the reader.
+        self._reader.replay_by(None)
+        self._service.follow(self._reader, live, after=self._last_seq, seen=self._seen)
+        self._let_go()
+
+    def leave(self, reader: Subscription) -> None:
+        self._let_go()
+        self._service.leave(self._live, reader)
+
+    def _let_go(self) -> None:
+        if self._holds:
+            self._holds = False
+            self._live.holds -= 1
 
 
 def _timestamp(text: str) -> int | None:

@@ -3,12 +3,19 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
 import msgspec
 
 from trunkline.engine.transitions import Step, after
 from trunkline.engine.turn import Chunk, Decision, TurnFold
-from trunkline.model.errors import StoreError, StoreUnusable, TrunklineError
+from trunkline.model.errors import (
+    LeaseLost,
+    StoreError,
+    StoreUnusable,
+    TrunklineError,
+    Unavailable,
+)
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import DirectReply, Failed, Final, Output
 from trunkline.model.timestamps import format_timestamp
@@ -18,6 +25,7 @@ from trunkline.model.values import (
     Part,
     Role,
     TaskArtifactUpdateEvent,
+    TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
 )
@@ -26,6 +34,7 @@ from trunkline.ports.clock import Clock
 from trunkline.runtime.fanout import Reply
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
+from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.tasks import Tasks
 
@@ -35,7 +44,12 @@ _log = logging.getLogger("trunkline.turns")
 # enough that one agent cannot fill the memory.
 MAX_UNCOMMITTED = 256
 
+# How long to wait before a task whose progress was refused is offered to the store again.
+STORE_RETRY_S = 2.0
+
 AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
+# States in which somebody has to do something for the task.
+HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 _NO_OPTIONS = TurnOptions()
 _encode = msgspec.json.Encoder().encode
 
@@ -47,19 +61,24 @@ class Turns:
         journal: Journal,
         clock: Clock,
         promote: Callable[[Run], LiveTask],
-        forget_if_idle: Callable[[LiveTask], None],
+        registry: Registry,
     ) -> None:
         self._journal = journal
         self._clock = clock
         self._promote = promote
-        self._forget_if_idle = forget_if_idle
+        self._registry = registry
         self._tasks = Tasks("turns")
         self.running: set[Run] = set()
+        # Runs in the queue that have no task yet, so that nothing but a lane knows them.
+        self._untold: set[Run] = set()
+        self._is_draining = False
 
     def enter(self, run: Run) -> None:
         """Queue the run in its lane; it starts when its time has come."""
         if run.live is not None:
             run.live.waiting.append(run)
+        else:
+            self._untold.add(run)
         run.is_granted = run.agent.lanes.enter(run.lane, run)
 
     def durable(self, run: Run, error: TrunklineError | None) -> None:
@@ -71,7 +90,9 @@ class Turns:
         self.start_if_ready(run)
 
     def start_if_ready(self, run: Run) -> None:
-        if run.may_start:
+        # What waits while the gateway stops stays as it is, and runs after the restart.
+        if run.may_start and not self._is_draining:
+            self._untold.discard(run)
             run.started = self._clock.monotonic()
             if run.live is not None:
                 run.live.waiting.remove(run)
@@ -80,8 +101,9 @@ class Turns:
             run.task = self._tasks.start(self._run(run), name=f"turn {run.run_id}")
 
     async def _run(self, run: Run) -> None:
-        outputs = run.agent.backend.start(self._request(run))
+        outputs: AsyncIterator[Output] | None = None
         try:
+            outputs = run.agent.backend.start(self._request(run))
             await self._consume(run, outputs)
         except asyncio.CancelledError:
             # Cancelled by `stop`, which records the outcome itself.
@@ -96,7 +118,8 @@ class Turns:
         finally:
             # The next turn does not wait for an agent that is slow to clean up.
             self._release(run)
-            await _close(outputs)
+            if outputs is not None:
+                await _close(outputs)
 
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
         if run.live is not None:
@@ -170,33 +193,35 @@ class Turns:
 
     async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
         """End the task by `step`, whatever it is doing. Late output is fenced off."""
-        run = live.run
-        if run is None:
-            if live.state not in TERMINAL:
-                self.move(live, step, say(live, f"stop.{live.seq}", reason) if reason else None)
+        if live.run is not None:
+            await self._stop_run(live.run, step, reason)
+        elif live.state not in TERMINAL:
+            self.move(live, step, say(live, f"stop.{live.seq}", reason) if reason else None)
+
+    async def _stop_run(self, run: Run, step: Step, reason: str) -> None:
+        if run.is_released:
             return
         if run.stopping is None:
-            run.stopping = asyncio.get_running_loop().create_future()
-            try:
-                await self._stop_run(run, live, step, reason)
-            finally:
-                run.stopping.set_result(None)
-        else:
-            await asyncio.shield(run.stopping)
+            run.is_fenced = True
+            # On its own: whoever asked may leave, and the task must end all the same.
+            run.stopping = self._tasks.start(
+                self._end_run(run, run.live or self._promote(run), step, reason),
+                name=f"stop {run.run_id}",
+            )
+        await asyncio.shield(run.stopping)
 
-    async def _stop_run(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
-        run.is_fenced = True
+    async def _end_run(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
         if not await self._abort(run):
             grace_s = run.agent.limits.cancel_grace_s
             stuck = f"The agent did not stop within {grace_s:g} s; its late output is dropped."
             reason = f"{reason} {stuck}".strip()
             _log.warning("agent ignores cancellation", extra=_extra(run))
-        if live.state not in TERMINAL:
+        if live.state not in TERMINAL and not live.is_dropped:
             self.move(live, step, say(live, f"{run.run_id}.stop", reason) if reason else None)
         self._release(run)
 
     async def _abort(self, run: Run) -> bool:
-        """Ask the backend and the run to end; True when they did within the grace."""
+        """Ask the backend and the run to end; True when the run did within the grace."""
         assert run.task is not None
         asking = self._tasks.start(
             run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}"
@@ -206,7 +231,10 @@ class Turns:
             self._clock.sleep(run.agent.limits.cancel_grace_s), name=f"grace {run.run_id}"
         )
         try:
-            await asyncio.wait({run.task, grace}, return_when=asyncio.FIRST_COMPLETED)
+            # The backend may have to tell somebody far away; it is not cut short.
+            both = {run.task, asking}
+            while not grace.done() and (pending := {task for task in both if not task.done()}):
+                await asyncio.wait({grace, *pending}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             grace.cancel()
             asking.cancel()
@@ -216,23 +244,51 @@ class Turns:
         """The store did not take what the task's run recorded: the run is pointless now."""
         run = live.run
         if run is not None:
-            run.is_fenced = True
-            if run.task is not None:
-                run.task.cancel()
+            if run.stopping is None:
+                run.is_fenced = True
+                self._tasks.spawn(self._give_up(run), name=f"abort {run.run_id}")
             self._release(run)
         self._drop_waiting(live)
-        is_ours = isinstance(error, StoreUnusable) and live.exists
-        if is_ours and live.state not in TERMINAL:
+        if not live.exists:
+            self._registry.drop(live)
+        elif not isinstance(error, StoreUnusable):
+            # Somebody else wrote to it, so what is in memory is worth nothing.
+            self._registry.drop(live)
+            self._tasks.spawn(self._reload(live, error), name=f"reload {live.task_id}")
+        elif live.state in HAS_WORK and not live.is_stuck:
+            live.is_stuck = True
             self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
         else:
-            self._forget_if_idle(live)
+            self._registry.forget_if_idle(live)
+
+    async def _give_up(self, run: Run) -> None:
+        await self._abort(run)
+
+    async def _reload(self, dropped: LiveTask, error: StoreError) -> None:
+        """If the task is still this node's to run, it must not be left without a run."""
+        if isinstance(error, LeaseLost):
+            return
+        live = await self._registry.load(dropped.scope, dropped.task_id)
+        is_idle = live.run is None and not live.waiting and not live.is_stuck
+        if is_idle and live.state in HAS_WORK and live.epoch == dropped.epoch:
+            live.is_stuck = True
+            await self._fail_later(live, error)
+        self._registry.forget_if_idle(live)
 
     async def _fail_later(self, live: LiveTask, error: StoreError) -> None:
         """The store may recover: then the task ends with the reason, not in limbo."""
-        await self._clock.sleep(2.0)
-        if live.state not in TERMINAL:
-            reason = f"The gateway could not store the task's progress ({error.message})."
-            self.move(live, Step.FAIL, say(live, f"store.{live.seq}", reason))
+        reason = f"The gateway could not store the task's progress ({error.message})."
+        try:
+            while not live.is_dropped:
+                await self._clock.sleep(STORE_RETRY_S)
+                if live.state not in TERMINAL and not live.is_dropped:
+                    self.move(live, Step.FAIL, say(live, f"store.{live.seq}", reason))
+                with suppress(Unavailable):
+                    await self._journal.durable(live)
+                    break
+        finally:
+            live.is_stuck = False
+            self._registry.forget_if_idle(live)
 
     def expire(self) -> None:
         """Fail the runs that are past their deadline."""
@@ -241,12 +297,18 @@ class Turns:
             deadline_s = run.agent.limits.task_deadline_s
             is_due = run.started is not None and now - run.started > deadline_s > 0
             if is_due and not run.is_fenced:
-                live = run.live or self._promote(run)
                 reason = f"The agent did not finish within {deadline_s:g} s."
-                self._tasks.spawn(self.stop(live, Step.FAIL, reason), name=f"deadline {run.run_id}")
+                self._tasks.spawn(
+                    self._stop_run(run, Step.FAIL, reason), name=f"deadline {run.run_id}"
+                )
 
     async def drain(self, *, grace_s: float, reason: str) -> None:
-        """Let runs finish for a while, then end them with the reason."""
+        """Let runs finish for a while, then end them with the reason. No more start."""
+        self._is_draining = True
+        for run in list(self._untold):
+            # It would be lost otherwise: only tasks outlive the process.
+            self._untold.discard(run)
+            self._promote(run)
         timer = self._tasks.start(self._clock.sleep(grace_s), name="drain")
         while not timer.done():
             busy = {run.task for run in self.running if run.task is not None}
@@ -254,8 +316,9 @@ class Turns:
                 timer.cancel()
                 break
             await asyncio.wait({timer, *busy}, return_when=asyncio.FIRST_COMPLETED)
-        late = [run.live for run in self.running if run.live is not None]
-        await asyncio.gather(*(self.stop(live, Step.FAIL, reason) for live in late))
+        await asyncio.gather(
+            *(self._stop_run(run, Step.FAIL, reason) for run in list(self.running))
+        )
         await self._tasks.close()
 
     def _release(self, run: Run) -> None:
@@ -264,13 +327,14 @@ class Turns:
             return
         run.is_released = True
         self.running.discard(run)
+        self._untold.discard(run)
         live = run.live
         if live is not None:
             if live.run is run:
                 live.run = None
             elif run in live.waiting:
                 live.waiting.remove(run)
-            self._forget_if_idle(live)
+            self._registry.forget_if_idle(live)
         for granted in run.agent.lanes.leave(run.lane, run):
             granted.is_granted = True
             self.start_if_ready(granted)
@@ -285,14 +349,14 @@ class Turns:
         live = run.live
         # A first turn, by far the most frequent, has nothing to look back on.
         before = live.ahead() if live is not None and live.turns else None
-        history = before.history if before is not None else ()
+        history = before.settled_history() if before is not None else ()
         return TurnRequest(
             run_id=run.run_id,
             agent=run.agent.handle,
             task_id=live.task_id if live is not None else "",
             context_id=run.lane.context_id,
             message=run.message,
-            history=tuple(m for m in history if m.message_id != run.message.message_id),
+            history=history,
             artifacts=before.artifacts if before is not None else (),
             principal=run.scope.principal,
             tenant=run.scope.tenant,

@@ -1,6 +1,7 @@
 """Who calls: only ever from a credential."""
 
 import hashlib
+import ipaddress
 from collections.abc import Mapping
 
 from trunkline.model.errors import PermissionDenied, Unauthenticated
@@ -10,8 +11,7 @@ from trunkline.server.http import Header, Request
 ANONYMOUS = "@anonymous"
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 
-# What nearly every caller sends but for the port; the rest is looked at closely.
-_PLAIN_LOOPBACK = frozenset({b"127.0.0.1", b"localhost"})
+# What nearly every caller uses; anything else is looked at closely.
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -39,8 +39,7 @@ class Access:
             )
         # A page on the web can point its own host name at the loopback address; what
         # it cannot do is make the browser send another Host.
-        host = request.headers.get(b"host")
-        if host is not None and host not in _PLAIN_LOOPBACK and not _is_loopback(request):
+        if b"host" in request.headers and not _is_loopback(request.hostname()):
             raise PermissionDenied(
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
@@ -58,6 +57,11 @@ def _token(request: Request) -> bytes | None:
     return token.strip()
 
 
-def _is_loopback(request: Request) -> bool:
-    hostname = request.hostname()
-    return hostname in _LOOPBACK_NAMES or hostname.startswith("127.")
+def _is_loopback(hostname: str) -> bool:
+    if hostname in _LOOPBACK_NAMES:
+        return True
+    # An address as a whole: whoever owns example.com owns 127.example.com as well.
+    try:
+        return ipaddress.ip_address(hostname).is_loopback
+    except ValueError:
+        return False

@@ -33,12 +33,14 @@ class Application:
         self._jsonrpc: dict[str, Endpoint] = {}
         self._rest: dict[str, Endpoint] = {}
         self._card_paths: dict[str, Endpoint] = {}
+        # Endpoints of one agent may share an address; the one that comes first is preferred.
         for endpoint in endpoints:
-            self._jsonrpc[endpoint.jsonrpc_path] = endpoint
-            self._jsonrpc[endpoint.jsonrpc_path + "/"] = endpoint
-            self._rest[endpoint.rest_path] = endpoint
+            self._jsonrpc.setdefault(endpoint.jsonrpc_path, endpoint)
+            self._jsonrpc.setdefault(endpoint.jsonrpc_path + "/", endpoint)
+            self._rest.setdefault(endpoint.rest_path, endpoint)
             for path in endpoint.card_paths:
-                self._card_paths[path] = endpoint
+                self._card_paths.setdefault(path, endpoint)
+        self._longest_rest = max(map(len, self._rest), default=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -59,16 +61,21 @@ class Application:
             await self._serve_rest(request, send)
 
     async def _serve_rest(self, request: Request, send: Send) -> None:
-        path = request.path
-        end = path.find("/", 1)
-        while end > 0:
-            endpoint = self._rest.get(path[:end])
-            if endpoint is not None:
-                exchange = RestExchange(rest_path(request, path[:end]))
-                await self._bindings.serve(endpoint, exchange, request, send)
-                return
-            end = path.find("/", end + 1)
+        prefix = self._rest_prefix(request.path)
+        if prefix is not None:
+            exchange = RestExchange(rest_path(request, prefix))
+            await self._bindings.serve(self._rest[prefix], exchange, request, send)
+            return
         known = ", ".join(sorted(self._card_paths))
         error = RouteNotFound(f"Nothing is served at this path; agent cards are at {known}")
         status, body = rest.error(error, Version.V1_0)
         await answer(send, status, body)
+
+    def _rest_prefix(self, path: str) -> str | None:
+        end = path.find("/", 1)
+        # Looking no further than an address can go keeps a path of slashes cheap.
+        while 0 < end <= self._longest_rest:
+            if path[:end] in self._rest:
+                return path[:end]
+            end = path.find("/", end + 1)
+        return "" if "" in self._rest else None

@@ -18,7 +18,7 @@ class Cards:
     def __init__(self, *, modified_ms: int) -> None:
         """Cards change with the configuration, so all were modified when it was read."""
         self._modified_s = modified_ms // 1000
-        self._cache: dict[tuple[str, Form], tuple[bytes, str]] = {}
+        self._cache: dict[tuple[tuple[str, ...], Form], tuple[bytes, str]] = {}
 
     async def serve(self, endpoint: Endpoint, request: Request, send: Send) -> None:
         try:
@@ -46,7 +46,7 @@ class Cards:
         await answer(send, 200, body, headers=headers)
 
     def _encoded(self, endpoint: Endpoint, form: Form) -> tuple[bytes, str]:
-        key = (endpoint.jsonrpc_path, form)
+        key = (endpoint.card_paths, form)
         cached = self._cache.get(key)
         if cached is None:
             body = cards.encode(endpoint.card, form)

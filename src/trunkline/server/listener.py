@@ -1,13 +1,15 @@
 """The gateway in uvicorn: a bounded parser, and an end that lets work finish."""
 
 import asyncio
+import signal
 import socket
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from trunkline.model.errors import ConfigError
 from trunkline.server.application import Application
 
 BACKLOG = 2048
@@ -20,16 +22,9 @@ _HEADERS_TOO_LARGE = (
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Raises ConfigError that says who is in the way and what to do."""
+    """Raises OSError that names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError(
-            f"Cannot listen on {host}:{port}: {reason}. Another program may use the port; "
-            "choose one with --port (0 takes any free one), or another --host."
-        ) from None
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
 def bounded_protocol(max_header_bytes: int) -> type[asyncio.Protocol]:
@@ -92,6 +87,23 @@ class Listener(uvicorn.Server):
         super().__init__(config)
         self._on_started = on_started
         self._on_stopping = on_stopping
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn would raise the signal once more when it has stopped, and that would end
+        # the process before the store is closed, with the exit code of an accident.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        caught = (signal.SIGINT, signal.SIGTERM)
+        for number in caught:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in caught:
+                loop.remove_signal_handler(number)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)

@@ -70,6 +70,8 @@ class MemoryStore:
         self._by_key: dict[int, _Task] = {}
         self._next_key = 1
         self._orders: dict[tuple[Scope, str, TaskState | None], _Order] = {}
+        self._to_do: dict[int, _Task] = {}
+        self._ended: _Order = []
         self._records: dict[tuple[Scope, str], IdempotencyRecord] = {}
         self._leases: dict[str, int] = {}
 
@@ -140,8 +142,15 @@ class MemoryStore:
     def _enlist(self, task: _Task) -> None:
         for place in self._places(task):
             insort(self._orders.setdefault(place, []), (task.status_ms, task.key))
+        if task.state in RUNNABLE:
+            self._to_do[task.key] = task
+        elif task.state in TERMINAL:
+            insort(self._ended, (task.status_ms, task.key))
 
     def _unlist(self, task: _Task) -> None:
+        self._to_do.pop(task.key, None)
+        if task.state in TERMINAL:
+            del self._ended[bisect_left(self._ended, (task.status_ms, task.key))]
         for place in self._places(task):
             order = self._orders[place]
             del order[bisect_left(order, (task.status_ms, task.key))]
@@ -189,7 +198,7 @@ class MemoryStore:
             named = self._tasks.get(task_id)
             candidates = [] if named is None else [named]
         else:
-            candidates = [task for task in self._by_key.values() if task.state in RUNNABLE]
+            candidates = [self._to_do[key] for key in sorted(self._to_do)]
         for task in candidates:
             if len(claimed) == limit:
                 break
@@ -201,11 +210,8 @@ class MemoryStore:
 
     async def prune(self, *, ended_before_ms: int, limit: int) -> int:
         self._flush()
-        ended = [
-            task
-            for task in self._by_key.values()
-            if task.state in TERMINAL and task.status_ms < ended_before_ms
-        ][:limit]
+        end = min(limit, bisect_left(self._ended, (ended_before_ms, 0)))
+        ended = [self._by_key[key] for _, key in self._ended[:end]]
         for task in ended:
             self._unlist(task)
             del self._tasks[task.id], self._by_key[task.key]

@@ -173,4 +173,6 @@ def test_rest_of_03_names_the_error_as_its_clients_know_it() -> None:
         assert told["message"] == str(error)
         if not isinstance(error, model.ParseFailed):
             assert told["type"] in known
+        # The JavaScript SDK goes by the code.
+        assert told["code"] == errors.jsonrpc_code(error, Version.V0_3)
     assert json.loads(rest.error(ValueError(), Version.V0_3)[1])["type"] == "InternalError"

@@ -1,5 +1,6 @@
 """The process lives on when the file cannot be opened or written."""
 
+import asyncio
 import resource
 import sqlite3
 import stat
@@ -19,6 +20,7 @@ from trunkline.testing.stores.kit import (
     must_put,
     opened,
     put,
+    submit,
 )
 
 
@@ -41,6 +43,36 @@ async def test_failed_batch_is_refused_and_the_next_one_works(tmp_path: Path) ->
         await must_put(store, follow("a", 1), create("b", key="k"))
         page = await store.list(TaskQuery(scope=ALICE))
         assert page.total == len(page.tasks) == 2
+
+
+async def test_refusals_are_told_after_the_batch_before(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with opened(lambda _: SqliteStore(path), "") as store:
+        vandal = sqlite3.connect(path, isolation_level=None)
+        vandal.execute(
+            "CREATE TRIGGER broken BEFORE INSERT ON tasks WHEN NEW.id = 'bad' "
+            "BEGIN SELECT RAISE(ABORT, 'broken'); END"
+        )
+        vandal.close()
+        loop = asyncio.get_running_loop()
+        told: list[str] = []
+        first = submit(store, create("good"))
+        first.add_done_callback(lambda _: told.append("good"))
+        started = loop.create_future()
+        loop.call_soon(started.set_result, None)
+        await started
+        second = submit(store, create("bad"))
+        second.add_done_callback(lambda _: told.append("bad"))
+        assert_refused(await second, StoreUnusable)
+        assert await first is None
+        assert told == ["good", "bad"]
+
+
+async def test_more_than_one_batch_at_once_is_committed_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    async with opened(lambda _: SqliteStore(path), "") as store:
+        await must_put(store, create("t"), *[follow("t", after) for after in range(1, 1000)])
+        assert (await must_get(store, "t")).last_seq == 1000
 
 
 async def test_full_disk_is_survived(tmp_path: Path) -> None:

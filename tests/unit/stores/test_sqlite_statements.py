@@ -21,7 +21,7 @@ def test_any_number_of_rows_is_written(count: int) -> None:
     db = sqlite3.connect(":memory:")
     db.execute("CREATE TABLE snapshots (task INTEGER PRIMARY KEY, seq, body, artifacts)")
     rows = [(number, 1, b"body", b"") for number in range(count)]
-    write_rows(db, "put_snapshots", rows)
+    write_rows(db, "put_snapshots", 4, [value for row in rows for value in row])
     assert db.execute("SELECT * FROM snapshots ORDER BY task").fetchall() == rows
     db.close()
 

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.decorator import Agent
+from trunkline.backends.python.inline import InlineRun
 from trunkline.backends.python.run import Run
 from trunkline.backends.python.turn import Turn
 from trunkline.model.outputs import Output
@@ -26,22 +27,29 @@ class PythonBackend:
         self._clock = clock
         self._grace_s = grace_s
         # Weak, because an iterator that nobody ever looks at has no end that would tell us.
-        self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
-        self._live: set[Run] = set()
+        self._runs: WeakValueDictionary[str, Run | InlineRun] = WeakValueDictionary()
+        self._live_threads: set[Run] = set()
+        self._live_inline: set[InlineRun] = set()
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         cancellation = Cancellation()
-        run = Run(
-            self.agent.fn,
-            Turn(turn, direct=self.agent.direct, cancellation=cancellation),
-            name=f"agent {self.agent.slug} {turn.run_id}",
-            cancellation=cancellation,
-            in_thread=self._in_thread,
-            clock=self._clock,
-            grace_s=self._grace_s,
-            live=self._live,
-            limit=self.agent.max_threads if self._in_thread else 0,
-        )
+        agent_turn = Turn(turn, direct=self.agent.direct, cancellation=cancellation)
+        run: Run | InlineRun
+        if self._in_thread:
+            run = Run(
+                self.agent.fn,
+                agent_turn,
+                name=f"agent {self.agent.slug} {turn.run_id}",
+                cancellation=cancellation,
+                clock=self._clock,
+                grace_s=self._grace_s,
+                live=self._live_threads,
+                limit=self.agent.max_threads,
+            )
+        else:
+            run = InlineRun(
+                self.agent.fn, agent_turn, cancellation=cancellation, live=self._live_inline
+            )
         self._runs[turn.run_id] = run
         return run.outputs()
 
@@ -50,10 +58,16 @@ class PythonBackend:
             run.cancel()
 
     async def close(self) -> None:
-        live = tuple(self._live)
-        for run in live:
+        runs: list[Run | InlineRun] = [*self._live_threads, *self._live_inline]
+        for run in runs:
             run.cancel()
-        await asyncio.gather(*(run.stopped() for run in live))
+        # A run between two outputs ends when its reader looks or leaves, not by waiting.
+        pending = {run.stopped for run in runs if run.is_busy}
+        grace = asyncio.get_running_loop().create_task(self._clock.sleep(self._grace_s))
+        while pending and not grace.done():
+            await asyncio.wait({grace, *pending}, return_when=asyncio.FIRST_COMPLETED)
+            pending = {stopped for stopped in pending if not stopped.done()}
+        grace.cancel()
 
 
 def _is_async(fn: object) -> bool:

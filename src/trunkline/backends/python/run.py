@@ -1,4 +1,4 @@
-"""One turn of a Python agent: its life from the first look at its outputs to the last."""
+"""One turn of an agent that is a plain function, in a thread of its own."""
 
 import asyncio
 import contextvars
@@ -19,10 +19,9 @@ log = logging.getLogger(__name__)
 
 
 class Run:
-    """Runs the function in a task or a thread of its own.
-
-    Neither can be made to stop, only asked. So the outputs come over a handover that the
-    reader can leave: an agent that swallows its cancellation keeps nobody waiting.
+    """A thread cannot be made to stop, only asked. So the outputs come over a handover that
+    the reader can leave: an agent that does not look at its cancellation keeps nobody
+    waiting. What the function returns may still need the loop; that part gets a task.
     """
 
     def __init__(
@@ -32,23 +31,21 @@ class Run:
         *,
         name: str,
         cancellation: Cancellation,
-        in_thread: bool,
         clock: Clock,
         grace_s: float,
         live: set["Run"],
-        limit: int = 0,
+        limit: int,
     ) -> None:
         self._fn = fn
         self._turn = turn
         self._name = name
         self._cancellation = cancellation
-        self._in_thread = in_thread
         self._clock = clock
         self._grace_s = grace_s
         self._live = live
         self._limit = limit
         self._loop = asyncio.get_running_loop()
-        self._handover = Handover(self._loop, from_thread=in_thread)
+        self._handover = Handover(self._loop, from_thread=True)
         self._task: asyncio.Task[Output | None] | None = None
         self._stopped: asyncio.Future[None] = self._loop.create_future()
 
@@ -56,7 +53,7 @@ class Run:
         if self._cancellation.is_set():
             return
         # The turns that were canceled count too, for as long as they really run.
-        if self._limit and len(self._live) >= self._limit:
+        if len(self._live) >= self._limit:
             yield Failed(f"The agent is busy: it runs {self._limit} turns at a time, no more.")
             return
         self._begin()
@@ -64,7 +61,7 @@ class Run:
             while (output := await self._handover.take()) is not None:
                 yield output
             if self._cancellation.is_set():
-                await self.stopped()
+                await self._until_stopped()
             elif self._handover.error is not None:
                 raise self._handover.error
         finally:
@@ -79,7 +76,16 @@ class Run:
         if self._task is not None:
             self._task.cancel()
 
-    async def stopped(self) -> None:
+    @property
+    def is_busy(self) -> bool:
+        return not self._stopped.done()
+
+    @property
+    def stopped(self) -> asyncio.Future[None]:
+        """Done when the agent's code is really over."""
+        return self._stopped
+
+    async def _until_stopped(self) -> None:
         """Wait until the agent's code is really over, but not for longer than the grace."""
         if self._stopped.done():
             return
@@ -92,14 +98,11 @@ class Run:
             log.warning("an agent ignores its cancellation", extra={"run": self._name})
 
     def _begin(self) -> None:
-        if self._in_thread:
-            context = contextvars.copy_context()
-            # A daemon, so that an agent that never returns cannot keep the process alive.
-            threading.Thread(
-                target=context.run, args=(self._work_in_thread,), name=self._name, daemon=True
-            ).start()
-        else:
-            self._spawn(self._fn)
+        context = contextvars.copy_context()
+        # A daemon, so that an agent that never returns cannot keep the process alive.
+        threading.Thread(
+            target=context.run, args=(self._work_in_thread,), name=self._name, daemon=True
+        ).start()
         self._live.add(self)
 
     def _spawn(self, fn: Callable[[Turn], Any]) -> None:

@@ -6,7 +6,6 @@ whole send, and does not let a busy thread in between the rows.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -22,17 +21,12 @@ def statement_for(name: str, columns: int, rows: int) -> str:
     return SQL[name].format(rows=", ".join([row] * rows))
 
 
-def write_rows(db: sqlite3.Connection, name: str, rows: Iterable[Sequence[Any]]) -> None:
-    pending = list(rows)
-    count = len(pending)
-    if not count:
-        return
-    columns = len(pending[0])
+def write_rows(db: sqlite3.Connection, name: str, columns: int, values: list[Any]) -> None:
+    """`values` are those of all rows, one row after the other."""
     start = 0
+    end = len(values)
     for size in _SIZES:
-        while count - start >= size:
-            values: list[Any] = []
-            for row in pending[start : start + size]:
-                values += row
-            db.execute(statement_for(name, columns, size), values)
-            start += size
+        width = size * columns
+        while end - start >= width:
+            db.execute(statement_for(name, columns, size), values[start : start + width])
+            start += width

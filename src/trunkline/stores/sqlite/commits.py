@@ -35,4 +35,8 @@ class CommitThread:
                 result, error = work(), None
             except Exception as failure:  # noqa: BLE001 - goes to the one who waits for it
                 result, error = None, failure
-            self._loop.call_soon_threadsafe(done, result, error)
+            try:
+                self._loop.call_soon_threadsafe(done, result, error)
+            except RuntimeError:
+                # The loop was closed before the store, and with it all who wait.
+                return

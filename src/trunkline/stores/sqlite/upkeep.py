@@ -43,7 +43,8 @@ def prune(writer: Writer, *, ended_before_ms: int, limit: int) -> int:
     keys = [(key,) for key, _, _, _ in ended]
     for statement in ("delete_task", "delete_events", "delete_snapshot", "delete_idempotency"):
         db.executemany(SQL[statement], keys)
-    write_rows(db, "add_counts", [(state, scope, -1) for _, _, scope, state in ended])
+    for _, _, scope, state in ended:
+        write_rows(db, "add_counts", 3, [state, scope, -1])
     for _, task_id, _, _ in ended:
         writer.forget(task_id)
     return len(ended)

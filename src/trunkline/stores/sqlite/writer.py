@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import chain
 
 from msgspec import Struct
 
@@ -53,7 +54,8 @@ class _Staged:
         self.heads: dict[str, Head] = {}
         self.created: dict[str, tuple[Creation, int]] = {}
         self.changed: set[str] = set()
-        self.events: list[tuple[int, str, _Blob]] = []
+        # Places, kinds and bodies, one entry after the other.
+        self.events: list[int | str | _Blob] = []
         self.snapshots: dict[int, tuple[int, int, _Blob, _Blob]] = {}
         self.idempotency: dict[tuple[int, str], tuple[int, str, int, _Blob]] = {}
         self.counts: dict[tuple[int, int], int] = {}
@@ -106,11 +108,12 @@ class Writer:
             raise
         staged = self._staged
         heads = self._heads
-        heads.update(staged.heads)
         for task_id, head in staged.heads.items():
             # Nothing follows on a terminal task, but for a rare snapshot.
             if head.state >= FIRST_TERMINAL:
-                del heads[task_id]
+                heads.pop(task_id, None)
+            else:
+                heads[task_id] = head
         while len(heads) > _MAX_HEADS:
             del heads[next(iter(heads))]
         if len(self._scopes) > _MAX_SCOPES:
@@ -120,8 +123,7 @@ class Writer:
         self._staged = _Staged(staged.next_key)
 
     def rollback(self) -> None:
-        # Keys of the failed batch are not used again: one may be in a row that a
-        # reader was shown by a store that failed halfway.
+        # Keys that the failed batch used are left out; gaps do no harm.
         self._staged = _Staged(self._staged.next_key)
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
@@ -173,7 +175,7 @@ class Writer:
         )
         place = key << SEQ_BITS
         for entry in entries:
-            staged.events.append((place | entry.seq, entry.kind, _Blob(entry.body)))
+            staged.events += (place | entry.seq, entry.kind, _Blob(entry.body))
         snapshot = append.snapshot
         if snapshot is not None:
             staged.snapshots[key] = (
@@ -215,37 +217,34 @@ class Writer:
         staged = self._staged
         db = self.connection
         created, heads = staged.created, staged.heads
-        if created:
-            rows = []
-            for task_id, (creation, node) in created.items():
-                head = heads[task_id]
-                rows.append(
-                    (
-                        head.key,
-                        task_id,
-                        head.scope,
-                        creation.context_id,
-                        creation.created_ms,
-                        node,
-                        head.epoch,
-                        head.state,
-                        head.status_ms,
-                    )
-                )
-            write_rows(db, "insert_tasks", rows)
+        tasks: list[int | str] = []
+        for task_id, (creation, node) in created.items():
+            head = heads[task_id]
+            tasks += (
+                head.key,
+                task_id,
+                head.scope,
+                creation.context_id,
+                creation.created_ms,
+                node,
+                head.epoch,
+                head.state,
+                head.status_ms,
+            )
+        write_rows(db, "insert_tasks", 9, tasks)
         changed = [heads[task_id] for task_id in staged.changed if task_id not in created]
         if changed:
             db.executemany(
                 SQL["update_head"], [(head.state, head.status_ms, head.key) for head in changed]
             )
-        write_rows(db, "insert_events", staged.events)
-        write_rows(db, "put_snapshots", staged.snapshots.values())
-        write_rows(db, "insert_idempotency", staged.idempotency.values())
+        write_rows(db, "insert_events", 3, staged.events)
+        write_rows(db, "put_snapshots", 4, list(chain.from_iterable(staged.snapshots.values())))
         write_rows(
-            db,
-            "add_counts",
-            [(state, scope, n) for (scope, state), n in staged.counts.items() if n],
+            db, "insert_idempotency", 4, list(chain.from_iterable(staged.idempotency.values()))
         )
+        for (scope, state), n in staged.counts.items():
+            if n:
+                write_rows(db, "add_counts", 3, [state, scope, n])
 
     def _find_head(self, task_id: str) -> Head | None:
         rows = self.connection.execute(SQL["find_head"], (task_id,)).fetchall()

@@ -1,0 +1,149 @@
+"""One turn of an async agent, run in the task of whoever reads its outputs.
+
+No task and no queue of its own: the runtime has a task for every turn already. An agent
+that swallows its cancellation holds up that task and nothing else; the runtime stops
+waiting for it after a grace.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any
+
+from trunkline.backends.python.cancellation import Cancellation
+from trunkline.backends.python.content import Answer, end_in, outputs_of_result
+from trunkline.backends.python.turn import Turn
+from trunkline.model.errors import AgentError
+from trunkline.model.outputs import ENDS_TURN, Output
+
+
+class InlineRun:
+    __slots__ = (
+        "__weakref__",
+        "_cancel_sent",
+        "_cancellation",
+        "_fn",
+        "_live",
+        "_over",
+        "_task",
+        "_turn",
+    )
+
+    def __init__(
+        self,
+        fn: Callable[[Turn], Any],
+        turn: Turn,
+        *,
+        cancellation: Cancellation,
+        live: set["InlineRun"],
+    ) -> None:
+        self._fn = fn
+        self._turn = turn
+        self._cancellation = cancellation
+        self._live = live
+        # The reader's task while it is inside the agent's code, where a cancel must reach.
+        self._task: asyncio.Task[Any] | None = None
+        self._cancel_sent = False
+        self._over: asyncio.Future[None] | None = None
+
+    async def outputs(self) -> AsyncGenerator[Output, None]:
+        if self._cancellation.is_set():
+            return
+        self._live.add(self)
+        self._task = asyncio.current_task()
+        answer = Answer(streams=True)
+        ending: Output | None = None
+        values: Any = None
+        try:
+            values = self._fn(self._turn)
+            if inspect.isawaitable(values):
+                values = await values
+            if not hasattr(values, "__aiter__"):
+                values = _one(outputs_of_result(values))
+            async for value in values:
+                for output in self._heard(answer, value):
+                    if isinstance(output, ENDS_TURN):
+                        ending = output
+                        break
+                    self._task = None
+                    yield output
+                    self._task = asyncio.current_task()
+                # A canceled generator is closed where it yields, whatever it swallowed.
+                if ending is not None or self._cancellation.is_set():
+                    break
+            ending = ending or answer.end()
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised again unless it means an end
+            ending = self._ending(error, answer)
+        finally:
+            # A turn is over when the agent's `finally` blocks have run.
+            await self._close(values)
+        if ending is not None and not self._cancellation.is_set():
+            yield ending
+
+    def cancel(self) -> None:
+        """Ask the agent to stop, and listen to it no longer."""
+        if self._cancellation.is_set():
+            return
+        self._cancellation.set()
+        if self._task is not None:
+            self._cancel_sent = True
+            self._task.cancel()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the agent's code is under way, and not waiting for the reader."""
+        return self._task is not None
+
+    @property
+    def stopped(self) -> asyncio.Future[None]:
+        """Done when the agent's code is really over."""
+        if self._over is None:
+            self._over = asyncio.get_running_loop().create_future()
+            if self not in self._live:
+                self._over.set_result(None)
+        return self._over
+
+    def _heard(self, answer: Answer, value: object) -> list[Output]:
+        return [] if self._cancellation.is_set() else answer.outputs(value)
+
+    def _ending(self, error: BaseException, answer: Answer) -> Output | None:
+        """The end that the exception means, if it means one; raises what the reader gets."""
+        if isinstance(error, asyncio.CancelledError):
+            if self._is_for_reader():
+                raise error
+            if self._cancellation.is_set():
+                return None
+        end = end_in(error)
+        if end is not None:
+            return answer.completed(end.output)
+        if isinstance(error, Exception):
+            raise error
+        # SystemExit and CancelledError mean something to whoever runs us; the agent's do not.
+        raise AgentError(f"The agent ended with {type(error).__name__}.") from error
+
+    def _is_for_reader(self) -> bool:
+        """Whether a CancelledError is meant for the reader; ours is only for the agent."""
+        task = asyncio.current_task()
+        assert task is not None
+        if self._cancel_sent:
+            self._cancel_sent = False
+            task.uncancel()
+        return task.cancelling() > 0
+
+    async def _close(self, values: Any) -> None:
+        try:
+            close = getattr(values, "aclose", None)
+            if close is not None:
+                await close()
+        finally:
+            self._task = None
+            self._live.discard(self)
+            if self._over is not None and not self._over.done():
+                self._over.set_result(None)
+
+
+async def _one(outputs: list[Output]) -> AsyncIterator[Output]:
+    for output in outputs:
+        yield output

@@ -1,0 +1,110 @@
+"""Stopping: what runs may finish, what waits stays, everybody is told."""
+
+import asyncio
+
+import pytest
+from tests.runtime.world import World, next_morning, said, world
+
+from trunkline.engine.recovery import RESTART_REASON
+from trunkline.model.errors import Unavailable
+from trunkline.model.values import TaskState
+from trunkline.runtime.fanout import CutOff
+from trunkline.runtime.runtime import STOP_REASON
+from trunkline.stores.memory import MemoryStore
+from trunkline.testing import settle
+
+SUBMITTED, WORKING = TaskState.SUBMITTED, TaskState.WORKING
+COMPLETED, FAILED = TaskState.COMPLETED, TaskState.FAILED
+
+
+async def test_runs_finish_within_the_grace() -> None:
+    async with world() as w:
+        answer = w.soon(w.send("delay 3; say done"))
+        await w.clock.wait_until_sleeping(4)
+        drain = w.soon(w.runtime.drain(grace_s=10))
+        await settle()
+        with pytest.raises(Unavailable):
+            await w.send("say more")
+        assert not drain.done()
+        await w.clock.advance(3)
+        await drain
+        assert (await answer).status.state is COMPLETED
+
+
+async def test_late_runs_fail_with_the_reason_and_the_queue_runs_after_the_restart() -> None:
+    store = MemoryStore()
+    first = World(store=store, node="one")
+    await first.open()
+    running = await first.submit("hang", context="c")
+    queued = [await first.submit(f"say {n}", context="c") for n in range(3)]
+    blocked = first.soon(first.send("say last", context="c"))
+    await settle()
+    reading = await first.follow(queued[0].id)
+    drain = first.soon(first.runtime.drain(grace_s=10))
+    await first.clock.advance(11)
+    await drain
+    ended = await first.get(running.id)
+    assert (ended.status.state, said(ended)) == (FAILED, STOP_REASON)
+    # Whoever waits for a queued task learns its id; readers may come back.
+    last = await blocked
+    assert last.status.state is SUBMITTED
+    await reading.all()
+    assert reading.items[-1] == CutOff("the gateway is shutting down", 1)
+    assert [await first.state(task.id) for task in queued] == [SUBMITTED] * 3
+    await first.close()
+    async with world(store=store, node="two", clock=next_morning()) as w:
+        for task in [*queued, last]:
+            assert (await w.ended(task.id)).status.state is COMPLETED
+        order = [turn.task_id for turn in w.scripted.turns]
+        assert order == [task.id for task in [*queued, last]]
+        assert await w.get(running.id) == ended
+    assert not asyncio.all_tasks() - {asyncio.current_task()}
+
+
+async def test_a_restart_fails_what_ran_once_and_with_the_reason() -> None:
+    store = MemoryStore()
+    first = World(store=store, node="one")
+    await first.open()
+    running = await first.submit("say some; hang", context="c")
+    asked = await first.send("ask size?")
+    await settle()
+    assert await first.state(running.id) is WORKING
+    await first.vanish()
+    for node in ("two", "three"):
+        async with world(store=store, node=node, clock=next_morning()) as w:
+            ended = await w.ended(running.id)
+            assert (ended.status.state, said(ended)) == (FAILED, RESTART_REASON)
+            assert (await w.states(running.id)).count(FAILED) == 1
+            assert await w.get(asked.id) == asked
+    async with world(store=store, node="four", clock=next_morning()) as w:
+        done = await w.send("say XL", task=asked.id)
+        assert done.status.state is COMPLETED
+
+
+async def test_runs_without_a_task_get_one_when_the_gateway_stops() -> None:
+    store = MemoryStore()
+    first = World(store=store, node="one", direct=True)
+    await first.open()
+    running = first.soon(first.send("hang", context="c"))
+    queued = first.soon(first.send("say later", context="c"))
+    stream = await first.stream("say even later", context="c")
+    await settle()
+    await first.runtime.drain(grace_s=0)
+    ended, waits = await running, await queued
+    assert (ended.status.state, said(ended)) == (FAILED, STOP_REASON)
+    assert waits.status.state is SUBMITTED
+    await stream.all()
+    await first.close()
+    async with world(store=store, node="two", clock=next_morning()) as w:
+        assert said(await w.ended(waits.id)) == "later"
+        assert said(await w.ended(stream.task_id)) == "even later"
+
+
+async def test_draining_twice_is_fine_and_closing_is_too() -> None:
+    w = World()
+    await w.open()
+    await w.submit("hang")
+    await w.runtime.drain(grace_s=0)
+    await w.runtime.drain(grace_s=0)
+    await w.close()
+    await w.close()

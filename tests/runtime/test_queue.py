@@ -1,0 +1,168 @@
+"""One lane per context: who runs, who waits, and in which order."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.runtime.world import World, said, world
+
+from trunkline.model.calls import Caller
+from trunkline.model.errors import Unavailable
+from trunkline.model.outputs import Output, Text
+from trunkline.model.values import TaskState
+from trunkline.ports.backend import TurnRequest
+from trunkline.runtime.service import TaskAnswer
+from trunkline.testing import settle
+
+SUBMITTED, WORKING = TaskState.SUBMITTED, TaskState.WORKING
+COMPLETED, FAILED = TaskState.COMPLETED, TaskState.FAILED
+
+
+def began(w: World) -> list[str]:
+    """The tasks whose turns began, in order."""
+    return [turn.task_id for turn in w.scripted.turns]
+
+
+async def states(w: World, *ids: str) -> list[TaskState]:
+    return [await w.state(task_id) for task_id in ids]
+
+
+async def test_one_context_runs_one_task_and_keeps_the_rest_in_order() -> None:
+    async with world() as w:
+        ids = [(await w.submit(f"wait {n}", context="c")).id for n in range(4)]
+        await w.gates.reached("0")
+        assert await states(w, *ids) == [WORKING, SUBMITTED, SUBMITTED, SUBMITTED]
+        for n in range(4):
+            await w.gates.reached(str(n))
+            w.gates.open(str(n))
+            await w.ended(ids[n])
+        assert began(w) == ids
+        assert await states(w, *ids) == [COMPLETED] * 4
+
+
+async def test_contexts_run_beside_each_other() -> None:
+    async with world() as w:
+        ids = [(await w.submit(f"wait {n}", context=f"c-{n}")).id for n in range(5)]
+        for n in range(5):
+            await w.gates.reached(str(n))
+        assert await states(w, *ids) == [WORKING] * 5
+        for n in range(5):
+            w.gates.open(str(n))
+
+
+async def test_a_context_belongs_to_its_caller() -> None:
+    """The same contextId of two callers is two contexts."""
+    async with world() as w:
+        mine = await w.submit("wait mine", context="c")
+        await w.gates.reached("mine")
+        answer = await w.service.send(
+            w.agent, Caller(principal="bob"), w.request("say hello", context="c")
+        )
+        assert isinstance(answer, TaskAnswer)
+        assert b"hello" in answer.task
+        assert await w.state(mine.id) is WORKING
+        w.gates.open("mine")
+
+
+async def test_concurrency_is_bounded_across_contexts() -> None:
+    async with world(max_concurrency=2) as w:
+        ids = [(await w.submit(f"wait {n}", context=f"c-{n}")).id for n in range(4)]
+        await w.gates.reached("0")
+        await w.gates.reached("1")
+        await settle()
+        assert await states(w, *ids) == [WORKING, WORKING, SUBMITTED, SUBMITTED]
+        w.gates.open("1")
+        await w.gates.reached("2")
+        assert await states(w, *ids) == [WORKING, COMPLETED, WORKING, SUBMITTED]
+        for n in (0, 2, 3):
+            w.gates.open(str(n))
+        await w.ended(ids[3])
+        assert began(w) == ids
+
+
+async def test_a_full_queue_rejects_with_a_reason_and_runs_nothing() -> None:
+    async with world(max_queue_per_context=2) as w:
+        ids = [(await w.submit("wait a", context="c")).id]
+        await w.gates.reached("a")
+        ids += [(await w.submit("say x", context="c")).id for _ in range(2)]
+        refused = await w.send("say too much", context="c")
+        assert refused.status.state is TaskState.REJECTED
+        assert "queue of this context is full" in said(refused)
+        assert refused.history[0].parts[0].text == "say too much"
+        assert await w.states(refused.id) == [TaskState.REJECTED]
+        assert len(await w.listed()) == 4
+        w.gates.open("a")
+        await w.ended(ids[-1])
+        assert began(w) == ids
+        again = await w.send("say now", context="c")
+        assert again.status.state is COMPLETED
+
+
+async def test_a_full_queue_refuses_a_follow_up_and_leaves_its_task_alone() -> None:
+    async with world(max_queue_per_context=1) as w:
+        asked = await w.send("ask size?", context="c")
+        running = await w.submit("wait a", context="c")
+        await w.gates.reached("a")
+        waiting = await w.submit("say x", context="c")
+        with pytest.raises(Unavailable):
+            await w.send("say XL", task=asked.id)
+        assert await w.state(asked.id) is TaskState.INPUT_REQUIRED
+        w.gates.open("a")
+        await w.ended(running.id)
+        await w.ended(waiting.id)
+        assert (await w.send("say XL", task=asked.id)).status.state is COMPLETED
+
+
+@pytest.mark.parametrize("script", ["fail no", "crash", "refuse no", "artifact bad"])
+async def test_a_task_that_fails_does_not_block_its_context(script: str) -> None:
+    async with world() as w:
+        first = await w.submit(script, context="c")
+        second = await w.send("say hello", context="c")
+        assert second.status.state is COMPLETED
+        assert (await w.ended(first.id)).status.state in (FAILED, TaskState.REJECTED)
+
+
+async def test_a_task_canceled_in_the_middle_of_the_queue_is_passed_over() -> None:
+    async with world() as w:
+        ids = [(await w.submit(f"wait {n}", context="c")).id for n in range(3)]
+        await w.gates.reached("0")
+        canceled = await w.cancel(ids[1])
+        assert canceled.status.state is TaskState.CANCELED
+        assert await w.states(ids[1]) == [SUBMITTED, TaskState.CANCELED]
+        w.gates.open("0")
+        await w.gates.reached("2")
+        w.gates.open("2")
+        await w.ended(ids[2])
+        assert began(w) == [ids[0], ids[2]]
+
+
+class Broken:
+    """An agent written in a hurry."""
+
+    may_reply_directly = False
+
+    def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
+        if turn.message.parts[0].text == "no start":
+            raise RuntimeError("no start")
+        return self._outputs()
+
+    async def _outputs(self) -> AsyncIterator[Output]:
+        yield Text("one")
+        yield Text("\ud800")
+        yield Text("two")
+
+    async def cancel(self, run_id: str) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("message", ["no start", "no JSON"])
+async def test_a_backend_that_breaks_its_contract_fails_the_task_alone(message: str) -> None:
+    async with world(backend=Broken()) as w:
+        for _ in range(2):
+            task = await w.send(message, context="c")
+            assert task.status.state is FAILED
+            journal = await w.journal(task.id)
+            assert [entry.seq for entry in journal] == list(range(1, len(journal) + 1))
+        assert len(w.runtime.registry) == 0

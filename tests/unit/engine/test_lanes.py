@@ -1,0 +1,165 @@
+from itertools import count
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from trunkline.engine.lanes import Lanes
+
+
+class Model:
+    """What lanes promise: every list of tickets runs from its front, longest wait first."""
+
+    def __init__(self, max_running: int) -> None:
+        self.max_running = max_running or 10**9
+        self.tickets: list[tuple[str, int]] = []  # in the order of entry
+        self.running: list[tuple[str, int]] = []
+        self.ready: list[str] = []  # lanes with a head that is held up, by when it became so
+
+    def start(self) -> list[int]:
+        started = []
+        while self.ready and len(self.running) < self.max_running:
+            self.running.append(self.queue(self.ready.pop(0))[0])
+            started.append(self.running[-1][1])
+        return started
+
+    def queue(self, lane: str) -> list[tuple[str, int]]:
+        return [ticket for ticket in self.tickets if ticket[0] == lane]
+
+    def enter(self, ticket: tuple[str, int]) -> list[int]:
+        self.tickets.append(ticket)
+        if len(self.queue(ticket[0])) == 1:
+            self.ready.append(ticket[0])
+        return self.start()
+
+    def leave(self, ticket: tuple[str, int]) -> list[int]:
+        self.tickets.remove(ticket)
+        lane = ticket[0]
+        if ticket in self.running:
+            self.running.remove(ticket)
+            self.ready += [lane] if self.queue(lane) else []
+        elif not self.queue(lane):
+            self.ready.remove(lane)
+        return self.start()
+
+
+class LanesMachine(RuleBasedStateMachine):
+    @initialize(max_running=st.integers(0, 3))
+    def build(self, max_running: int) -> None:
+        self.lanes: Lanes[str, int] = Lanes(max_waiting=2, max_running=max_running)
+        self.model = Model(max_running)
+        self.numbers = count()
+
+    @rule(lane=st.sampled_from("abcd"))
+    def enter(self, lane: str) -> None:
+        number = next(self.numbers)
+        started = self.lanes.enter(lane, number)
+        assert self.model.enter((lane, number)) == ([number] if started else [])
+
+    @precondition(lambda self: self.model.tickets)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        ticket = data.draw(st.sampled_from(self.model.tickets))
+        assert list(self.lanes.leave(*ticket)) == self.model.leave(ticket)
+
+    @precondition(lambda self: self.model.running)
+    @rule()
+    def finish_all_that_runs(self) -> None:
+        for ticket in list(self.model.running):
+            assert list(self.lanes.leave(*ticket)) == self.model.leave(ticket)
+
+    @rule(lane=st.sampled_from("abcd"))
+    def leave_unknown(self, lane: str) -> None:
+        assert self.lanes.leave(lane, -1) == ()
+
+    @invariant()
+    def counts_agree(self) -> None:
+        model, lanes = self.model, self.lanes
+        assert lanes.running == len(model.running) <= model.max_running
+        assert lanes.total_waiting == len(model.tickets) - len(model.running)
+        for lane in "abcd":
+            queue = model.queue(lane)
+            waiting = [ticket for ticket in queue if ticket not in model.running]
+            assert lanes.waiting(lane) == len(waiting)
+            assert lanes.is_full(lane) == (len(waiting) >= 2)
+            for position, (_, number) in enumerate(queue):
+                assert lanes.position(lane, number) == position
+            assert lanes.position(lane, -1) is None
+
+    def teardown(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        # Nobody starves: when whatever runs finishes, everything gets its turn.
+        order: list[tuple[str, int]] = []
+        expected = {lane: self.model.queue(lane) for lane in "abcd"}
+        while self.model.running:
+            ticket = self.model.running[0]
+            order.append(ticket)
+            assert list(self.lanes.leave(*ticket)) == self.model.leave(ticket)
+        assert self.model.tickets == []
+        assert {lane: [t for t in order if t[0] == lane] for lane in "abcd"} == expected
+        assert (self.lanes.running, self.lanes.total_waiting) == (0, 0)
+
+
+def test_lanes_do_what_the_model_does() -> None:
+    run_state_machine_as_test(
+        LanesMachine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
+    )
+
+
+def test_a_lane_runs_one_at_a_time_in_order() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9)
+    assert [lanes.enter("a", number) for number in (1, 2, 3)] == [True, False, False]
+    assert [lanes.position("a", number) for number in (1, 2, 3)] == [0, 1, 2]
+    assert lanes.leave("a", 1) == (2,)
+    assert lanes.leave("a", 2) == (3,)
+    assert lanes.leave("a", 3) == ()
+    assert lanes.leave("a", 3) == ()
+
+
+def test_lanes_do_not_wait_for_each_other() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9)
+    assert lanes.enter("a", 1)
+    assert lanes.enter("b", 2)
+    assert lanes.running == 2
+
+
+def test_a_bound_on_all_lanes_lets_the_longest_waiting_lane_go_first() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9, max_running=1)
+    assert lanes.enter("a", 1)
+    assert not lanes.enter("a", 2)
+    assert not lanes.enter("b", 3)
+    # b has waited since before a's second could have run.
+    assert lanes.leave("a", 1) == (3,)
+    assert lanes.leave("b", 3) == (2,)
+
+
+def test_the_head_of_a_held_lane_may_leave() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9, max_running=1)
+    lanes.enter("a", 1)
+    lanes.enter("b", 2)
+    lanes.enter("b", 3)
+    assert lanes.leave("b", 2) == ()
+    assert lanes.leave("b", 3) == ()
+    assert lanes.leave("a", 1) == ()
+    assert (lanes.running, lanes.total_waiting) == (0, 0)
+
+
+@pytest.mark.parametrize("max_running", [0, 1])
+def test_a_lane_is_full_by_those_that_wait_and_not_by_the_one_that_runs(max_running: int) -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=1, max_running=max_running)
+    assert not lanes.is_full("a")
+    lanes.enter("a", 1)
+    assert not lanes.is_full("a")
+    lanes.enter("a", 2)
+    assert lanes.is_full("a")
+    assert lanes.waiting("a") == 1
+    assert lanes.waiting("b") == 0

@@ -1,0 +1,100 @@
+import hashlib
+
+import pytest
+from tests.unit.server.requests import request
+
+from trunkline.model.errors import PermissionDenied, Unauthenticated
+from trunkline.server.access import ANONYMOUS, Access
+
+KEY = b"a-key-that-is-long-enough"
+PRINCIPALS = {hashlib.sha256(KEY).hexdigest(): "alice"}
+
+
+def access(*, allows_anonymous: bool = False) -> Access:
+    return Access(principals=PRINCIPALS, allows_anonymous=allows_anonymous)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        (b"authorization", b"Bearer " + KEY),
+        (b"authorization", b"bearer " + KEY),
+        (b"authorization", b"BEARER   " + KEY + b" "),
+        (b"x-api-key", KEY),
+    ],
+)
+@pytest.mark.parametrize("allows_anonymous", [False, True])
+def test_a_key_stands_for_its_principal(
+    header: tuple[bytes, bytes], allows_anonymous: bool
+) -> None:
+    caller = request(headers=[header, (b"host", b"gateway.example")])
+    assert access(allows_anonymous=allows_anonymous).identify(caller) == "alice"
+
+
+@pytest.mark.parametrize(
+    "header", [(b"authorization", b"Bearer wrong"), (b"x-api-key", b"wrong"), (b"x-api-key", b"")]
+)
+@pytest.mark.parametrize("allows_anonymous", [False, True])
+def test_an_unknown_key_is_refused_also_where_none_is_needed(
+    header: tuple[bytes, bytes], allows_anonymous: bool
+) -> None:
+    caller = request(headers=[header, (b"host", b"localhost")])
+    with pytest.raises(Unauthenticated, match="not known"):
+        access(allows_anonymous=allows_anonymous).identify(caller)
+
+
+@pytest.mark.parametrize("value", [b"", b"Bearer", b"Bearer  ", b"Basic abc", KEY])
+def test_another_form_of_authorization_is_refused(value: bytes) -> None:
+    # The other header does not help: the client must see which one is wrong.
+    caller = request(headers=[(b"authorization", value), (b"x-api-key", KEY)])
+    with pytest.raises(Unauthenticated, match="form 'Bearer KEY'"):
+        access(allows_anonymous=True).identify(caller)
+
+
+def test_without_a_key_the_refusal_says_how_to_send_one() -> None:
+    with pytest.raises(Unauthenticated, match="'X-API-Key: KEY'"):
+        access().identify(request())
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"localhost",
+        b"localhost:8642",
+        b"LocalHost:8642",
+        b"127.0.0.1",
+        b"127.0.0.1:8642",
+        b"127.8.9.10:1",
+        b"[::1]",
+        b"[::1]:8642",
+        b"[0:0:0:0:0:0:0:1]:8642",
+    ],
+)
+def test_anonymous_callers_use_a_loopback_name(host: bytes) -> None:
+    caller = request(headers=[(b"host", host)])
+    assert access(allows_anonymous=True).identify(caller) == ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"",
+        b"evil.example",
+        b"evil.example:8642",
+        b"localhost.evil.example",
+        b"127.evil.example",
+        b"127.0.0.1.evil.example:8642",
+        b"127.0.0.256",
+        b"192.168.1.5",
+        b"[::2]:8642",
+        b"0.0.0.0",
+    ],
+)
+def test_a_foreign_host_is_refused_to_anonymous_callers(host: bytes) -> None:
+    caller = request(headers=[(b"host", host)])
+    with pytest.raises(PermissionDenied, match="loopback"):
+        access(allows_anonymous=True).identify(caller)
+
+
+def test_a_caller_that_names_no_host_is_no_browser() -> None:
+    assert access(allows_anonymous=True).identify(request()) == ANONYMOUS
