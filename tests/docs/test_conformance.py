@@ -21,7 +21,7 @@ PER_DIALECT = {"dialect", "client", "small"}
 ROW = re.compile(r"^\| (?P<rule>.+?) \| `(?P<test>test_\w+)` \| (?P<ticks>[✓– |]+) \|$", re.M)
 
 
-def tests() -> Iterator[tuple[str, Callable[..., Any]]]:
+def binding_tests() -> Iterator[tuple[str, Callable[..., Any]]]:
     for file in sorted((ROOT / "tests" / "bindings").glob("test_*.py")):
         module = importlib.import_module(f"tests.bindings.{file.stem}")
         for name, value in vars(module).items():
@@ -39,7 +39,7 @@ def dialects_of(test: Callable[..., Any]) -> set[str] | None:
     return set(DIALECTS)
 
 
-TESTS = dict(tests())
+TESTS = dict(binding_tests())
 ROWS = {row["test"]: row for row in ROW.finditer(PAGE)}
 
 
@@ -49,7 +49,7 @@ def test_the_columns_are_the_clients() -> None:
 
 
 def test_names_of_tests_are_unique() -> None:
-    names = [name for name, _ in tests()]
+    names = [name for name, _ in binding_tests()]
     assert sorted(names) == sorted(set(names))
 
 
