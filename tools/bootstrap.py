@@ -7,6 +7,7 @@ never holds a package that the lock does not name.
 import contextlib
 import fcntl
 import os
+import runpy
 import re
 import shutil
 import subprocess
@@ -163,10 +164,11 @@ class Environment:
         (packages,) = self.folder.glob("lib/python3.*/site-packages")
         for old in packages.glob(f"{project['name']}-*.dist-info"):
             shutil.rmtree(old)
-        info = packages / f"{project['name']}-{project['version']}.dist-info"
+        version = runpy.run_path(str(ROOT / "src" / project["name"] / "version.py"))["VERSION"]
+        info = packages / f"{project['name']}-{version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
         )
         (info / "INSTALLER").write_text("tools/bootstrap.py\n")
         # Relative, so that a checkout that moves takes its environment along.

@@ -78,9 +78,9 @@ def serve(
 
             make_private_dir(database_path(settings.store).parent)
         # Imported here because it loads the whole gateway, which no other command needs.
-        from trunkline import app
+        from trunkline.app import serve as serve_gateway
 
-        code = app.serve(settings, on_ready=lambda started: announce(started, settings))
+        code = serve_gateway(settings, on_ready=lambda started: announce(started, settings))
     raise typer.Exit(code)
 
 
