@@ -527,7 +527,10 @@ class Rest03(RestClient):
     def _refused(self, body: Json, answer: Answer) -> Refused:
         assert set(body) == {"type", "code", "message", "error"}
         assert body["message"] == body["error"]["message"]
-        return super()._refused(body, answer)
+        refused = super()._refused(body, answer)
+        code = ERRORS[refused.reason][0]
+        assert body["code"] == V03_CODES.get(code, code)
+        return refused
 
 
 def checked_details(details: Any) -> list[Json]:

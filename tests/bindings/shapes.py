@@ -197,8 +197,8 @@ class V03Rest:
             sent["metadata"] = params["metadata"]
         if "configuration" in params:
             configuration = dict(params["configuration"])
-            if "returnImmediately" in configuration:
-                configuration["blocking"] = not configuration.pop("returnImmediately")
+            # What is not said is false in a proto, and most callers want to wait.
+            configuration["blocking"] = not configuration.pop("returnImmediately", False)
             if "taskPushNotificationConfig" in configuration:
                 push = configuration.pop("taskPushNotificationConfig")
                 configuration["pushNotification"] = push

@@ -105,7 +105,7 @@ class Run:
         assert answer.status in (200, status)
 
     def _check_rest_error(self, body: Any, answer: Answer) -> None:
-        assert set(body) in ({"error"}, {"error", "type", "message"})
+        assert set(body) in ({"error"}, {"error", "type", "code", "message"})
         error = body["error"]
         assert set(error) == {"code", "status", "message", "details"}
         _, status, name = ERRORS[checked_details(error["details"])[0]["reason"]]

@@ -142,6 +142,19 @@ async def test_without_blocking_the_answer_waits(client: Client) -> None:
     assert (await rpc_result(client, "message/send", params))["status"]["state"] == "completed"
 
 
+@over("rest-0.3")
+async def test_rest_of_0_3_reads_a_configuration_without_blocking_as_false(
+    client: Client, world: World
+) -> None:
+    request = client.request("SendMessage", {"message": message("wait gate; say hi")})
+    assert isinstance(request.body, bytes)
+    body = msgspec.json.decode(request.body) | {"configuration": {}}
+    request.body = msgspec.json.encode(body)
+    task = client.result("SendMessage", await client.http.send(request))["task"]
+    assert task["status"]["state"] in ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING")
+    world.agent.gates.open("gate")
+
+
 @over("jsonrpc-0.3")
 async def test_files_of_0_3_by_content_and_by_address(client: Client, world: World) -> None:
     files = [

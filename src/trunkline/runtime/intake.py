@@ -95,18 +95,15 @@ class Intake:
         check_message(message, agent.input_modes)
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         options = _options(caller, request)
-        key = _key(agent, caller, message)
-        if message.task_id and not key:
-            return await self._continue(agent, scope, message, options, None)
         record: IdempotencyRecord | None = None
-        if key:
+        if key := _key(agent, caller, message):
             digest = hashlib.sha256(_encode(request)).digest()
             record = IdempotencyRecord(scope, key, digest, message.task_id or self._ids.new())
             earlier = await self._recall(record)
             if earlier is not None:
                 return earlier
-            if message.task_id:
-                return await self._continue(agent, scope, message, options, record)
+        if message.task_id:
+            return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
         context_id = message.context_id or self._ids.new()
         lane = Lane(scope, context_id)
@@ -214,17 +211,26 @@ class Intake:
     ) -> Admitted:
         live = await self._registry.load(scope, message.task_id)
         try:
-            if live.state in TERMINAL or (record is not None and live.idempotency is not None):
-                # Nobody is told of an end that is not stored; and one append holds one key.
+            if live.state in TERMINAL:
+                # Nobody is told of an end that is not stored.
                 await self._journal.durable(live)
+            if record is not None:
+                earlier = await self._until_free(live, record)
+                if earlier is not None:
+                    return earlier
             if live.is_stuck:
                 raise not_stored()
-            if record is not None and (known := self._known(record)) is not None:
-                # The same request came while this one waited.
-                return known
             return self._follow_up(agent, live, message, options, record)
         finally:
             self._registry.forget_if_idle(live)
+
+    async def _until_free(self, live: LiveTask, record: IdempotencyRecord) -> Admitted | None:
+        """Wait until the key can go with the next append, which holds one at most."""
+        known = self._known(record)
+        while known is None and live.idempotency is not None:
+            await self._journal.durable(live)
+            known = await self._recall(record)
+        return known
 
     def _follow_up(
         self,
@@ -278,9 +284,8 @@ class Intake:
         )
 
     async def _recall(self, wanted: IdempotencyRecord) -> Admitted | None:
-        """What became of the request that used the key before, if there was one."""
-        scope = wanted.scope
-        record = None
+        """What became of the request that was made with the key before, if there was one."""
+        scope, record = wanted.scope, None
         if (scope, wanted.key) not in self._keys:
             record = await self._store.recall(scope, wanted.key)
         # Another request with the key may have come while this one waited.
