@@ -241,6 +241,12 @@ class Service:
             replay = _Replay(self, reader, live, last_seq)
             reader.opened_by(replay.leave)
             reader.replay_by(replay.step)
+            try:
+                # The first piece before the stream opens, while a refusal can still be sent.
+                await replay.step()
+            except TrunklineError:
+                reader.close()
+                raise
         return reader
 
     async def entries(self, live: LiveTask, *, after: int) -> tuple[Entry, ...]:
