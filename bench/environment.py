@@ -33,6 +33,13 @@ class Environment:
     cores: int
     kernel: str
     date: str
+    # Cores that other processes used during the run, on average.
+    others: float | None = None
+
+    def noise(self) -> str:
+        if self.others is None:
+            return "What else the machine did meanwhile was not recorded."
+        return f"Other processes used {self.others:.1f} of {self.cores} cores meanwhile."
 
     def runtime(self, server: Server) -> str:
         return f"Node {self.node}" if server.script is not None else f"Python {self.python}"

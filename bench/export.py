@@ -1,4 +1,4 @@
-"""A run for machines (JSON) and for the README."""
+"""A run as JSON: every sample, so that it can be read back and reported again."""
 
 import json
 from collections.abc import Sequence
@@ -8,13 +8,9 @@ from typing import Any
 
 from bench.cases.case import Case
 from bench.environment import Environment
-from bench.figures import CPU_US, FIGURES, KB, P50_MS, PER_S, TIME_S, written
-from bench.results import Results
+from bench.figures import FIGURES
+from bench.samples import Results
 from bench.servers import Server
-
-BEGIN, END = "<!-- results -->", "<!-- /results -->"
-# Beside the headline of each case, the README shows these where a case has them.
-README_FIGURES = (CPU_US, KB, PER_S, P50_MS, TIME_S)
 
 
 def as_json(
@@ -55,45 +51,13 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def update_readme(
-    readme: Path,
-    results: Results,
-    cases: Sequence[Case],
-    servers: Sequence[Server],
-    environment: Environment,
-) -> None:
-    before, _, rest = readme.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    block = markdown(results, cases, servers, environment)
-    readme.write_text(f"{before}{BEGIN}\n{block}\n{END}{after}")
-
-
-def markdown(
-    results: Results, cases: Sequence[Case], servers: Sequence[Server], environment: Environment
-) -> str:
-    """One table: a row per figure, a column per server."""
-    shown = [
-        server
-        for server in servers
-        if any(results.median(case.name, server.name, case.headline) is not None for case in cases)
-    ]
-    versions = ", ".join(f"{name} {version}" for name, version in environment.packages.items())
-    lines = [
-        f"Measured {environment.date} on {environment.cpu}, {environment.cores} cores, "
-        f"Linux {environment.kernel}: {versions}. Median over rounds.",
-        "",
-        "| | " + " | ".join(f"{s.title}<br>{environment.runtime(s)}" for s in shown) + " |",
-        "|---|" + "---:|" * len(shown),
-    ]
-    for case in cases:
-        for key in README_FIGURES:
-            row = [results.median(case.name, server.name, key) for server in shown]
-            if any(value is not None for value in row):
-                cells = ["–" if value is None else written(key, value) for value in row]
-                unit = (
-                    f"{FIGURES[key].label} per {case.per}"
-                    if key in (CPU_US, KB)
-                    else FIGURES[key].label
-                )
-                lines.append(f"| {case.title}: {unit} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def read_json(path: Path) -> tuple[Results, Environment]:
+    """An earlier run, as `write_json` left it."""
+    content = json.loads(path.read_text())
+    results = Results()
+    for case, found in content["cases"].items():
+        for server, measured in found["servers"].items():
+            cell = results.cell(case, server)
+            cell.samples.extend(measured["samples"])
+            cell.problem = measured["problem"]
+    return results, Environment(**content["environment"])

@@ -8,6 +8,7 @@ that it cannot drift from the schema.
 """
 
 import argparse
+import asyncio
 import os
 import subprocess
 import sys
@@ -15,6 +16,25 @@ from pathlib import Path
 
 from bench.fleet import RESULTS
 from bench.servers import ROOT
+from trunkline.engine.fold import TaskFold
+from trunkline.model.errors import StoreError
+from trunkline.model.events import Entry, Event
+from trunkline.model.timestamps import format_timestamp
+from trunkline.model.values import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from trunkline.ports.store import Append, Creation, Scope
+from trunkline.runtime.clock import SystemClock, Uuid7Ids
+from trunkline.server.access import ANONYMOUS
+from trunkline.stores.sqlite import SqliteStore
 
 FILL_LIMIT_S = 900
 
@@ -43,9 +63,95 @@ def filled(python: str, tasks: int) -> Path:
     return data
 
 
+# Enough that a commit costs next to nothing per task, little enough to hold in memory.
+BATCH = 256
+HANDLE = "local/bench"
+
+
 def fill(data: Path, tasks: int) -> None:
     """Write `tasks` finished tasks below `data`."""
-    raise NotFilled(f"{tasks:,} tasks into {data}: needs the gateway's Store port")
+    asyncio.run(_fill(data, tasks))
+
+
+async def _fill(data: Path, tasks: int) -> None:
+    store = SqliteStore(data / "trunkline.db", synchronous="normal")
+    await store.open()
+    ids, now_ms = Uuid7Ids(), SystemClock().now_ms()
+    node = ids.new()
+    try:
+        for first in range(0, tasks, BATCH):
+            numbers = range(first, min(first + BATCH, tasks))
+            # Spread over the hour before, oldest first, as sends would have been.
+            moments = [now_ms - (tasks - number) * 3_600_000 // tasks for number in numbers]
+            batch = [
+                _finished(ids.new(), ids.new(), node, number, ms)
+                for number, ms in zip(numbers, moments, strict=True)
+            ]
+            await _submit(store, batch)
+    finally:
+        await store.close()
+
+
+async def _submit(store: SqliteStore, batch: list[Append]) -> None:
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    left = len(batch)
+
+    def settled(error: StoreError | None) -> None:
+        nonlocal left
+        left -= 1
+        if error is not None and not done.done():
+            done.set_exception(error)
+        elif not left and not done.done():
+            done.set_result(None)
+
+    store.submit([(append, settled) for append in batch])
+    await done
+
+
+def _finished(task_id: str, context_id: str, node: str, number: int, ms: int) -> Append:
+    """The whole life of an echoed message in one append."""
+    said = (Part(text=f"hello {number}"),)
+
+    def message(message_id: str, role: Role) -> Message:
+        return Message(
+            message_id=message_id, context_id=context_id, task_id=task_id, role=role, parts=said
+        )
+
+    def status(state: TaskState, answer: Message | None = None) -> TaskStatus:
+        return TaskStatus(state=state, message=answer, timestamp=format_timestamp(ms))
+
+    def update(state: TaskState, answer: Message | None = None) -> TaskStatusUpdateEvent:
+        return TaskStatusUpdateEvent(
+            task_id=task_id, context_id=context_id, status=status(state, answer)
+        )
+
+    events: tuple[Event, ...] = (
+        Task(
+            id=task_id,
+            context_id=context_id,
+            status=status(TaskState.SUBMITTED),
+            history=(message(f"m-{number}", Role.USER),),
+        ),
+        update(TaskState.WORKING),
+        TaskArtifactUpdateEvent(
+            task_id=task_id,
+            context_id=context_id,
+            artifact=Artifact(artifact_id="answer", name="answer", parts=said),
+            last_chunk=True,
+        ),
+        update(TaskState.COMPLETED, message(f"{task_id}.1.1", Role.AGENT)),
+    )
+    entries = tuple(Entry.of(seq, event) for seq, event in enumerate(events, 1))
+    return Append(
+        task_id=task_id,
+        expected_seq=0,
+        epoch=1,
+        entries=entries,
+        state=TaskState.COMPLETED,
+        status_ms=ms,
+        creation=Creation(Scope(HANDLE, "", ANONYMOUS), context_id, ms, node),
+        snapshot=TaskFold.of(None, entries).snapshot(),
+    )
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ class Fleet:
             cwd=ROOT,
         )
         self._processes[process] = own
-        process.wait_until_up()
+        process.wait_until_up(server.health)
         return Target(server=server, process=process)
 
     def stop(self, target: Target) -> None:

@@ -12,12 +12,14 @@ from pathlib import Path
 from bench import cores
 from bench.cases import CASES
 from bench.cases.case import FULL, QUICK, Case, Scale
-from bench.environment import examine
-from bench.export import as_json, update_readme, write_json
+from bench.environment import Environment, examine
+from bench.export import as_json, read_json, write_json
 from bench.fleet import Fleet
+from bench.others import Others
+from bench.readme import update_readme
 from bench.report import print_tables
-from bench.results import Results
 from bench.rounds import Run, say
+from bench.samples import Results
 from bench.servers import ROOT, SERVERS, Server, stored_servers
 
 
@@ -34,6 +36,7 @@ def arguments() -> argparse.Namespace:
     add("--rounds", type=int, metavar="N", help="rounds (3, with --quick 1)")
     add("--python", default=sys.executable, metavar="PATH", help="interpreter for the servers")
     add("--json", type=Path, metavar="FILE", help="also write every sample to FILE")
+    add("--from-json", type=Path, metavar="FILE", help="measure nothing, report that run again")
     add("--update-readme", action="store_true", help="put the results into bench/README.md")
     return parser.parse_args()
 
@@ -75,22 +78,16 @@ def main() -> int:
     if options.rounds:
         scale = replace(scale, rounds=options.rounds)
     cases = chosen_cases(options.only, scale)
-    servers = chosen_servers(options.peers, scale)
-    environment = examine(options.python)
+    interrupted = False
+    if options.from_json:
+        results, environment = read_json(options.from_json)
+        servers = [*SERVERS, *stored_servers(scale.stored_tasks)]
+    else:
+        servers = chosen_servers(options.peers, scale)
+        results, environment, interrupted = measure(options.python, scale, cases, servers)
 
-    server_core, load_core = cores.split()
-    os.sched_setaffinity(0, {load_core})
-    raise_open_files()
-    gc.disable()  # a pause of the generator would be measured as one of the server
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave through Fleet, as Ctrl-C does
-
-    results = Results()
-    try:
-        with Fleet(options.python, server_core) as fleet:
-            Run(fleet, options.python, scale, results).measure(cases, servers)
-    except KeyboardInterrupt:
-        say("interrupted: what was measured so far")
     print_tables(results, cases, servers, environment)
+    say(environment.noise())
     if options.json:
         write_json(options.json, as_json(results, cases, servers, environment))
     if options.update_readme:
@@ -98,7 +95,29 @@ def main() -> int:
     problems = results.problems()
     for problem in problems:
         say(f"problem: {problem}")
-    return 1 if problems else 0
+    return 130 if interrupted else 1 if problems else 0
+
+
+def measure(
+    python: str, scale: Scale, cases: list[Case], servers: list[Server]
+) -> tuple[Results, Environment, bool]:
+    """What was found, where, and whether somebody stopped it before the end."""
+    environment = examine(python)
+    server_core, load_core = cores.split()
+    os.sched_setaffinity(0, {load_core})
+    raise_open_files()
+    gc.disable()  # a pause of the generator would be measured as one of the server
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leave through Fleet, as Ctrl-C does
+    results = Results()
+    others = Others()
+    interrupted = False
+    try:
+        with Fleet(python, server_core) as fleet:
+            Run(fleet, python, scale, results).measure(cases, servers)
+    except KeyboardInterrupt:
+        interrupted = True
+        say("interrupted: what was measured so far")
+    return results, replace(environment, others=others.cores()), interrupted
 
 
 def raise_open_files() -> None:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from bench import cores
@@ -50,18 +51,28 @@ class Process:
     def pid(self) -> int:
         return self._child.pid
 
-    def wait_until_up(self) -> None:
+    def wait_until_up(self, health: str | None) -> None:
         give_up = time.monotonic() + START_S
         while time.monotonic() < give_up:
             if self._child.poll() is not None:
                 raise DidNotStart(f"exit code {self._child.returncode}: {self.log_end()}")
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                time.sleep(0.05)
-            else:
+            if self._answers(health):
                 return
+            time.sleep(0.05)
         raise DidNotStart(f"not up after {START_S:g} s: {self.log_end()}")
+
+    def _answers(self, health: str | None) -> bool:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=2)
+        try:
+            connection.connect()
+            if health is None:
+                return True
+            connection.request("GET", health)
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
 
     def cpu_s(self) -> float:
         return time.clock_gettime((~self.pid << 3) | CPUCLOCK_SCHED)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bench.cases.case import Case
 from bench.environment import Environment
 from bench.figures import FIGURES, written
-from bench.results import Cell, Results
+from bench.samples import Cell, Results
 from bench.servers import Server
 
 REFERENCE = "trunkline"

@@ -10,7 +10,7 @@ from bench.figures import FIGURES, written
 from bench.fill import NotFilled, filled
 from bench.fleet import Fleet
 from bench.process import DidNotStart
-from bench.results import Results
+from bench.samples import Results
 from bench.servers import Server
 from bench.target import Target, WrongAnswers
 

@@ -24,6 +24,7 @@ class Server:
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     path: str = "/"
+    health: str | None = None  # answers 200 when up; else an open port is enough
     dialect: Dialect = A2A_1_0
     durable: bool = False
     can: frozenset[str] = TASKS
@@ -59,6 +60,7 @@ def trunkline(name: str, title: str, can: frozenset[str], stored_tasks: int = 0)
         module="trunkline",
         arguments=("serve", "bench/agents.py"),
         path="/a2a/jsonrpc",
+        health="/healthz",
         durable=True,
         can=can,
         is_there=has_trunkline,
@@ -66,6 +68,7 @@ def trunkline(name: str, title: str, can: frozenset[str], stored_tasks: int = 0)
     )
 
 
+NODE_ENV = {"NODE_ENV": "production"}
 # opentelemetry comes into the environment with fasta2a; alone, a2a-sdk would not trace.
 A2A_SDK_ENV = {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"}
 
@@ -90,12 +93,14 @@ SERVERS: tuple[Server, ...] = (
         name="a2a-js",
         title="a2a-js (memory)",
         script=NODE_PEER / "server.js",
+        env=NODE_ENV,
         is_there=has_node_peer,
     ),
     Server(
         name="a2a-js-sqlite",
         title="a2a-js (SQLite)",
         script=NODE_PEER / "server.js",
+        env=NODE_ENV,
         arguments=("--store", "sqlite"),
         durable=True,
         is_there=has_node_sqlite,

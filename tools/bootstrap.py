@@ -7,8 +7,8 @@ never holds a package that the lock does not name.
 import contextlib
 import fcntl
 import os
-import runpy
 import re
+import runpy
 import shutil
 import subprocess
 import sys

@@ -4,20 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from fasta2a import FastA2A, Worker  # type: ignore[import-untyped, import-not-found, unused-ignore]
-from fasta2a.broker import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    InMemoryBroker,
-)
-from fasta2a.schema import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    Artifact,
-    Message,
-    Part,
-    TaskIdParams,
-    TaskSendParams,
-)
-from fasta2a.storage import (  # type: ignore[import-untyped, import-not-found, unused-ignore]
-    InMemoryStorage,
-)
+from fasta2a import FastA2A, Worker
+from fasta2a.broker import InMemoryBroker
+from fasta2a.schema import Artifact, Message, Part, TaskIdParams, TaskSendParams
+from fasta2a.storage import InMemoryStorage
 
 from bench.peers.serving import arguments, serve
 from bench.script import play

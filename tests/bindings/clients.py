@@ -525,7 +525,7 @@ class Rest03(RestClient):
         return super()._body(operation, params)
 
     def _refused(self, body: Json, answer: Answer) -> Refused:
-        assert set(body) == {"type", "message", "error"}
+        assert set(body) == {"type", "code", "message", "error"}
         assert body["message"] == body["error"]["message"]
         return super()._refused(body, answer)
 

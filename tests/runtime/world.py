@@ -179,14 +179,13 @@ class World:
         ]
 
     async def ended(self, task_id: str) -> Task:
-        """The task once it has ended; agents and stores get their rounds of the loop."""
+        """The task once it has ended."""
+        async with asyncio.timeout(10):
+            reading = await self.follow(task_id, after=0)
+            await reading.all()
         task = await self.get(task_id)
-        for _ in range(200):
-            if task.status.state in TERMINAL:
-                return task
-            await settle()
-            task = await self.get(task_id)
-        raise AssertionError(f"{task_id} did not end: {task.status}")
+        assert task.status.state in TERMINAL
+        return task
 
     async def open(self) -> None:
         await self.runtime.open()

@@ -32,6 +32,8 @@ class Chunk(Struct, frozen=True):
     artifact: Artifact
     append: bool
     last_chunk: bool
+    # Nothing new: it only says that the chunk before was the last one.
+    is_closing: bool = False
 
 
 class Move(Struct, frozen=True):

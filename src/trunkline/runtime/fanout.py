@@ -56,12 +56,13 @@ class Subscription:
 
     __slots__ = (
         "_bytes",
+        "_catch_up",
         "_closes_on",
         "_is_ended",
         "_items",
         "_limit",
         "_on_close",
-        "_replay",
+        "_replayed",
         "_waiter",
     )
 
@@ -73,21 +74,43 @@ class Subscription:
         self._is_ended = False
         self._waiter: asyncio.Future[None] | None = None
         self._on_close: Callable[[Subscription], None] | None = None
-        self._replay: Callable[[], Awaitable[None]] | None = None
+        self._catch_up: Callable[[], Awaitable[None]] | None = None
+        self._replayed = 0
 
     def opened_by(self, on_close: Callable[["Subscription"], None]) -> None:
         """Who is told when the reader leaves."""
         self._on_close = on_close
 
-    def replay_by(self, replay: Callable[[], Awaitable[None]] | None) -> None:
-        """Ask it for more whenever nothing is pending, until it is None again.
+    def push(self, entries: Sequence[Entry]) -> None:
+        """What was committed just now."""
+        if self._catch_up is not None:
+            # The reader comes to it in the journal.
+            return
+        # One that waits has taken all there was, however much comes now.
+        is_behind = self._waiter is None
+        self._take(entries)
+        if is_behind and (len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES):
+            self._cut_off("slow reader")
+        self._wake()
 
-        So a long journal is read as fast as the reader takes it, and never piles up.
+    def catch_up(self, step: Callable[[], Awaitable[None]], *, after: int) -> None:
+        """Begin with what the journal has after that entry.
+
+        `step` is awaited whenever the reader wants more, and calls `replay` with some of
+        it or `caught_up`. So a reader holds one step of the journal, however long it is.
         """
-        self._replay = replay
+        self._catch_up = step
+        self._replayed = after
 
-    def feed(self, entries: Sequence[Entry]) -> None:
-        """Entries that the reader asked for: no reason to call it slow."""
+    def replay(self, entries: Sequence[Entry]) -> None:
+        self._take(entries)
+        self._replayed = entries[-1].seq
+
+    def caught_up(self) -> None:
+        """From here on, what is pushed follows what was replayed."""
+        self._catch_up = None
+
+    def _take(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             if self._is_ended:
                 return
@@ -95,16 +118,6 @@ class Subscription:
             self._bytes += len(entry.body)
             if entry.kind != ARTIFACT and _state_of(entry) in self._closes_on:
                 self._is_ended = True
-
-    def push(self, entries: Sequence[Entry]) -> None:
-        if self._is_ended:
-            return
-        # One that waits has taken all there was, however much comes now.
-        is_behind = self._waiter is None
-        self.feed(entries)
-        if is_behind and (len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES):
-            self._cut_off("slow reader")
-        self._wake()
 
     def put(self, item: Item) -> None:
         if not self._is_ended:
@@ -124,7 +137,8 @@ class Subscription:
     def stop(self, reason: str, seq: int) -> None:
         """End the stream early; what is pending still goes out."""
         if not self._is_ended:
-            self._items.append(CutOff(reason, seq))
+            at = seq if self._catch_up is None else self._replayed
+            self._items.append(CutOff(reason, at))
             self.end()
 
     async def next(self) -> list[Item]:
@@ -132,8 +146,8 @@ class Subscription:
         while not self._items:
             if self._is_ended:
                 return []
-            if self._replay is not None:
-                await self._replay()
+            if self._catch_up is not None:
+                await self._catch_up()
                 continue
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -153,8 +167,9 @@ class Subscription:
             self._on_close = None
 
     def _cut_off(self, reason: str) -> None:
-        # The reader resumes before the first entry it never got; a sign of life is none.
-        first = next(item for item in self._items if not isinstance(item, Beat))
+        # The reader resumes before the first entry it never got; without an opening it
+        # has nothing to resume.
+        first = next(item for item in self._items if isinstance(item, Entry | Opening))
         seq = first.seq - 1 if isinstance(first, Entry) else 0
         self._items = [CutOff(reason, seq)]
         self._is_ended = True

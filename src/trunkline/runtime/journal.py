@@ -54,6 +54,10 @@ class Journal:
             self._dirty.append(live)
         return entry
 
+    def amend(self, live: LiveTask, event: Event) -> None:
+        """Replace what was recorded last. Only as long as it is not on its way to the store."""
+        live.unflushed[-1] = Entry.of(live.seq, event)
+
     def once_durable(self, live: LiveTask, callback: Durable) -> None:
         """Call back, once, right after the commit of what was recorded last, or with the
         error when the store refuses."""

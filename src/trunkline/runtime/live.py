@@ -33,7 +33,6 @@ class LiveTask:
         "creation",
         "epoch",
         "generation",
-        "holds",
         "idempotency",
         "in_flight",
         "is_dirty",
@@ -72,8 +71,6 @@ class LiveTask:
         self.is_dropped = False
         # The store refused its progress; it ends as soon as that can be stored.
         self.is_stuck = False
-        # Readers that still replay the journal and will follow the tail.
-        self.holds = 0
         self.creation: Creation | None = None
         # Goes to the store with the next append.
         self.idempotency: IdempotencyRecord | None = None
@@ -125,7 +122,6 @@ class LiveTask:
             or self.waiters
             or self.once_durable
             or self.is_stuck
-            or self.holds
         )
 
     def history_message(self, message: Message) -> Message:

@@ -91,6 +91,10 @@ class Runtime:
             self.registry.node, now_ms=self._clock.now_ms(), limit=_CLAIM_STEP
         ):
             outcomes.update(map(self._recover, claimed))
+        # Nobody is to see a task at work that nobody works on.
+        for live in self.registry.all():
+            with suppress(TrunklineError):
+                await self.journal.durable(live)
         if outcomes:
             _log.info("recovered unfinished tasks", extra={k.value: n for k, n in outcomes.items()})
 
@@ -114,7 +118,6 @@ class Runtime:
 
     def end_streams(self, reason: str) -> None:
         """Let every reader go; each can resume where it was."""
-        self.service.ending = reason
         for live in self.registry.all():
             for reader in live.subscriptions:
                 reader.stop(reason, live.committed_seq)

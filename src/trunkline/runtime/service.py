@@ -1,5 +1,6 @@
 """One method per call: what a client may ask of the agents that run here."""
 
+from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
@@ -19,7 +20,6 @@ from trunkline.model.errors import (
     TrunklineError,
     UnsupportedOperation,
 )
-from trunkline.model.events import Entry
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import TERMINAL, TaskState
 from trunkline.ports.store import Scope, Store, TaskQuery
@@ -72,8 +72,6 @@ class Service:
         self._intake = intake
         self._stream_buffer = stream_buffer
         self.subscriptions: set[Subscription] = set()
-        # Why streams end now, once they do.
-        self.ending = ""
 
     async def send(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
@@ -136,7 +134,7 @@ class Service:
             assert admitted.run is not None
             reader.opened_by(partial(self._leave_run, admitted.run))
             return
-        reader.opened_by(partial(self.leave, live))
+        reader.opened_by(partial(self._leave, live))
         if reader in live.subscriptions:
             return
         is_new = live.unflushed or live.in_flight
@@ -234,39 +232,33 @@ class Service:
                 metadata={"taskId": request.id, "state": live.committed_state.value},
             )
         reader = self._reader(CLOSES_SEND if closes_on_input_required else CLOSES_SUBSCRIBE)
+        reader.opened_by(partial(self._leave, live))
         if last_seq is None:
-            reader.opened_by(partial(self.leave, live))
             self._join(reader, live, None, None)
         else:
-            replay = _Replay(self, reader, live, last_seq)
-            reader.opened_by(replay.leave)
-            reader.replay_by(replay.step)
+            # There from the start, so that the task stays in memory meanwhile.
+            live.subscriptions.append(reader)
+            replay = _Replay(
+                self._store,
+                live,
+                reader,
+                last_seq,
+                chunk=min(REPLAY_CHUNK, self._stream_buffer),
+                rejoin=self._rejoin,
+            )
+            reader.catch_up(replay.step, after=last_seq)
             try:
-                # The first piece before the stream opens, while a refusal can still be sent.
+                # While there is nothing sent, a journal that cannot be read is an error.
                 await replay.step()
-            except TrunklineError:
+            except BaseException:
                 reader.close()
                 raise
         return reader
 
-    async def entries(self, live: LiveTask, *, after: int) -> tuple[Entry, ...]:
-        """A piece of the journal, as far as the task in memory knows it."""
-        found = await self._store.entries(live.task_id, after=after, limit=REPLAY_CHUNK)
-        # The store may be ahead: readers of the tail will be told of the rest.
-        return tuple(entry for entry in found if entry.seq <= live.committed_seq)
-
-    def follow(self, reader: Subscription, live: LiveTask, *, after: int, seen: int) -> None:
-        """Go on with the live tail after `seen`."""
-        if live.is_dropped or self.ending:
-            reader.stop(self.ending or "the store is unavailable", seen)
-        elif seen != live.committed_seq:
-            # Pruned, or a sequence from another life of this database.
-            reader.put(Gap(after, live.committed_seq))
-            self._join(reader, live, None, None)
-        elif live.committed_state in TERMINAL:
-            reader.end()
-        else:
-            live.subscriptions.append(reader)
+    def _rejoin(self, reader: Subscription, live: LiveTask) -> None:
+        if reader in live.subscriptions:
+            live.subscriptions.remove(reader)
+        self._join(reader, live, None, None)
 
     def _reader(self, closes_on: frozenset[TaskState]) -> Subscription:
         reader = Subscription(closes_on=closes_on, limit=self._stream_buffer)
@@ -276,12 +268,12 @@ class Service:
 
     def _leave_run(self, run: Run, reader: Subscription) -> None:
         if run.live is not None:
-            self.leave(run.live, reader)
+            self._leave(run.live, reader)
         else:
             run.reader = None
             self.subscriptions.discard(reader)
 
-    def leave(self, live: LiveTask, reader: Subscription) -> None:
+    def _leave(self, live: LiveTask, reader: Subscription) -> None:
         self.subscriptions.discard(reader)
         if reader in live.subscriptions:
             live.subscriptions.remove(reader)
@@ -289,41 +281,43 @@ class Service:
 
 
 class _Replay:
-    """Brings a reader from a sequence it has seen to the live tail of a task."""
+    """Reads the journal for one reader, up to where the task is by then."""
 
     def __init__(
-        self, service: Service, reader: Subscription, live: LiveTask, last_seq: int
+        self,
+        store: Store,
+        live: LiveTask,
+        reader: Subscription,
+        last_seq: int,
+        *,
+        chunk: int,
+        rejoin: Callable[[Subscription, LiveTask], None],
     ) -> None:
-        self._service = service
-        self._reader = reader
+        self._store = store
         self._live = live
-        self._last_seq = last_seq
+        self._reader = reader
         self._seen = last_seq
-        self._holds = True
-        live.holds += 1
+        self._chunk = chunk
+        self._rejoin = rejoin
 
     async def step(self) -> None:
-        """The next piece of the journal, or, at its end, the tail."""
-        live = self._live
-        if self._seen < live.committed_seq and not live.is_dropped:
-            found = await self._service.entries(live, after=self._seen)
-            if found and found[0].seq == self._seen + 1:
-                self._seen = found[-1].seq
-                self._reader.feed(found)
+        live, reader = self._live, self._reader
+        if self._seen < live.committed_seq:
+            found = await self._store.entries(live.task_id, after=self._seen, limit=self._chunk)
+            # The store may be ahead of what the journal was told; that is pushed later.
+            entries = [entry for entry in found if entry.seq <= live.committed_seq]
+            if entries and entries[0].seq == self._seen + 1:
+                reader.replay(entries)
+                self._seen = entries[-1].seq
                 return
         # No await beyond this point: what is committed from here on reaches the reader.
-        self._reader.replay_by(None)
-        self._service.follow(self._reader, live, after=self._last_seq, seen=self._seen)
-        self._let_go()
-
-    def leave(self, reader: Subscription) -> None:
-        self._let_go()
-        self._service.leave(self._live, reader)
-
-    def _let_go(self) -> None:
-        if self._holds:
-            self._holds = False
-            self._live.holds -= 1
+        reader.caught_up()
+        if self._seen != live.committed_seq:
+            # Pruned, or a sequence from another life of this database.
+            reader.put(Gap(self._seen, live.committed_seq))
+            self._rejoin(reader, live)
+        elif live.committed_state in TERMINAL:
+            reader.end()
 
 
 def _timestamp(text: str) -> int | None:

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import msgspec
+from msgspec import structs
 
 from trunkline.engine.transitions import Step, after
 from trunkline.engine.turn import Chunk, Decision, TurnFold
 from trunkline.model.errors import (
-    LeaseLost,
+    StaleSeq,
     StoreError,
     StoreUnusable,
     TrunklineError,
@@ -163,6 +164,8 @@ class Turns:
 
     def _record(self, live: LiveTask, decision: Decision) -> bool:
         if isinstance(decision, Chunk):
+            if decision.is_closing and self._close_last(live, decision):
+                return False
             event = TaskArtifactUpdateEvent(
                 task_id=live.task_id,
                 context_id=live.context_id,
@@ -178,6 +181,17 @@ class Turns:
             step = Step.CONTINUE
         self.move(live, step, decision.message)
         return step is not Step.NOTE
+
+    def _close_last(self, live: LiveTask, closing: Chunk) -> bool:
+        """Mark the chunk before as the last one, if it has not left for the store yet."""
+        last = live.unflushed[-1].event if live.unflushed else None
+        if (
+            not isinstance(last, TaskArtifactUpdateEvent)
+            or last.artifact.artifact_id != closing.artifact.artifact_id
+        ):
+            return False
+        self._journal.amend(live, structs.replace(last, last_chunk=True))
+        return True
 
     def move(self, live: LiveTask, step: Step, message: Message | None = None) -> None:
         """Record a step of the task."""
@@ -242,6 +256,13 @@ class Turns:
 
     def refused(self, live: LiveTask, error: StoreError) -> None:
         """The store did not take what the task's run recorded: the run is pointless now."""
+        if not live.exists or not isinstance(error, StoreUnusable):
+            # Nobody was told of it, or somebody else wrote to it.
+            self._registry.drop(live)
+        elif live.state in HAS_WORK and not live.is_stuck:
+            # Before anything is let go of: until it has failed, it stays in memory.
+            live.is_stuck = True
+            self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
         run = live.run
         if run is not None:
             if run.stopping is None:
@@ -249,25 +270,15 @@ class Turns:
                 self._tasks.spawn(self._give_up(run), name=f"abort {run.run_id}")
             self._release(run)
         self._drop_waiting(live)
-        if not live.exists:
-            self._registry.drop(live)
-        elif not isinstance(error, StoreUnusable):
-            # Somebody else wrote to it, so what is in memory is worth nothing.
-            self._registry.drop(live)
+        self._registry.forget_if_idle(live)
+        if live.exists and isinstance(error, StaleSeq):
             self._tasks.spawn(self._reload(live, error), name=f"reload {live.task_id}")
-        elif live.state in HAS_WORK and not live.is_stuck:
-            live.is_stuck = True
-            self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
-        else:
-            self._registry.forget_if_idle(live)
 
     async def _give_up(self, run: Run) -> None:
         await self._abort(run)
 
     async def _reload(self, dropped: LiveTask, error: StoreError) -> None:
         """If the task is still this node's to run, it must not be left without a run."""
-        if isinstance(error, LeaseLost):
-            return
         live = await self._registry.load(dropped.scope, dropped.task_id)
         is_idle = live.run is None and not live.waiting and not live.is_stuck
         if is_idle and live.state in HAS_WORK and live.epoch == dropped.epoch:

@@ -56,14 +56,15 @@ class Bindings:
         self, endpoint: Endpoint, exchange: Exchange, request: Request, send: Send
     ) -> None:
         seen = Observation(endpoint.agent.handle, exchange.binding, self._clock.monotonic())
-        sending = _Sending(send)
+        begun: _Sending | None = None
         try:
             # Before anything else: an unknown caller learns nothing, and costs nothing.
             principal = self._access.identify(request)
             value = await exchange.read(request, self._limits)
             caller = _caller(endpoint, exchange, request, principal, value)
             if exchange.operation in STREAMING:
-                await self._stream(endpoint, exchange, request, sending, caller, value)
+                begun = _Sending(send)
+                await self._stream(endpoint, exchange, request, begun, caller, value)
             else:
                 result = await self._calls.answer(endpoint, exchange.dialect, caller, value)
                 await answer(
@@ -74,12 +75,12 @@ class Bindings:
                     headers=_headers(exchange, caller),
                 )
         except TrunklineError as error:
-            await _refuse(sending, exchange, error, seen)
+            await _refuse(begun or send, exchange, error, seen)
         except Disconnected:
             seen.outcome = "disconnected"
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
             _log.exception("request failed", extra={"agent": seen.agent})
-            await _refuse(sending, exchange, error, seen)
+            await _refuse(begun or send, exchange, error, seen)
         self._observe(exchange, request, seen)
 
     async def _stream(
@@ -192,9 +193,11 @@ def _echo(caller: Caller, version: Version) -> list[Header]:
     return [header] if version is Version.V1_0 else [header, (b"x-a2a-extensions", uris)]
 
 
-async def _refuse(send: _Sending, exchange: Exchange, error: Exception, seen: Observation) -> None:
+async def _refuse(
+    send: Send | _Sending, exchange: Exchange, error: Exception, seen: Observation
+) -> None:
     seen.outcome = wire(error).reason
-    if send.has_begun:
+    if isinstance(send, _Sending) and send.has_begun:
         return
     status, body = exchange.error(error)
     await answer(

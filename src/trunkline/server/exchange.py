@@ -53,7 +53,8 @@ class JsonRpcExchange:
     async def read(self, request: Request, limits: Limits) -> RequestValue:
         if request.method != "POST":
             raise WrongHttpMethod("JSON-RPC requests are POSTed to this address", allow="POST")
-        rest.accepts_body(request.header(b"content-type"))
+        if request.headers.get(b"content-type") != b"application/json":
+            rest.accepts_body(request.header(b"content-type"))
         body = await request.body(limit=limits.max_body_bytes)
         check_json(body, max_depth=limits.max_json_depth)
         call = self._decode(request, body)

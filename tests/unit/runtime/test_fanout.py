@@ -181,28 +181,31 @@ async def test_who_opened_it_is_told_once_that_the_reader_left() -> None:
     assert await following.next() == []
 
 
-async def test_a_reader_that_replays_is_not_slow() -> None:
+async def test_a_reader_that_is_behind_asks_for_more_until_it_has_caught_up() -> None:
     following = reader(limit=1)
-    steps = [[chunk(1), chunk(2), chunk(3)], [chunk(4)]]
 
-    async def replay() -> None:
-        if steps:
-            following.feed(steps.pop(0))
-        else:
-            following.replay_by(None)
-            following.push([status(5, S.COMPLETED)])
+    async def more() -> None:
+        following.catch_up(rest, after=3)
+        following.replay([chunk(1), chunk(2), chunk(3)])
 
-    following.replay_by(replay)
+    async def rest() -> None:
+        following.caught_up()
+        following.push([chunk(4)])
+
+    following.catch_up(more, after=0)
+    # It will be replayed.
+    following.push([chunk(1)])
     assert await following.next() == [chunk(1), chunk(2), chunk(3)]
     assert await following.next() == [chunk(4)]
-    assert await rest_of(following) == [status(5, S.COMPLETED)]
+    following.push([chunk(5), status(6, S.COMPLETED)])
+    assert await rest_of(following) == [CutOff("slow reader", 4)]
 
 
 async def test_a_replay_ends_with_what_ends_the_stream() -> None:
     following = reader()
 
-    async def replay() -> None:
-        following.feed([status(1, S.COMPLETED), status(2)])
+    async def more() -> None:
+        following.replay([status(1, S.COMPLETED), status(2)])
 
-    following.replay_by(replay)
+    following.catch_up(more, after=0)
     assert await rest_of(following) == [status(1, S.COMPLETED)]

@@ -1,0 +1,118 @@
+"""A gateway in a process of its own that can be killed, and the file it leaves behind."""
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import sys
+from pathlib import Path
+
+import aiohttp
+from msgspec import Struct
+
+from trunkline.model.values import TaskState
+from trunkline.stores.sqlite.codes import MAX_SEQ, SEQ_BITS, STATES
+
+_CONFIG = """
+[server]
+port = {port}
+[store]
+path = "{path}"
+"""
+_AGENT = """
+[agents."test/{name}"]
+name = "{name}"
+backend = {{ kind = "scripted" }}
+"""
+
+
+class Row(Struct, frozen=True):
+    """A task as the file has it."""
+
+    state: TaskState
+    context: str
+    # kind and body by sequence
+    events: dict[int, tuple[str, bytes]]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class KillableGateway:
+    def __init__(self, folder: Path, agents: tuple[str, ...]) -> None:
+        self._folder = folder
+        self._config = folder / "trunkline.toml"
+        self._database = folder / "tasks.db"
+        self.port = free_port()
+        text = _CONFIG.format(port=self.port, path=self._database)
+        self._config.write_text(text + "".join(_AGENT.format(name=name) for name in agents))
+        self._process: asyncio.subprocess.Process | None = None
+
+    def url(self, agent: str) -> str:
+        return f"http://127.0.0.1:{self.port}/api/a2a/v1/agents/test/{agent}"
+
+    async def start(self) -> None:
+        with (self._folder / "log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "trunkline", "serve", "--config", str(self._config)),
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+        await asyncio.wait_for(self._listens(), 30)
+
+    async def _listens(self) -> None:
+        assert self._process is not None
+        async with aiohttp.ClientSession() as session:
+            while True:
+                assert self._process.returncode is None, self.log()
+                try:
+                    async with session.get(f"http://127.0.0.1:{self.port}/readyz") as answer:
+                        if answer.status == 200:
+                            return
+                except aiohttp.ClientConnectionError:
+                    pass
+                await asyncio.sleep(0.02)
+
+    async def kill(self) -> None:
+        await self._end(signal.SIGKILL)
+
+    async def stop(self) -> int:
+        await self._end(signal.SIGTERM)
+        assert self._process is not None
+        assert self._process.returncode is not None
+        return self._process.returncode
+
+    async def _end(self, how: signal.Signals) -> None:
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.send_signal(how)
+            await self._process.wait()
+
+    def log(self) -> str:
+        return (self._folder / "log").read_text()
+
+    def read_file(self) -> dict[str, Row]:
+        """Every task in the database, oldest first. Reads a copy: the file stays as it was."""
+        copy = self._folder / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir()
+        for path in self._folder.glob("tasks.db*"):
+            if path.suffix != ".lock":
+                shutil.copy(path, copy)
+        with sqlite3.connect(copy / "tasks.db") as db:
+            tasks = db.execute("SELECT key, id, state, context FROM tasks ORDER BY key").fetchall()
+            rows = {key: Row(STATES[state], context, {}) for key, _, state, context in tasks}
+            for place, kind, body in db.execute("SELECT place, kind, body FROM events"):
+                row = rows[place >> SEQ_BITS]
+                row.events[place & MAX_SEQ] = (str(kind), bytes(body))
+            assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        db.close()
+        return {task_id: rows[key] for key, task_id, _, _ in tasks}
