@@ -179,6 +179,7 @@ async def check_all(checker: Client, facts: Facts, left: dict[str, Row]) -> None
         if row.state is not SUBMITTED:
             continue
         agent = facts.agents.get(task_id, next(iter(checker._urls)))
+        state = ""
         for _ in range(400):
             state = (await find(checker, task_id, agent))["status"]["state"]
             if state in ENDED or state == PAUSED:
