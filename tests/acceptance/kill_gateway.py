@@ -32,7 +32,8 @@ class Row(Struct, frozen=True):
     """A task as the file has it."""
 
     state: TaskState
-    context: str
+    # Whose context it is: the scope and its id.
+    lane: tuple[int, str]
     # kind and body by sequence
     events: dict[int, tuple[str, bytes]]
 
@@ -108,11 +109,13 @@ class KillableGateway:
             if path.suffix != ".lock":
                 shutil.copy(path, copy)
         with sqlite3.connect(copy / "tasks.db") as db:
-            tasks = db.execute("SELECT key, id, state, context FROM tasks ORDER BY key").fetchall()
-            rows = {key: Row(STATES[state], context, {}) for key, _, state, context in tasks}
+            tasks = db.execute(
+                "SELECT key, id, state, scope, context FROM tasks ORDER BY key"
+            ).fetchall()
+            rows = {key: Row(STATES[state], (*lane,), {}) for key, _, state, *lane in tasks}
             for place, kind, body in db.execute("SELECT place, kind, body FROM events"):
                 row = rows[place >> SEQ_BITS]
                 row.events[place & MAX_SEQ] = (str(kind), bytes(body))
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         db.close()
-        return {task_id: rows[key] for key, task_id, _, _ in tasks}
+        return {task_id: rows[key] for key, task_id, *_ in tasks}

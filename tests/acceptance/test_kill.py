@@ -205,10 +205,10 @@ def statuses(row: Row) -> list[tuple[str, str]]:
 
 def check_order(file: dict[str, Row]) -> None:
     """In one context, turns begin in the order in which their tasks were created."""
-    lanes: dict[str, list[Row]] = {}
+    lanes: dict[tuple[int, str], list[Row]] = {}
     for row in file.values():
-        if row.context.startswith("shared-"):
-            lanes.setdefault(row.context, []).append(row)
+        if row.lane[1].startswith("shared-"):
+            lanes.setdefault(row.lane, []).append(row)
     assert lanes
     for rows in lanes.values():
         began = [[time for time, state in statuses(row) if state == WORKING][:1] for row in rows]
