@@ -104,7 +104,8 @@ async def test_return_immediately_does_not_shorten_a_stream(client: Client) -> N
 async def test_subscribe_begins_with_the_task_as_it_is(client: Client, world: World) -> None:
     task = await client.run("say half; wait gate; say whole", returnImmediately=True)
     await world.agent.gates.reached("gate")
-    await client.get(task["id"])
+    while "artifacts" not in await client.get(task["id"]):
+        pass  # what was said shows when it is committed
     async with client.subscribe(task["id"]) as stream:
         first = await stream.next()
         assert first.kind == "task"

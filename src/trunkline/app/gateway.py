@@ -68,9 +68,11 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         # Under another ASGI server; `serve` opens the runtime itself.
         await runtime.open()
-        yield
-        await runtime.drain(grace_s=server.drain_s)
-        await runtime.close()
+        try:
+            yield
+        finally:
+            await runtime.drain(grace_s=server.drain_s)
+            await runtime.close()
 
     application = Application(
         endpoints=endpoints,

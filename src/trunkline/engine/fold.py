@@ -105,17 +105,19 @@ class _ArtifactFold:
 class TaskFold:
     """The task as the entries up to `seq` tell it."""
 
-    __slots__ = ("_artifacts", "_history", "_known", "pending", "seq", "task")
+    __slots__ = ("_artifacts", "_history", "_known", "_task", "pending", "seq", "status")
 
     def __init__(self, seq: int, task: Task, options: TurnOptions | None = None) -> None:
         self.seq = seq
-        # Identity, status and metadata; history and artifacts live beside it.
-        self.task = Task(
-            id=task.id, context_id=task.context_id, status=task.status, metadata=task.metadata
-        )
+        # Identity and metadata; what changes lives beside it.
+        self._task = task
+        self.status = task.status
         self._history = list(task.history)
         self._known = {message.message_id for message in task.history}
-        self._artifacts = {a.artifact_id: _ArtifactFold(a) for a in task.artifacts}
+        # An artifact that nothing was appended to is kept as it came.
+        self._artifacts: dict[str, Artifact | _ArtifactFold] = {
+            artifact.artifact_id: artifact for artifact in task.artifacts
+        }
         # Messages that no turn has taken up yet.
         self.pending: list[tuple[Message, TurnOptions | None]] = []
         if task.status.state is TaskState.SUBMITTED:
@@ -150,7 +152,7 @@ class TaskFold:
 
     @property
     def state(self) -> TaskState:
-        return self.task.status.state
+        return self.status.state
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -163,7 +165,12 @@ class TaskFold:
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        return tuple(fold.artifact() for fold in self._artifacts.values())
+        return tuple(
+            [
+                each if isinstance(each, Artifact) else each.artifact()
+                for each in self._artifacts.values()
+            ]
+        )
 
     def apply(self, entry: Entry) -> None:
         if entry.seq != self.seq + 1:
@@ -184,15 +191,12 @@ class TaskFold:
             raise GatewayBug("a task is submitted once")
 
     def _apply_status(self, status: TaskStatus) -> None:
-        before = self.task.status.state
+        before = self.status.state
         if before is TaskState.SUBMITTED and status.state is TaskState.WORKING and self.pending:
             del self.pending[0]
         if status.message is not None:
             self._remember(status.message)
-        task = self.task
-        self.task = Task(
-            id=task.id, context_id=task.context_id, status=status, metadata=task.metadata
-        )
+        self.status = status
 
     def _remember(self, message: Message) -> None:
         if message.message_id not in self._known:
@@ -202,38 +206,44 @@ class TaskFold:
     def _apply_artifact(self, event: TaskArtifactUpdateEvent) -> None:
         artifact = event.artifact
         known = self._artifacts.get(artifact.artifact_id)
-        if known is not None and event.append:
-            known.extend(artifact)
-        else:
-            self._artifacts[artifact.artifact_id] = _ArtifactFold(artifact)
+        if known is None or not event.append:
+            self._artifacts[artifact.artifact_id] = artifact
+            return
+        if isinstance(known, Artifact):
+            known = self._artifacts[artifact.artifact_id] = _ArtifactFold(known)
+        known.extend(artifact)
 
     def copy(self) -> "TaskFold":
         other = TaskFold.__new__(TaskFold)
         other.seq = self.seq
-        other.task = self.task
+        other._task = self._task
+        other.status = self.status
         other._history = list(self._history)
         other._known = set(self._known)
-        other._artifacts = {key: fold.copy() for key, fold in self._artifacts.items()}
+        other._artifacts = {
+            key: each if isinstance(each, Artifact) else each.copy()
+            for key, each in self._artifacts.items()
+        }
         other.pending = list(self.pending)
         return other
 
     def whole(self) -> Task:
-        task = self.task
+        task = self._task
         return Task(
             id=task.id,
             context_id=task.context_id,
-            status=task.status,
+            status=self.status,
             artifacts=self.artifacts,
             history=self.history,
             metadata=task.metadata,
         )
 
     def snapshot(self) -> Snapshot:
-        task = self.task
+        task = self._task
         bare = Task(
             id=task.id,
             context_id=task.context_id,
-            status=task.status,
+            status=self.status,
             history=tuple(self._history),
             metadata=task.metadata,
         )

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Awaitable, Callable
 
-from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.runtime.service import Service
@@ -81,6 +80,5 @@ class Housekeeping:
             await self._clock.sleep(seconds)
             try:
                 await action()
-            except StoreError as error:
-                # The next round tries again.
-                _log.error("housekeeping failed", extra={"what": name, "reason": error.message})
+            except Exception:  # noqa: BLE001 - logged, and the next round tries again
+                _log.exception("housekeeping failed", extra={"what": name})

@@ -107,9 +107,13 @@ class Turns:
             outputs = run.agent.backend.start(self._request(run))
             await self._consume(run, outputs)
         except asyncio.CancelledError:
-            # Cancelled by `stop`, which records the outcome itself.
+            # Cancelled by `stop`, which records the outcome itself, or with all the rest;
+            # if by neither, the agent made the error up, and it is a failure like others.
             if not run.is_fenced:
-                raise
+                if run.task is None or run.task.cancelling():
+                    raise
+                _log.exception("agent failed", extra=_extra(run))
+                self._feed(run, Failed(AGENT_FAILED))
         except Exception as error:  # noqa: BLE001 - goes to the log, and the task fails
             if run.is_fenced:
                 _log.info("agent failed after it was stopped", exc_info=error, extra=_extra(run))

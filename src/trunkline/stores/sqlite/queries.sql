@@ -60,8 +60,12 @@ SELECT key FROM tasks WHERE id = ?;
 SELECT 1 FROM idempotency WHERE scope = ? AND key = ?;
 
 -- name: get_task
+-- With the last sequence of the journal, which spares most tasks a look at their tail.
 SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
-    s.seq, s.body, s.artifacts
+    s.seq, s.body, s.artifacts, (
+        SELECT max(e.place) & 0xFFFFFF FROM events AS e
+        WHERE e.place BETWEEN t.key << 24 AND t.key << 24 | 0xFFFFFF
+    )
 FROM tasks AS t
 LEFT JOIN snapshots AS s ON s.task = t.key
 WHERE t.id = ? AND t.scope = ?;
