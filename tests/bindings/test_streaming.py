@@ -105,7 +105,7 @@ async def test_subscribe_begins_with_the_task_as_it_is(client: Client, world: Wo
     task = await client.run("say half; wait gate; say whole", returnImmediately=True)
     await world.agent.gates.reached("gate")
     while "artifacts" not in await client.get(task["id"]):
-        pass  # what was said shows when it is committed
+        await settle()  # what was said shows when it is committed
     async with client.subscribe(task["id"]) as stream:
         first = await stream.next()
         assert first.kind == "task"
