@@ -106,8 +106,14 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
 
 
 def create_app(settings: Settings, *, base_url: str = "") -> Application:
-    """The gateway as an ASGI application with a lifespan, for another server to run."""
-    return build(settings, base_url=base_url or settings.server.public_url.rstrip("/")).application
+    """The gateway as an ASGI application with a lifespan, for another server to run.
+
+    Its cards advertise `base_url`, else `server.public_url`, else the host and port of
+    the settings.
+    """
+    server = settings.server
+    own = server.public_url or f"http://{server.host}:{server.port}"
+    return build(settings, base_url=(base_url or own).rstrip("/")).application
 
 
 def _published(

@@ -4,6 +4,7 @@ The answer goes where clients of either protocol version look for it: into an ar
 while it streams, and into the message of the last status, which history keeps.
 """
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -53,7 +54,16 @@ class TurnFold:
     """One turn: feed it outputs, record what it decides. It has ended after a Move that
     is no note."""
 
-    def __init__(self, *, run_id: str, task_id: str, context_id: str, number: int) -> None:
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        task_id: str,
+        context_id: str,
+        number: int,
+        artifact_ids: Iterable[str] = (),
+    ) -> None:
+        """`artifact_ids` are those that earlier turns made, and this one may append to."""
         self._run_id = run_id
         self._task_id = task_id
         self._context_id = context_id
@@ -61,7 +71,7 @@ class TurnFold:
         self._suffix = f"-{number}" if number > 1 else ""
         self._text: list[str] = []
         self._messages = 0
-        self._known: set[str] = set()
+        self._known = set(artifact_ids)
 
     def feed(self, output: Output) -> tuple[Decision, ...]:
         match output:

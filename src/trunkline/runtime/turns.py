@@ -147,12 +147,14 @@ class Turns:
         """The turn shows from here on, so it needs a task."""
         live = run.live or self._promote(run)
         live.turns += 1
+        made = [each.artifact_id for each in live.ahead().artifacts] if live.turns > 1 else ()
         self.move(live, Step.START)
         run.fold = TurnFold(
             run_id=run.run_id,
             task_id=live.task_id,
             context_id=live.context_id,
             number=live.turns,
+            artifact_ids=made,
         )
         return run.fold
 

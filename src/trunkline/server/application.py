@@ -15,7 +15,7 @@ from trunkline.server.http import Receive, Request, Scope, Send, answer
 
 
 class Application:
-    """An ASGI application; it can be mounted in another one."""
+    """The ASGI application, for the root of a server: cards advertise absolute paths."""
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any
 
-from trunkline.model.calls import Caller
+from trunkline.model.calls import Caller, SubscribeToTaskRequest
 from trunkline.model.errors import (
     InvalidRequest,
     TooManyRequests,
@@ -105,7 +105,8 @@ class Bindings:
                 reader,
                 Frames(exchange.dialect, exchange.result if wraps else None),
                 headers=_echo(caller, exchange.dialect.version),
-                waits_for_first=last_seq is None,
+                # A new task shows nothing until it is stored, and may yet be refused.
+                waits_for_first=last_seq is None or not isinstance(value, SubscribeToTaskRequest),
             )
         finally:
             self._streams.leave(caller.principal)

@@ -249,3 +249,12 @@ def test_later_turns_do_not_overwrite_the_artifacts_of_earlier_ones() -> None:
     (chunk,) = turn(3).feed(ToolCalled(call_id="7", name="grep", phase="start"))
     assert isinstance(chunk, Chunk)
     assert chunk.artifact.artifact_id == "tool-7-3"
+
+
+def test_a_chunk_may_be_appended_to_an_artifact_of_an_earlier_turn() -> None:
+    turn = TurnFold(
+        run_id="run-2", task_id="task", context_id="ctx", number=2, artifact_ids=["log"]
+    )
+    more = Artifact(artifact_id="log", parts=(Part(text="more"),))
+    (chunk,) = turn.feed(ArtifactEmitted(artifact=more, append=True, last_chunk=False))
+    assert chunk == Chunk(more, append=True, last_chunk=False)
