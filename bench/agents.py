@@ -6,7 +6,8 @@ from bench.script import play
 from trunkline import Turn, agent
 
 
-@agent(name="bench")
+# It only computes, so it may start before its task is stored; nothing shows before that.
+@agent(name="bench", pure=True)
 async def bench(turn: Turn) -> AsyncIterator[str]:
     async for chunk in play(turn.text):
         yield chunk

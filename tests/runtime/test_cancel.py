@@ -19,6 +19,7 @@ class Stubborn:
     """An agent that ignores every request to stop until its gate opens."""
 
     may_reply_directly = False
+    is_pure = False
 
     def __init__(self) -> None:
         self.gates = Gates()

@@ -139,6 +139,7 @@ class Broken:
     """An agent written in a hurry."""
 
     may_reply_directly = False
+    is_pure = False
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         if turn.message.parts[0].text == "no start":

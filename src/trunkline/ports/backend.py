@@ -44,6 +44,10 @@ class Backend(Protocol):
     # True when an agent may answer with a message and no task. Its runs start before
     # anything is stored, and become a task with their first other output.
     may_reply_directly: bool
+    # True when a turn changes nothing outside of itself. It may then start before its
+    # message is stored: should the store refuse, it is as if it had never run. What it
+    # says is shown when it is committed, like everything else.
+    is_pure: bool
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]: ...
 

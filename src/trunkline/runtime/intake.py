@@ -145,8 +145,7 @@ class Intake:
             live.subscriptions.append(reader)
         if not is_full:
             run = self._run(agent, lane, live.history_message(message), options, live)
-            self._turns.enter(run)
-            self._journal.once_durable(live, run.when_durable(self._turns.durable))
+            self._enter(run, live)
         return live
 
     def _create(
@@ -259,9 +258,16 @@ class Intake:
         self._keep(live, record)
         self._journal.record(live, event, state=state, status_ms=now_ms)
         run = self._run(agent, lane, message, options, live)
+        self._enter(run, live)
+        return Admitted(live=live)
+
+    def _enter(self, run: Run, live: LiveTask) -> None:
+        """Queue the run. It waits for its message to be stored, unless it does no harm."""
         self._turns.enter(run)
         self._journal.once_durable(live, run.when_durable(self._turns.durable))
-        return Admitted(live=live)
+        if run.agent.backend.is_pure:
+            run.is_durable = True
+            self._turns.start_if_ready(run)
 
     def _run(
         self,

@@ -85,7 +85,9 @@ class Turns:
     def durable(self, run: Run, error: TrunklineError | None) -> None:
         """The run's message is committed, or will never be."""
         if error is not None:
-            self._release(run)
+            # One that has started is ended by `refused`.
+            if run.task is None:
+                self._release(run)
             return
         run.is_durable = True
         self.start_if_ready(run)

@@ -24,6 +24,7 @@ class ScriptedBackend:
 
     def __init__(self, *, clock: Clock, direct: bool = False) -> None:
         self.may_reply_directly = direct
+        self.is_pure = False
         self.gates = Gates()
         self.turns: deque[TurnRequest] = deque(maxlen=1000)
         self.canceled: deque[str] = deque(maxlen=1000)

@@ -23,6 +23,7 @@ class PythonBackend:
     def __init__(self, agent: Agent, *, clock: Clock, grace_s: float = DEFAULT_GRACE_S) -> None:
         self.agent = agent
         self.may_reply_directly = agent.direct
+        self.is_pure = agent.pure
         self._in_thread = not _is_async(agent.fn)
         self._clock = clock
         self._grace_s = grace_s

@@ -33,6 +33,7 @@ class Agent:
         extensions: Iterable[str | AgentExtension] = (),
         documentation_url: str = "",
         direct: bool = False,
+        pure: bool = False,
         max_threads: int = DEFAULT_MAX_THREADS,
     ) -> None:
         if not callable(fn):
@@ -50,6 +51,7 @@ class Agent:
         )
         self.documentation_url = documentation_url
         self.direct = direct
+        self.pure = pure
         self.max_threads = max_threads
         self.skills: tuple[AgentSkill, ...] = skills_of(
             skills, of=self.name, slug=self.slug, description=self.description
@@ -79,6 +81,7 @@ def agent(
     extensions: Iterable[str | AgentExtension] = ...,
     documentation_url: str = ...,
     direct: bool = ...,
+    pure: bool = ...,
     max_threads: int = ...,
 ) -> Callable[[AgentFunction], Agent]: ...
 
