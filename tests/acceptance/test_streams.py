@@ -152,7 +152,14 @@ async def test_a_reader_that_stops_reading_is_cut_off_and_costs_nobody(nervous: 
             reading = asyncio.create_task(stream.events())
             await send(nervous, "open flood")
             events = await reading
-        assert events[-1].state == "TASK_STATE_COMPLETED"
+        # On a busy machine this client is a slow one as well. It does what clients do, and
+        # has everything in the end.
+        while events[-1].state != "TASK_STATE_COMPLETED":
+            last = events[-1].id
+            async with streamed(nervous, "SubscribeToTask", params, last_event_id=last) as stream:
+                events += await stream.events()
+        first_id = events[0].id or 0
+        assert [event.id for event in events] == [*range(first_id, first_id + len(events))]
         assert len(_said(events).split()) == count
         # The journal of this task is held once, and nothing for the one who does not read.
         assert nervous.resident_bytes() - before < 100 * MIB
