@@ -1,10 +1,10 @@
-"""What a client asks: one request and one answer type per A2A operation."""
+"""What a client asks: one request type per A2A operation, and who asks it."""
 
 from typing import Any
 
 from msgspec import Struct
 
-from trunkline.model.values import Message, Task, TaskState
+from trunkline.model.values import Message, TaskState
 
 
 class AuthenticationInfo(
@@ -80,13 +80,6 @@ class ListTasksRequest(
         _check_history_length(self.history_length)
         if self.page_size is not None and not 1 <= self.page_size <= 100:
             raise ValueError("pageSize must be between 1 and 100")
-
-
-class ListTasksResponse(Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    tasks: tuple[Task, ...]
-    next_page_token: str
-    page_size: int
-    total_size: int
 
 
 class CancelTaskRequest(
