@@ -12,6 +12,7 @@ from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
+from trunkline.protocol.spoken import spoken_by
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.runtime import Runtime
@@ -174,6 +175,7 @@ def _endpoints(
         yield Endpoint(
             agent=agent,
             service=service,
+            spoken=spoken_by(agent.profile),
             limits=limits,
             card=card,
             extended_card=extended_card(card, agent_settings),

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from trunkline.engine.lanes import Lanes
+from trunkline.engine.message_rules import MessageRules
 from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.store import Scope
@@ -29,6 +30,7 @@ class PublishedAgent:
         self.backend = backend
         self.input_modes = input_modes
         self.profile = profile or Profile()
+        self.rules = MessageRules(input_modes, self.profile)
         self.lanes: Lanes[Lane, Run] = Lanes(
             max_waiting=self.profile.max_queue_per_context,
             max_running=self.profile.max_concurrency,

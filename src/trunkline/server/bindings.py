@@ -90,7 +90,8 @@ class Bindings:
         caller: Caller,
         value: RequestValue,
     ) -> None:
-        last_seq = sequence_of(request.header(b"last-event-id"))
+        is_resumable = endpoint.agent.profile.stream_replay
+        last_seq = sequence_of(request.header(b"last-event-id")) if is_resumable else None
         self._streams.enter(caller.principal)
         try:
             reader = await self._calls.open_stream(
@@ -101,8 +102,15 @@ class Bindings:
                 request,
                 send,
                 reader,
-                Frames(exchange.dialect, exchange.result if wraps else None),
-                headers=_echo(caller, exchange.dialect.version),
+                Frames(
+                    exchange.dialect,
+                    exchange.result if wraps else None,
+                    is_resumable=is_resumable,
+                ),
+                headers=[
+                    *endpoint.spoken.errors.stream_headers,
+                    *_echo(caller, exchange.dialect.version),
+                ],
                 # A new task shows nothing until it is stored, and may yet be refused.
                 waits_for_first=last_seq is None or not isinstance(value, SubscribeToTaskRequest),
             )

@@ -1,7 +1,7 @@
 """Server-sent events: committed entries of a subscription to a client's socket."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
@@ -10,12 +10,6 @@ from trunkline.protocol.dialect import Dialect
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Reply, Subscription
 from trunkline.server.http import Header, Request, Send
 
-_HEADERS: tuple[Header, ...] = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    # nginx would hold events back until its buffer is full.
-    (b"x-accel-buffering", b"no"),
-)
 RETRY_AFTER_S = 5
 
 
@@ -50,11 +44,19 @@ class StreamCounts:
 class Frames:
     """Items as frames, in one client's dialect and envelope."""
 
-    __slots__ = ("_dialect", "_wrap")
+    __slots__ = ("_dialect", "_is_resumable", "_wrap")
 
-    def __init__(self, dialect: Dialect, wrap: Callable[[bytes], bytes] | None = None) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        wrap: Callable[[bytes], bytes] | None = None,
+        *,
+        is_resumable: bool = True,
+    ) -> None:
+        """Events have ids where a client can resume after one."""
         self._dialect = dialect
         self._wrap = wrap
+        self._is_resumable = is_resumable
 
     def frame(self, item: Item) -> bytes:
         if isinstance(item, Entry):
@@ -69,13 +71,14 @@ class Frames:
             case Beat():
                 return sse.HEARTBEAT
             case CutOff():
-                return sse.comment(f"{item.reason}; resume with Last-Event-ID: {item.seq}")
+                remedy = f"; resume with Last-Event-ID: {item.seq}" if self._is_resumable else ""
+                return sse.comment(item.reason + remedy)
 
     def _frame(self, data: bytes, seq: int | None) -> bytes:
         if self._wrap is not None:
             data = self._wrap(data)
         # JSON of ours has no line breaks, so the general frame writer is not needed.
-        if seq is None:
+        if seq is None or not self._is_resumable:
             return b"data: %b\n\n" % data
         return b"id: %d\ndata: %b\n\n" % (seq, data)
 
@@ -86,7 +89,7 @@ async def pump(
     reader: Subscription,
     frames: Frames,
     *,
-    headers: list[Header],
+    headers: Sequence[Header],
     waits_for_first: bool,
 ) -> None:
     """Write the subscription out until it ends or the client leaves.
@@ -99,7 +102,7 @@ async def pump(
         items = await reader.next() if waits_for_first else []
         if items and isinstance(items[0], CutOff) and items[0].seq == 0:
             raise Unavailable(items[0].reason, retry_after_s=RETRY_AFTER_S)
-        await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         if not waits_for_first:
             # Show the client an open stream, also when nothing happens for a while.
             await send({"type": "http.response.body", "body": b": open\n\n", "more_body": True})

@@ -15,7 +15,7 @@ from trunkline.model.errors import (
     TrunklineError,
 )
 from trunkline.protocol import jsonrpc
-from trunkline.protocol.jsonrpc import Rejected, Request
+from trunkline.protocol.jsonrpc import Names, Rejected, Request
 from trunkline.protocol.operations import METHODS, Operation
 from trunkline.protocol.versions import Version
 
@@ -26,13 +26,13 @@ def request(**members: object) -> bytes:
 
 def rejected(body: bytes, stated: Version | None = None) -> Rejected:
     with pytest.raises(Rejected) as refusal:
-        jsonrpc.decode(body, stated=stated, default=Version.V1_0)
+        jsonrpc.decode(body, stated=stated, names=Names(default=Version.V1_0))
     return refusal.value
 
 
 def test_a_request_keeps_id_and_params_as_they_came() -> None:
     body = b'{ "jsonrpc" : "2.0", "id" : "a\\u0062" , "method":"GetTask", "params" : {"id": "t"} }'
-    assert jsonrpc.decode(body, stated=None, default=Version.V0_3) == Request(
+    assert jsonrpc.decode(body, stated=None, names=Names(default=Version.V0_3)) == Request(
         b'"a\\u0062"', "GetTask", b'{"id": "t"}', Version.V1_0, Operation.GET_TASK
     )
 
@@ -40,7 +40,7 @@ def test_a_request_keeps_id_and_params_as_they_came() -> None:
 @pytest.mark.parametrize("params", [b"", b',"params":null', b',"params":{}'])
 def test_params_may_be_absent(params: bytes) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"method":"ListTasks"%b}' % params
-    assert jsonrpc.decode(body, stated=None, default=Version.V1_0).params == b"{}"
+    assert jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0)).params == b"{}"
 
 
 @pytest.mark.parametrize("version", list(Version))
@@ -51,7 +51,9 @@ def test_every_method_is_known_with_and_without_a_stated_version(
     (other,) = set(Version) - {version}
     for method, operation in METHODS[version].items():
         decoded = jsonrpc.decode(
-            request(method=method), stated=version if is_stated else None, default=other
+            request(method=method),
+            stated=version if is_stated else None,
+            names=Names(default=other),
         )
         assert (decoded.version, decoded.operation) == (version, operation)
 
@@ -61,7 +63,7 @@ def test_every_method_is_known_with_and_without_a_stated_version(
 )
 def test_ids_go_back_byte_for_byte(id: bytes) -> None:
     body = b'{"jsonrpc":"2.0","id":%b,"method":"GetTask"}' % id
-    assert jsonrpc.decode(body, stated=None, default=Version.V1_0).id == id
+    assert jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0)).id == id
     assert jsonrpc.result(id, b"{}") == b'{"jsonrpc":"2.0","id":%b,"result":{}}' % id
     assert b'"id":%b,' % id in jsonrpc.error(id, TaskNotFound("t"), Version.V1_0)
 
@@ -159,7 +161,7 @@ def test_a_method_of_the_other_version_is_not_found_and_the_remedy_told(
 
 def test_the_last_of_two_members_of_one_name_counts() -> None:
     body = b'{"jsonrpc":"2.0","id":1,"id":2,"method":"GetTask","method":"ListTasks"}'
-    decoded = jsonrpc.decode(body, stated=None, default=Version.V1_0)
+    decoded = jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0))
     assert (decoded.id, decoded.method) == (b"2", "ListTasks")
 
 
@@ -175,6 +177,6 @@ def test_a_refusal_reads_as_its_error() -> None:
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_any_bytes_are_a_request_or_rejected(body: bytes) -> None:
     try:
-        jsonrpc.decode(body, stated=None, default=Version.V1_0)
+        jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0))
     except Rejected as refusal:
         msgspec.json.decode(jsonrpc.error(refusal.id, refusal.error, refusal.version))

@@ -7,6 +7,7 @@ from tests.unit.server.requests import Answer, body, request
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, TaskState, TaskStatus, TaskStatusUpdateEvent
+from trunkline.protocol import sse
 from trunkline.protocol.v03 import V03
 from trunkline.protocol.v1 import V1
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Reply, Subscription
@@ -96,7 +97,7 @@ async def pumped(
         answer,
         following,
         Frames(V1),
-        headers=[(b"x-a", b"1")],
+        headers=[*sse.HEADERS, (b"x-a", b"1")],
         waits_for_first=waits_for_first,
     )
     return answer
