@@ -24,8 +24,13 @@ class PublishedAgent:
         backend: Backend,
         input_modes: tuple[str, ...] = ("*/*",),
         profile: Profile | None = None,
+        agent_id: str = "",
+        account_id: str = "",
     ) -> None:
         self.handle = handle
+        slug = handle.partition("/")[2]
+        self.agent_id = agent_id or slug
+        self.account_id = account_id or slug
         self.backend = backend
         self.input_modes = input_modes
         self.profile = profile or Profile()

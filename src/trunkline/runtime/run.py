@@ -73,6 +73,10 @@ class Run:
         self.reader: Subscription | None = None
 
     @property
+    def context_id(self) -> str:
+        return self.lane.context_id
+
+    @property
     def is_waiting(self) -> bool:
         return self.task is None and not self.is_released
 

@@ -37,6 +37,7 @@ from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
+from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.turns")
@@ -63,7 +64,9 @@ class Turns:
         clock: Clock,
         promote: Callable[[Run], LiveTask],
         registry: Registry,
+        sessions: Sessions,
     ) -> None:
+        self._sessions = sessions
         self._journal = journal
         self._clock = clock
         self._promote = promote
@@ -373,7 +376,7 @@ class Turns:
             run_id=run.run_id,
             agent=run.agent.handle,
             task_id=live.task_id if live is not None else "",
-            context_id=run.lane.context_id,
+            context_id=run.context_id,
             message=run.message,
             history=history,
             artifacts=before.artifacts if before is not None else (),
@@ -382,6 +385,7 @@ class Turns:
             accepted_output_modes=options.accepted_output_modes,
             extensions=options.extensions,
             metadata=options.metadata,
+            session=self._sessions.of(run),
         )
 
 
@@ -399,7 +403,7 @@ def say(live: LiveTask, message_id: str, text: str) -> Message:
 def _direct(run: Run, output: DirectReply) -> Reply:
     message = Message(
         message_id=run.run_id,
-        context_id=run.lane.context_id,
+        context_id=run.context_id,
         role=Role.AGENT,
         parts=output.parts,
         metadata=output.metadata,
