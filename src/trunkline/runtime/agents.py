@@ -28,9 +28,8 @@ class PublishedAgent:
         account_id: str = "",
     ) -> None:
         self.handle = handle
-        slug = handle.partition("/")[2]
-        self.agent_id = agent_id or slug
-        self.account_id = account_id or slug
+        self.agent_id = agent_id or handle.partition("/")[2]
+        self.account_id = account_id or handle
         self.backend = backend
         self.input_modes = input_modes
         self.profile = profile or Profile()

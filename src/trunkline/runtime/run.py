@@ -96,6 +96,13 @@ class Run:
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(reply)
 
+    def refuse(self, error: TrunklineError) -> None:
+        """There is neither a reply nor a task."""
+        if self.reader is not None:
+            self.reader.stop(error.message, 0)
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(error)
+
     def become(self, live: LiveTask) -> None:
         """The run has a task now."""
         self.live = live

@@ -69,10 +69,14 @@ class RunSession:
         context_id = "" if mode == "client" else run.context_id
         told = await self._tasks(context_id, limit)
         for exchange in await self._store.exchanges(run.scope, context_id=context_id, limit=limit):
-            told.append((exchange.at_ms, _decode(exchange.messages)))
+            messages = _decode(exchange.messages)
+            if messages[-1].message_id != run.run_id:  # which is what this run itself answered
+                told.append((exchange.at_ms, messages))
+        # Both came with the latest first; what is of one moment keeps its order.
+        told.reverse()
         told.sort(key=lambda item: item[0])
-        messages = [message for _, group in told for message in group]
-        return tuple(messages[-limit:])
+        flat = [message for _, group in told for message in group]
+        return tuple(flat[-limit:])
 
     async def follow_up(self, payload: ReplyPayload) -> Delivered:
         agent, live = self._run.agent, self._run.live

@@ -33,7 +33,7 @@ from trunkline.model.values import (
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.runtime.fanout import Reply
-from trunkline.runtime.journal import Journal
+from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
@@ -138,7 +138,7 @@ class Turns:
             if run.is_fenced:
                 return
             if run.live is None and isinstance(output, DirectReply):
-                run.reply(_direct(run, output))
+                await self._reply(run, _direct(run, output))
                 return
             if self._feed(run, output):
                 return
@@ -147,6 +147,16 @@ class Turns:
                 await self._journal.durable(live)
         if not run.is_fenced:
             self._feed(run, Final())
+
+    async def _reply(self, run: Run, message: Message) -> None:
+        """Answer without a task. The session remembers it before anybody reads it."""
+        try:
+            await self._sessions.remember(run, message)
+        except StoreError as error:
+            _log.error("an answer could not be stored", extra=_extra(run), exc_info=error)
+            run.refuse(not_stored())
+        else:
+            run.reply(Reply(_encode(message)))
 
     def _begin(self, run: Run) -> TurnFold:
         """The turn shows from here on, so it needs a task."""
@@ -400,15 +410,14 @@ def say(live: LiveTask, message_id: str, text: str) -> Message:
     )
 
 
-def _direct(run: Run, output: DirectReply) -> Reply:
-    message = Message(
+def _direct(run: Run, output: DirectReply) -> Message:
+    return Message(
         message_id=run.run_id,
         context_id=run.context_id,
         role=Role.AGENT,
         parts=output.parts,
         metadata=output.metadata,
     )
-    return Reply(_encode(message))
 
 
 async def _close(outputs: AsyncIterator[Output]) -> None:
