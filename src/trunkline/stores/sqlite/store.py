@@ -253,7 +253,12 @@ class SqliteStore:
 
     async def prune(self, *, ended_before_ms: int, limit: int) -> int:
         opened = self._require_open()
-        prune = partial(upkeep.prune, opened.writer, ended_before_ms=ended_before_ms, limit=limit)
+        # To look for them may take long with many scopes, and must not hold up the writer.
+        ended = opened.slow_reader.ended
+        found = await opened.loop.run_in_executor(opened.readers, ended, ended_before_ms, limit)
+        if not found:
+            return 0
+        prune = partial(upkeep.prune, opened.writer, found, ended_before_ms=ended_before_ms)
         return await self._enqueue(partial(opened.in_transaction, prune))
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
