@@ -165,3 +165,19 @@ DELETE FROM events WHERE place BETWEEN ? AND ?;
 
 -- name: replace_entries
 UPDATE events SET place = ?, kind = ?, body = ? WHERE place = ?;
+
+-- name: insert_exchanges
+INSERT INTO exchanges (scope, context, at_ms, body) VALUES {rows};
+
+-- name: get_exchanges
+-- The latest of a scope.
+SELECT context, at_ms, body FROM exchanges WHERE scope = ? ORDER BY id DESC LIMIT ?;
+
+-- name: get_exchanges_of_context
+SELECT context, at_ms, body FROM exchanges WHERE scope = ? AND context = ?
+ORDER BY id DESC LIMIT ?;
+
+-- name: get_scope
+-- Whose a task is.
+SELECT s.agent, s.tenant, s.principal FROM tasks AS t JOIN scopes AS s ON s.id = t.scope
+WHERE t.id = ?;

@@ -6,6 +6,7 @@ from typing import Any
 
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
+    Exchange,
     IdempotencyRecord,
     Scope,
     Snapshot,
@@ -65,6 +66,19 @@ class Reader:
         return [
             key for (key,) in self._db.execute(SQL["find_ended"], (before_ms, limit)).fetchall()
         ]
+
+    def owner(self, task_id: str) -> Scope | None:
+        rows = self._db.execute(SQL["get_scope"], (task_id,)).fetchall()
+        return Scope(*rows[0]) if rows else None
+
+    def exchanges(self, scope: Scope, context_id: str, limit: int) -> tuple[Exchange, ...]:
+        scope_id = self._scope_id(scope)
+        if context_id:
+            where = (scope_id, context_id, limit)
+            rows = self._db.execute(SQL["get_exchanges_of_context"], where).fetchall()
+        else:
+            rows = self._db.execute(SQL["get_exchanges"], (scope_id, limit)).fetchall()
+        return tuple([Exchange(scope, *row) for row in rows])
 
     def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
         scope_id = self._scope_id(scope)

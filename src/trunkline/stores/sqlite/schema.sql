@@ -1,4 +1,4 @@
--- The latest schema, version 2. A change of it is also a file in migrations/ that
+-- The latest schema, version 3. A change of it is also a file in migrations/ that
 -- leads there from the version before; a test compares the two.
 
 -- Scopes, interned: every task and every index entry would carry the texts otherwise.
@@ -71,3 +71,14 @@ CREATE TABLE counts (
     n INTEGER NOT NULL,
     PRIMARY KEY (state, scope)
 ) WITHOUT ROWID;
+
+-- Answers that made no task. Numbered as they came, which is the order of reading.
+CREATE TABLE exchanges (
+    id INTEGER PRIMARY KEY,
+    scope INTEGER NOT NULL,
+    context TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
+CREATE INDEX exchanges_by_context ON exchanges (scope, context);
+CREATE INDEX exchanges_by_scope ON exchanges (scope);

@@ -9,6 +9,7 @@ from msgspec import Struct
 from trunkline.model.errors import KeyTaken, StoreError, StoreUnusable
 from trunkline.ports.store import (
     Append,
+    Exchange,
     IdempotencyRecord,
     Scope,
     Settled,
@@ -80,11 +81,12 @@ class _Change:
 class _Staged:
     """What a batch has changed so far. Becomes the truth when the commit succeeds."""
 
-    __slots__ = ("changes", "idempotency", "next_key", "nodes", "scopes")
+    __slots__ = ("changes", "exchanges", "idempotency", "next_key", "nodes", "scopes")
 
     def __init__(self, next_key: int) -> None:
         self.next_key = next_key
         self.changes: dict[str, _Change] = {}
+        self.exchanges: list[int | str | Blob] = []
         self.idempotency: dict[tuple[int, str], tuple[int, str, int, Blob]] = {}
         self.scopes: dict[Scope, int] = {}
         self.nodes: dict[str, int] = {}
@@ -101,7 +103,7 @@ class Writer:
         (last_key,) = connection.execute(SQL["last_key"]).fetchone()
         self._staged = _Staged(last_key + 1)
 
-    def apply(self, batch: Sequence[tuple[Append, Settled]]) -> list[StoreError | None]:
+    def apply(self, batch: Sequence[tuple[Append | Exchange, Settled]]) -> list[StoreError | None]:
         """Begin a transaction and write the batch. One answer per append.
 
         Raises sqlite3.Error, with nothing written, when the database fails.
@@ -115,7 +117,7 @@ class Writer:
             return self._apply(batch, is_careful=True)
 
     def _apply(
-        self, batch: Sequence[tuple[Append, Settled]], *, is_careful: bool
+        self, batch: Sequence[tuple[Append | Exchange, Settled]], *, is_careful: bool
     ) -> list[StoreError | None]:
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -163,9 +165,13 @@ class Writer:
         """The head changed by other means than an append."""
         self._heads.pop(task_id, None)
 
-    def _stage(self, append: Append, is_careful: bool) -> StoreError | None:
-        task_id = append.task_id
+    def _stage(self, append: Append | Exchange, is_careful: bool) -> StoreError | None:
         staged = self._staged
+        if isinstance(append, Exchange):
+            scope = self.scope_id(append.scope)
+            staged.exchanges += (scope, append.context_id, append.at_ms, Blob(append.messages))
+            return None
+        task_id = append.task_id
         head: Head | None = None
         change = staged.changes.get(task_id)
         if change is not None:
@@ -258,6 +264,7 @@ class Writer:
         write_rows(
             db, "insert_idempotency", 4, list(chain.from_iterable(staged.idempotency.values()))
         )
+        write_rows(db, "insert_exchanges", 4, staged.exchanges)
         for (state, scope), n in counts.items():
             if n:
                 write_rows(db, "add_counts", 3, [state, scope, n])
