@@ -73,12 +73,12 @@ class Bindings:
                     headers=_headers(exchange, caller),
                 )
         except TrunklineError as error:
-            await _refuse(begun or send, exchange, error, seen)
+            await _refuse(begun or send, endpoint, exchange, error, seen)
         except Disconnected:
             seen.outcome = "disconnected"
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
             _log.exception("request failed", extra={"agent": seen.agent})
-            await _refuse(begun or send, exchange, error, seen)
+            await _refuse(begun or send, endpoint, exchange, error, seen)
         self._observe(exchange, request, seen)
 
     async def _stream(
@@ -201,10 +201,22 @@ def _echo(caller: Caller, version: Version) -> list[Header]:
 
 
 async def _refuse(
-    send: Send | _Sending, exchange: Exchange, error: Exception, seen: Observation
+    send: Send | _Sending,
+    endpoint: Endpoint,
+    exchange: Exchange,
+    error: Exception,
+    seen: Observation,
 ) -> None:
     seen.outcome = wire(error).reason
-    if isinstance(send, _Sending) and send.has_begun:
+    has_begun = isinstance(send, _Sending) and send.has_begun
+    event = exchange.error_event(error)
+    if event is not None:
+        if not has_begun:
+            headers = endpoint.spoken.errors.stream_headers
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": event})
+        return
+    if has_begun:
         return
     status, body = exchange.error(error)
     await answer(

@@ -6,10 +6,10 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from trunkline.model.errors import MethodNotFound, VersionNotSupported, WrongHttpMethod
-from trunkline.protocol import jsonrpc, rest
+from trunkline.protocol import jsonrpc, rest, sse
 from trunkline.protocol.dialect import Dialect, RequestValue
 from trunkline.protocol.limits import check_json
-from trunkline.protocol.operations import Operation
+from trunkline.protocol.operations import STREAMING, Operation
 from trunkline.protocol.spoken import Spoken
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version, negotiate
@@ -34,6 +34,9 @@ class Exchange(Protocol):
     def result(self, body: bytes) -> bytes: ...
 
     def error(self, error: Exception) -> tuple[int, bytes]: ...
+
+    def error_event(self, error: Exception) -> bytes | None:
+        """The error as the last event of a stream, where clients look for it there."""
 
 
 class JsonRpcExchange:
@@ -76,14 +79,19 @@ class JsonRpcExchange:
             call = jsonrpc.decode(body, stated=stated, names=spoken.names)
         except jsonrpc.Rejected as rejected:
             self._id = rejected.id
+            if refusal is not None:
+                raise self._other_version(refusal) from None
             self.dialect = spoken.jsonrpc[rejected.version]
-            raise (refusal or rejected.error) from None
+            raise rejected.error from None
         if refusal is not None:
             self._id = call.id
-            # A client that asks for a version we do not have is newer than 0.3.
-            self.dialect = V1
-            raise refusal
+            raise self._other_version(refusal)
         return call
+
+    def _other_version(self, refusal: VersionNotSupported) -> VersionNotSupported:
+        # Who states a version knows the error for it, which is newer than 0.3.
+        self.dialect = V1
+        return refusal
 
     def result(self, body: bytes) -> bytes:
         return jsonrpc.result(self._id, body)
@@ -92,6 +100,13 @@ class JsonRpcExchange:
         style = self._spoken.errors
         body = jsonrpc.error(self._id, error, self.dialect.version, style.error)
         return style.http_status(error), body
+
+    def error_event(self, error: Exception) -> bytes | None:
+        if not self._spoken.errors.is_in_stream or self.operation not in STREAMING:
+            return None
+        status, body = self.error(error)
+        # What is about the HTTP request itself must show in the status.
+        return sse.frame(body, event="error") if status == 200 else None
 
 
 class RestExchange:
@@ -142,6 +157,9 @@ class RestExchange:
 
     def error(self, error: Exception) -> tuple[int, bytes]:
         return rest.error(error, self.dialect.version)
+
+    def error_event(self, error: Exception) -> bytes | None:
+        return None
 
 
 def rest_path(request: Request, prefix: str) -> str:

@@ -26,7 +26,8 @@ def address_problems(settings: Settings) -> Iterator[Problem]:
         agent = settings.agents[handle]
         for key, standard in ROOT_PATHS.items():
             given = _given(agent, key)
-            path = given or (standard if handle == default else "")
+            has_standard = handle == default and not _is_without(agent, key)
+            path = given or (standard if has_standard else "")
             if not path:
                 continue
             fault, remedy = _fault(path)
@@ -49,6 +50,10 @@ def _given(agent: AgentSettings, key: str) -> str:
             return agent.jsonrpc_path
         case _:
             return agent.rest_path
+
+
+def _is_without(agent: AgentSettings, key: str) -> bool:
+    return agent.addresses == "exact" and key == "rest_path"
 
 
 def _fault(path: str) -> tuple[str, str]:

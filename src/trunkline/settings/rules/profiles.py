@@ -11,6 +11,7 @@ def profile_problems(settings: Settings) -> Iterator[Problem]:
     for handle, agent in settings.agents.items():
         path = ("agents", handle)
         yield from _versions(agent, path)
+        yield from _openclaw(agent, path)
         yield from _waiting(agent, path)
         yield from _answers(agent, path)
         yield from _restart(agent, path)
@@ -45,6 +46,32 @@ def _versions(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             "A2A 0.3 has no tenants, and the dialect speaks no other version",
             'Remove the tenants, or set dialect = "auto".',
             "dialect",
+        )
+
+
+def _openclaw(agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    """What only the 0.3 of an OpenClaw can mean."""
+    for key, value in (
+        ("error_style", agent.error_style),
+        ("message_checks", agent.message_checks),
+    ):
+        if value == "openclaw-inbound" and agent.dialect in ("auto", "v1.0"):
+            yield _misfit(
+                path,
+                key,
+                value,
+                f'is of A2A 0.3, and dialect = "{agent.dialect}" speaks 1.0',
+                f'Set dialect = "v0.3" and default_version = "0.3", or leave {key} out.',
+                "dialect",
+            )
+    if agent.addresses == "exact" and agent.rest_path:
+        yield _misfit(
+            path,
+            "rest_path",
+            agent.rest_path,
+            'addresses = "exact" serves no HTTP+JSON',
+            'Remove rest_path, or set addresses = "all".',
+            "addresses",
         )
 
 
