@@ -188,3 +188,28 @@ def test_the_etag_follows_the_bytes() -> None:
 def test_dialects_write_their_own_card() -> None:
     assert V1.card(CARD) == cards.encode(CARD, "1.0")
     assert V03.card(CARD) == V03Rest.card(CARD) == cards.encode(CARD, "0.3")
+
+
+@pytest.mark.parametrize(
+    ("style", "is_kept"), [("openclaw-inbound", False), ("openclaw-design", True)]
+)
+def test_a_style_says_whether_past_states_are_kept(style: cards.Style, is_kept: bool) -> None:
+    for form in ("0.3", "hybrid"):
+        shown = json.loads(cards.encode(CARD, form, style))
+        assert shown["capabilities"]["stateTransitionHistory"] is is_kept
+    assert "stateTransitionHistory" not in json.loads(cards.encode(CARD, "1.0", style))
+
+
+def test_an_openclaw_lists_its_first_interface_among_the_others() -> None:
+    shown = cards.to_v03(CARD, "openclaw-inbound")
+    assert [each.url for each in shown.additional_interfaces] == [
+        shown.url,
+        *(each.url for each in cards.to_v03(CARD).additional_interfaces),
+    ]
+
+
+def test_the_design_names_its_schemes_the_old_way_too() -> None:
+    shown = cards.to_v03(CARD, "openclaw-design")
+    assert shown.authentication is not None
+    assert shown.authentication.schemes == tuple(CARD.security_schemes)
+    assert V03.card(CARD, "openclaw-design") == cards.encode(CARD, "0.3", "openclaw-design")
