@@ -77,6 +77,8 @@ class TurnFold:
         match output:
             case Text():
                 return self._grow(output.delta)
+            case DirectReply() | Final():
+                return self._finish(output.parts, output.metadata)
             case TextReplaced():
                 return self._replace(output.text)
             case ArtifactEmitted():
@@ -89,8 +91,6 @@ class TurnFold:
                 return (*self._close_text(), Move(Step.ASK, self._message(output.parts)))
             case AuthNeeded():
                 return (*self._close_text(), Move(Step.NEED_AUTH, self._message(output.parts)))
-            case DirectReply() | Final():
-                return self._finish(output.parts, output.metadata)
             case Failed():
                 return (*self._close_text(), self._say(Step.FAIL, output.reason))
             case Refused():
@@ -151,7 +151,8 @@ class TurnFold:
     def _close_text(self, metadata: Metadata = None) -> tuple[Decision, ...]:
         if not self._text:
             return ()
-        return (self._answer(_CLOSING, append=True, last_chunk=True, metadata=metadata),)
+        closing = self._answer(_CLOSING, append=True, last_chunk=True, metadata=metadata)
+        return (Chunk(closing.artifact, True, True, is_closing=metadata is None),)
 
     def _answer(
         self, parts: tuple[Part, ...], *, append: bool, last_chunk: bool, metadata: Metadata = None
