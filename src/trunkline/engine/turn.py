@@ -144,7 +144,7 @@ class TurnFold:
             decisions = self._close_text(metadata)
             parts = (Part(text="".join(self._text)),) if self._text else ()
         # Files are in the artifact; the status repeats what can be read at a glance.
-        said = tuple(part for part in parts if part.text is not None)
+        said = tuple([part for part in parts if part.text is not None])
         message = self._message(said, metadata) if said else None
         return (*decisions, Move(Step.COMPLETE, message))
 

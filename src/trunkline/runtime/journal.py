@@ -170,10 +170,11 @@ class Journal:
             callback(None)
 
     def _answer_waiters(self, live: LiveTask, seq: int) -> None:
-        waiting = live.waiters
-        live.waiters = [item for item in waiting if item[0] > seq]
+        waiting, live.waiters = live.waiters, []
         for wanted, waiter in waiting:
-            if wanted <= seq and not waiter.done():
+            if wanted > seq:
+                live.waiters.append((wanted, waiter))
+            elif not waiter.done():
                 waiter.set_result(None)
 
     def _refuse(self, live: LiveTask, error: StoreError) -> None:

@@ -210,7 +210,7 @@ class Turns:
             task_id=live.task_id, context_id=live.context_id, status=status
         )
         self._journal.record(live, event, state=state, status_ms=now_ms)
-        if state in TERMINAL:
+        if live.waiting and state in TERMINAL:
             self._drop_waiting(live)
 
     async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
@@ -377,8 +377,8 @@ class Turns:
             message=run.message,
             history=history,
             artifacts=before.artifacts if before is not None else (),
-            principal=run.scope.principal,
-            tenant=run.scope.tenant,
+            principal=run.lane.scope.principal,
+            tenant=run.lane.scope.tenant,
             accepted_output_modes=options.accepted_output_modes,
             extensions=options.extensions,
             metadata=options.metadata,
