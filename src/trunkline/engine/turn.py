@@ -69,6 +69,7 @@ class TurnFold:
         self._context_id = context_id
         # Later turns must not overwrite the artifacts of earlier ones.
         self._suffix = f"-{number}" if number > 1 else ""
+        self._answer_id = f"answer{self._suffix}"
         self._text: list[str] = []
         self._messages = 0
         self._known = set(artifact_ids)
@@ -158,7 +159,7 @@ class TurnFold:
         self, parts: tuple[Part, ...], *, append: bool, last_chunk: bool, metadata: Metadata = None
     ) -> Chunk:
         artifact = Artifact(
-            artifact_id=f"answer{self._suffix}", name="answer", parts=parts, metadata=metadata
+            artifact_id=self._answer_id, name="answer", parts=parts, metadata=metadata
         )
         return Chunk(artifact, append, last_chunk)
 

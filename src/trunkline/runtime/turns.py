@@ -125,8 +125,9 @@ class Turns:
         finally:
             # The next turn does not wait for an agent that is slow to clean up.
             self._release(run)
-            if outputs is not None:
-                await _close(outputs)
+            close = getattr(outputs, "aclose", None)
+            if close is not None:
+                await close()
 
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
         if run.live is not None:
@@ -405,12 +406,6 @@ def _direct(run: Run, output: DirectReply) -> Reply:
         metadata=output.metadata,
     )
     return Reply(_encode(message))
-
-
-async def _close(outputs: AsyncIterator[Output]) -> None:
-    close = getattr(outputs, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _extra(run: Run) -> dict[str, str]:
