@@ -68,7 +68,9 @@ class RunSession:
             return ()
         context_id = "" if mode == "client" else run.context_id
         told = await self._tasks(context_id, limit)
-        for exchange in await self._store.exchanges(run.lane.scope, context_id=context_id, limit=limit):
+        for exchange in await self._store.exchanges(
+            run.lane.scope, context_id=context_id, limit=limit
+        ):
             messages = _decode(exchange.messages)
             if messages[-1].message_id != run.run_id:  # which is what this run itself answered
                 told.append((exchange.at_ms, messages))
