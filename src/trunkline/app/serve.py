@@ -23,6 +23,8 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
     data: str
     agents: list[tuple[str, str, str]]
     auth: str
+    # Of the protocol, in which the default agent, else the first one, can be tried.
+    version: str
 
 
 def serve(settings: Settings, *, on_ready: Callable[[ServeInfo], None]) -> int:
@@ -84,4 +86,5 @@ def _info(gateway: Gateway, base_url: str) -> ServeInfo:
             for handle, endpoint in reversed(shown.items())
         ],
         auth=settings.auth_summary(),
+        version=(default or gateway.endpoints[0]).spoken.versions[0],
     )

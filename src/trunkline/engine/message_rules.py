@@ -18,6 +18,7 @@ class MessageRules:
 
     def __init__(self, modes: tuple[str, ...], profile: Profile) -> None:
         self._modes = modes
+        self._takes_all = "*/*" in modes
         self._profile = profile
         self._is_strict = profile.message_checks == "strict"
         self._minds_files = profile.files != "accept" or profile.max_file_bytes > 0
@@ -35,7 +36,8 @@ class MessageRules:
             return message if any(map(_has_content, message.parts)) else None
         if message.role is not Role.USER:
             raise InvalidParams.at("message.role", "a client sends messages as ROLE_USER")
-        self._check_modes(message)
+        if not self._takes_all:
+            self._check_modes(message)
         return message
 
     def _check_modes(self, message: Message) -> None:

@@ -7,8 +7,8 @@ import pytest
 from tests.bindings.cases import JSONRPC, V03, over
 from tests.bindings.clients import message
 from tests.bindings.shapes import Json
-from tests.bindings.wire import old, rpc
 from tests.bindings.world import open_world
+from tests.inbound.wire import old, rpc
 
 ONLY_03: Json = {"dialect": "v0.3", "default_version": "0.3"}
 LEGACY: Json = {"dialect": "v0.3-legacy", "default_version": "0.3"}

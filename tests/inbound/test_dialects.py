@@ -6,8 +6,8 @@ from tests.bindings.asgi import Answer, Http
 from tests.bindings.cases import JSONRPC, REST, V03, V10, over, refused
 from tests.bindings.clients import CLIENTS, OPERATIONS, V03_METHODS, Client, message
 from tests.bindings.shapes import Json
-from tests.bindings.wire import RPC, old, rpc
 from tests.bindings.world import BASE_URL, KEYS, World, open_world
+from tests.inbound.wire import RPC, old, rpc
 
 ONLY_10: Json = {"dialect": "v1.0"}
 ONLY_03: Json = {"dialect": "v0.3", "default_version": "0.3"}
