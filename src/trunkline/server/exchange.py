@@ -135,6 +135,6 @@ class RestExchange:
 
 def rest_path(request: Request, prefix: str) -> str:
     """The path below the prefix, still percent-encoded: an id may hold a slash."""
-    raw: bytes | None = request.scope.get("raw_path")
+    raw = request.raw_path
     path = request.path if raw is None else raw.partition(b"?")[0].decode("latin-1")
     return path[len(prefix) :] if path.startswith(prefix) else unquote(path)[len(prefix) :]

@@ -8,7 +8,7 @@ from trunkline.model.events import Entry
 from trunkline.protocol import sse
 from trunkline.protocol.dialect import Dialect
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Reply, Subscription
-from trunkline.server.http import Header, Request, Send
+from trunkline.server.http import Header, Request, Response
 
 _HEADERS: tuple[Header, ...] = (
     (b"content-type", b"text/event-stream"),
@@ -82,7 +82,7 @@ class Frames:
 
 async def pump(
     request: Request,
-    send: Send,
+    response: Response,
     reader: Subscription,
     frames: Frames,
     *,
@@ -99,15 +99,14 @@ async def pump(
         items = await reader.next() if waits_for_first else []
         if items and isinstance(items[0], CutOff) and items[0].seq == 0:
             raise Unavailable(items[0].reason, retry_after_s=RETRY_AFTER_S)
-        await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
+        await response.begin(200, [*_HEADERS, *headers])
         if not waits_for_first:
             # Show the client an open stream, also when nothing happens for a while.
-            await send({"type": "http.response.body", "body": b": open\n\n", "more_body": True})
+            await response.write(b": open\n\n")
             items = await reader.next()
         while items:
             # All that is pending goes out in one write.
-            body = b"".join([frames.frame(item) for item in items])
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await response.write(b"".join([frames.frame(item) for item in items]))
             if watcher is None and isinstance(items[0], Beat):
                 # Only a stream that has been quiet for a while is worth a task that
                 # notices a client that left; busy ones end soon anyway.
@@ -115,7 +114,7 @@ async def pump(
                     _leave(request, reader), name="stream watcher"
                 )
             items = await reader.next()
-        await send({"type": "http.response.body", "body": b""})
+        await response.end()
     finally:
         reader.close()
         if watcher is not None:

@@ -2,7 +2,8 @@ import pytest
 from tests.unit.server.requests import Answer, body, request
 
 from trunkline.model.errors import InvalidRequest, PayloadTooLarge
-from trunkline.server.http import Disconnected, answer, sequence_of
+from trunkline.server.asgi import AsgiResponse
+from trunkline.server.http import Disconnected, sequence_of
 
 LEFT = {"type": "http.disconnect"}
 
@@ -118,7 +119,7 @@ def test_another_last_event_id_is_refused(text: str) -> None:
 
 async def test_an_answer_has_its_length_and_headers() -> None:
     sent = Answer()
-    await answer(sent, 201, b"{}", headers=[(b"x-a", b"1")])
+    await AsgiResponse(sent).answer(201, b"{}", headers=[(b"x-a", b"1")])
     assert sent.status == 201
     assert sent.headers == {
         "content-type": "application/json",

@@ -10,6 +10,7 @@ from trunkline.model.values import TERMINAL, TaskState, TaskStatus, TaskStatusUp
 from trunkline.protocol.v03 import V03
 from trunkline.protocol.v1 import V1
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Reply, Subscription
+from trunkline.server.asgi import AsgiResponse
 from trunkline.server.streams import Frames, StreamCounts, pump
 from trunkline.testing.clock import settle
 
@@ -93,7 +94,7 @@ async def pumped(
     answer = sent()
     await pump(
         request(),
-        answer,
+        AsgiResponse(answer),
         following,
         Frames(V1),
         headers=[(b"x-a", b"1")],
@@ -163,6 +164,6 @@ async def test_the_watcher_of_a_stream_ends_with_it() -> None:
         if len(sent.messages) == 2:
             following.end()
 
-    await pump(asked, send, following, Frames(V1), headers=[], waits_for_first=True)
+    await pump(asked, AsgiResponse(send), following, Frames(V1), headers=[], waits_for_first=True)
     await settle()
     assert sent.body == b": keep-alive\n\n"
