@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import httptools
 
 from trunkline.server.flow import Flow
-from trunkline.server.http import Header, Request, Response
+from trunkline.server.http import Disconnected, Header, Request, Response
 from trunkline.server.incoming import Incoming
 from trunkline.server.outgoing import Outgoing
 
@@ -150,11 +150,11 @@ class Connection(asyncio.Protocol):
         lines, url = self._header_lines, self._url
         self._header_lines, self._url = [], b""
         raw_path, query = _split(url)
-        path = raw_path.decode("ascii")
-        method = self._parser.get_method().decode("ascii")
-        request = Incoming(
-            self._flow, method, unquote(path) if "%" in path else path, raw_path, query, lines
-        )
+        path = raw_path.decode()
+        if "%" in path:
+            path = unquote(path)
+        method = self._parser.get_method().decode()
+        request = Incoming(self._flow, method, path, raw_path, query, lines)
         headers = request.headers
         if b"upgrade" in headers and self._parser.should_upgrade():
             self._plain_head = _without_upgrade(method, url, lines)
@@ -202,6 +202,8 @@ class Connection(asyncio.Protocol):
             await self._shared.handler(request, response)
             if not response.has_begun and not request.is_broken:
                 raise RuntimeError("the request was not answered")
+        except Disconnected:
+            pass
         except Exception:  # noqa: BLE001 - logged; the client learns nothing of it
             _log.exception("request failed")
             if not response.has_begun:
@@ -262,7 +264,7 @@ class Connection(asyncio.Protocol):
 
 def _split(url: bytes) -> tuple[bytes, bytes]:
     """Path and query."""
-    if url.startswith(b"/") and b"#" not in url:
+    if url.startswith(b"/") and url.find(b"#") < 0:
         path, _, query = url.partition(b"?")
         return path, query
     # As a proxy is asked: with scheme and host.

@@ -42,24 +42,22 @@ class Outgoing(Response):
         content_type: bytes = b"application/json",
         headers: Sequence[Header] = (),
     ) -> None:
-        self._start()
-        self.is_complete = True
+        self._check()
         request = self._request
-        self._flow.write(
-            b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n%b"
-            % (
-                _STATUS_LINES[status],
-                self._date,
-                content_type,
-                len(body),
-                _lines(headers) if headers else b"",
-                b"" if request.keep_alive else _CLOSE,
-                b"" if request.method == "HEAD" else body,
-            )
+        data = b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n%b" % (
+            _STATUS_LINES[status],
+            self._date,
+            content_type,
+            len(body),
+            _lines(headers) if headers else b"",
+            b"" if request.keep_alive else _CLOSE,
+            b"" if request.method == "HEAD" else body,
         )
+        self.has_begun = self.is_complete = True
+        self._flow.write(data)
 
     async def begin(self, status: int, headers: Sequence[Header]) -> None:
-        self._start()
+        self._check()
         named = {name.lower(): value for name, value in headers}
         if self._request.method == "HEAD" or status in _WITHOUT_BODY:
             framing = b""
@@ -77,11 +75,11 @@ class Outgoing(Response):
         self._head = b"".join(
             (_STATUS_LINES[status], self._date, _lines(headers), framing, close, b"\r\n")
         )
+        self.has_begun = True
 
-    def _start(self) -> None:
+    def _check(self) -> None:
         if self.has_begun:
             raise RuntimeError("a request is answered once")
-        self.has_begun = True
         if self._request.awaits_continue:
             # Whether the client sends its body all the same is not known.
             self._request.keep_alive = False
