@@ -45,7 +45,7 @@ class AsgiResponse(Response):
     __slots__ = ("_send",)
 
     def __init__(self, send: Send) -> None:
-        super().__init__()
+        self.has_begun = False
         self._send = send
 
     async def answer(

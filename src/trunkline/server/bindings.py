@@ -93,12 +93,11 @@ class Bindings:
             reader = await self._calls.open_stream(
                 endpoint, exchange.dialect, caller, value, last_seq=last_seq
             )
-            wraps = exchange.binding == "jsonrpc"
             await pump(
                 request,
                 response,
                 reader,
-                Frames(exchange.dialect, exchange.result if wraps else None),
+                Frames(exchange.dialect, exchange.envelope()),
                 headers=_echo(caller, exchange.dialect.version),
                 # A new task shows nothing until it is stored, and may yet be refused.
                 waits_for_first=last_seq is None or not isinstance(value, SubscribeToTaskRequest),

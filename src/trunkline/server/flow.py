@@ -6,7 +6,15 @@ import asyncio
 class Flow:
     """A transport with back-pressure, shared by the connection and its requests."""
 
-    __slots__ = ("_can_write", "_is_reading", "_may_read", "_transport", "is_lost", "loop")
+    __slots__ = (
+        "_can_write",
+        "_is_reading",
+        "_may_read",
+        "_transport",
+        "is_congested",
+        "is_lost",
+        "loop",
+    )
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -14,6 +22,8 @@ class Flow:
         self._is_reading = True
         self._may_read = True
         self.loop = loop
+        # The client does not read as fast as it is sent to.
+        self.is_congested = False
         # The client has left, or was sent away.
         self.is_lost = False
 
@@ -22,10 +32,6 @@ class Flow:
         if not self.is_lost:
             self._transport.write(data)
 
-    @property
-    def is_congested(self) -> bool:
-        return self._can_write is not None
-
     async def drain(self) -> None:
         """Wait until the client has read most of what it was sent, or has left."""
         if self._can_write is not None:
@@ -33,12 +39,14 @@ class Flow:
             await asyncio.shield(self._can_write)
 
     def pause_writing(self) -> None:
+        self.is_congested = True
         self._can_write = self.loop.create_future()
 
     def resume_writing(self) -> None:
         if self._can_write is not None:
             self._can_write.set_result(None)
             self._can_write = None
+            self.is_congested = False
 
     def pause_reading(self) -> None:
         if self._is_reading and not self.is_lost:

@@ -84,12 +84,6 @@ class Request(ABC):
             pieces.append(body)
         return b"".join(pieces)
 
-    def hostname(self) -> str:
-        host = (self.header(b"host") or "").strip().lower()
-        if host.startswith("["):
-            return host.partition("]")[0].removeprefix("[")
-        return host.partition(":")[0]
-
 
 class Response(ABC):
     """What goes back: one `answer`, or `begin`, any number of `write`, and `end`.
@@ -99,9 +93,8 @@ class Response(ABC):
 
     __slots__ = ("has_begun",)
 
-    def __init__(self) -> None:
-        # After that, no other answer can be given.
-        self.has_begun = False
+    # After that, no other answer can be given.
+    has_begun: bool
 
     @abstractmethod
     async def answer(
@@ -127,6 +120,14 @@ class Response(ABC):
 
 def _too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"The request body is larger than {limit} bytes")
+
+
+def hostname_of(header: bytes) -> str:
+    """The name or address in a `Host` header, without the port."""
+    host = header.decode("latin-1").strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0].removeprefix("[")
+    return host.partition(":")[0]
 
 
 def sequence_of(text: str | None) -> int | None:

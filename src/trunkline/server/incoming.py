@@ -83,18 +83,21 @@ class Incoming(Request):
             self._body = data
         if len(self._body) > MAX_UNREAD_BYTES:
             self._flow.pause_reading()
-        self.wake()
+        if self._waiter is not None:
+            self.wake()
 
     def complete(self) -> None:
         self._is_complete = True
         self.awaits_continue = False
-        self.wake()
+        if self._waiter is not None:
+            self.wake()
 
     def finish(self) -> None:
         """It is answered, or can never be: what still comes of its body is not kept."""
         self._is_over = True
         self._body = b""
-        self.wake()
+        if self._waiter is not None:
+            self.wake()
 
     def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -24,7 +24,7 @@ class Outgoing(Response):
 
     def __init__(self, flow: Flow, request: Incoming, date: bytes) -> None:
         """`date` is the line of the header."""
-        super().__init__()
+        self.has_begun = False
         self._flow = flow
         self._request = request
         self._date = date

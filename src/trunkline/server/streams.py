@@ -1,7 +1,6 @@
 """Server-sent events: committed entries of a subscription to a client's socket."""
 
 import asyncio
-from collections.abc import Callable
 
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
@@ -50,34 +49,31 @@ class StreamCounts:
 class Frames:
     """Items as frames, in one client's dialect and envelope."""
 
-    __slots__ = ("_dialect", "_wrap")
+    __slots__ = ("_before", "_behind", "_dialect")
 
-    def __init__(self, dialect: Dialect, wrap: Callable[[bytes], bytes] | None = None) -> None:
+    def __init__(self, dialect: Dialect, envelope: tuple[bytes, bytes] = (b"", b"")) -> None:
         self._dialect = dialect
-        self._wrap = wrap
+        # JSON of ours has no line breaks, so the general frame writer is not needed.
+        self._before = b"data: " + envelope[0]
+        self._behind = envelope[1] + b"\n\n"
 
     def frame(self, item: Item) -> bytes:
         if isinstance(item, Entry):
-            return self._frame(self._dialect.event(item), item.seq)
+            data = self._dialect.event(item)
+            return b"id: %d\n%b%b%b" % (item.seq, self._before, data, self._behind)
         match item:
             case Opening():
-                return self._frame(self._dialect.stream_task(item.task), item.seq)
+                data = self._dialect.stream_task(item.task)
+                return b"id: %d\n%b%b%b" % (item.seq, self._before, data, self._behind)
             case Reply():
-                return self._frame(self._dialect.stream_message(item.message), None)
+                data = self._dialect.stream_message(item.message)
+                return b"%b%b%b" % (self._before, data, self._behind)
             case Gap():
                 return sse.gap(item.after, item.resumes_at)
             case Beat():
                 return sse.HEARTBEAT
             case CutOff():
                 return sse.comment(f"{item.reason}; resume with Last-Event-ID: {item.seq}")
-
-    def _frame(self, data: bytes, seq: int | None) -> bytes:
-        if self._wrap is not None:
-            data = self._wrap(data)
-        # JSON of ours has no line breaks, so the general frame writer is not needed.
-        if seq is None:
-            return b"data: %b\n\n" % data
-        return b"id: %d\ndata: %b\n\n" % (seq, data)
 
 
 async def pump(

@@ -45,14 +45,14 @@ def test_each_kind_of_item_has_its_frame(item: Item, frame: str) -> None:
 
 @pytest.mark.parametrize("item", [entry(7), Opening(3, b'{"id":"t"}'), Reply(b'{"messageId":"m"}')])
 def test_a_binding_puts_its_envelope_around_what_is_data(item: Item) -> None:
-    wrapped = Frames(V1, lambda data: b'{"result":%b}' % data).frame(item)
+    wrapped = Frames(V1, (b'{"result":', b"}")).frame(item)
     bare = Frames(V1).frame(item)
     assert wrapped == bare.replace(b"data: ", b'data: {"result":').replace(b"\n\n", b"}\n\n")
 
 
 @pytest.mark.parametrize("item", [Gap(2, 9), Beat(), CutOff("slow reader", 4)])
 def test_what_is_no_data_has_no_envelope(item: Item) -> None:
-    assert Frames(V1, lambda data: b"<%b>" % data).frame(item) == Frames(V1).frame(item)
+    assert Frames(V1, (b"<", b">")).frame(item) == Frames(V1).frame(item)
 
 
 def test_a_frame_is_in_the_dialect_of_the_client() -> None:
