@@ -125,7 +125,7 @@ def measure(
     try:
         with Fleet(python, server_core) as fleet:
             run = Run(fleet, python, scale, results)
-            run.measure(cases, servers, after_round=lambda: report(results, environment))
+            run.measure(cases, servers, between_rounds=lambda: report(results, environment))
     except KeyboardInterrupt:
         interrupted = True
         say("interrupted: what was measured so far")

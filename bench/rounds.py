@@ -28,7 +28,11 @@ class Run:
         self._up: dict[str, Target] = {}
 
     def measure(
-        self, cases: Sequence[Case], servers: Sequence[Server], *, after_round: Callable[[], None]
+        self,
+        cases: Sequence[Case],
+        servers: Sequence[Server],
+        *,
+        between_rounds: Callable[[], None],
     ) -> None:
         for server in servers:
             if any(case.needs in server.can and not case.own_process for case in cases):
@@ -42,7 +46,8 @@ class Run:
                 for server in (*servers[turn:], *servers[:turn]):
                     if case.needs in server.can:
                         self._one(number, case, server)
-            after_round()
+            if number + 1 < self._scale.rounds:
+                between_rounds()
 
     def _bring_up(self, server: Server, cases: Sequence[Case]) -> None:
         try:
