@@ -15,7 +15,6 @@ async def test_i6_headers_and_frames_of_a_stream() -> None:
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/event-stream"
     assert answer.headers["cache-control"] == "no-cache"
-    assert answer.headers["connection"] == "keep-alive"
     assert answer.headers["x-accel-buffering"] == "no"
     events = events_in(answer)
     # No `id:` lines: there is nothing to resume with.

@@ -8,6 +8,7 @@ from typing import Final
 
 from trunkline.model.errors import (
     Case,
+    ContentTypeNotSupported,
     InvalidParams,
     MethodNotFound,
     TaskNotCancelable,
@@ -21,11 +22,10 @@ from trunkline.protocol.jsonrpc import Error
 from trunkline.protocol.v03_convert import STATE_NAMES
 from trunkline.protocol.versions import Version
 
-# As an HTTP stack of its time wrote them; what matters to proxies is in them.
+# Without `connection`: whether it is kept open is up to who holds the socket.
 STREAM_HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache"),
-    (b"connection", b"keep-alive"),
     (b"x-accel-buffering", b"no"),
 )
 
@@ -67,6 +67,9 @@ def error_of(error: Exception, version: Version) -> Error:
             return Error(-32601, f"Method not found: {error.metadata.get('method', '')}")
         case InvalidParams():
             return Error(-32602, _sentence(error))
+        case ContentTypeNotSupported() if "availableOutputModes" in error.metadata:
+            modes = ("acceptedOutputModes", "availableOutputModes")
+            return Error(-32005, error.message, {name: _list(error, name) for name in modes})
         case UnsupportedOperation():
             return Error(-32004, f"Unsupported operation: {error.message}")
         case TaskNotCancelable():
@@ -78,6 +81,10 @@ def error_of(error: Exception, version: Version) -> Error:
 def http_status(error: Exception) -> int:
     # A body of the wrong type is the caller's mistake like any other here.
     return 200 if isinstance(error, WrongMediaType) else errors.http_status_for_jsonrpc(error)
+
+
+def _list(error: TrunklineError, name: str) -> list[str]:
+    return [item for item in error.metadata.get(name, "").split(", ") if item]
 
 
 def _facts(error: TrunklineError) -> dict[str, str]:

@@ -29,8 +29,12 @@ def negotiate(
     the same version; two that differ are refused, because either choice would answer
     in a form that half of the request did not ask for.
     """
-    if not header and not query:
-        return None
+    if not query:
+        if not header:
+            return None
+        # As nearly every client states it.
+        if (known := _KNOWN.get(header)) and known in spoken:
+            return known
     stated = {_parse(text, spoken) for text in (header, query) if text and text.strip()}
     if len(stated) > 1:
         raise VersionNotSupported(

@@ -85,6 +85,21 @@ def test_other_errors(error: Exception, code: int, message: str) -> None:
     assert said(error) == Error(code, message)
 
 
+def test_modes_that_do_not_meet_are_listed() -> None:
+    metadata = {"acceptedOutputModes": "image/png, audio/*", "availableOutputModes": "text/plain"}
+    assert said(model.ContentTypeNotSupported("no way", metadata=metadata)) == Error(
+        -32005,
+        "no way",
+        {
+            "acceptedOutputModes": ["image/png", "audio/*"],
+            "availableOutputModes": ["text/plain"],
+        },
+    )
+    nothing = model.ContentTypeNotSupported("x", metadata={"availableOutputModes": ""})
+    assert said(nothing).data == {"acceptedOutputModes": [], "availableOutputModes": []}
+    assert said(model.ContentTypeNotSupported("x")) == Error(-32005, "x")
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [
