@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from trunkline.model.profile import Profile
-from trunkline.protocol import errors, jsonrpc, openclaw, sse
+from trunkline.protocol import errors, jsonrpc, openclaw_errors, sse
 from trunkline.protocol.cards import Form
 from trunkline.protocol.dialect import Dialect
 from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH, Operation
@@ -27,10 +27,10 @@ class ErrorStyle(Struct, frozen=True, kw_only=True):
 
 _STANDARD: Final = ErrorStyle(error=jsonrpc.standard, http_status=errors.http_status_for_jsonrpc)
 _OPENCLAW: Final = ErrorStyle(
-    error=openclaw.error_of,
-    http_status=openclaw.http_status,
+    error=openclaw_errors.error_of,
+    http_status=openclaw_errors.http_status,
     is_in_stream=True,
-    stream_headers=openclaw.STREAM_HEADERS,
+    stream_headers=openclaw_errors.STREAM_HEADERS,
 )
 
 
