@@ -32,7 +32,7 @@ _DEFAULT_VERSION = "1.0.0"
 class Addresses(Struct, frozen=True, kw_only=True):
     card_paths: tuple[str, ...]
     jsonrpc: str
-    # None: HTTP+JSON is not served.
+    # None: not served over HTTP+JSON.
     rest: str | None
 
 
@@ -44,27 +44,20 @@ def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> l
         jsonrpc=own,
         rest=own,
     )
-    if settings.addresses == "exact":
-        card, jsonrpc = (
-            (_ROOT_CARD, _ROOT_JSONRPC) if is_default else (by_handle.card_paths[-1], own)
-        )
-        exact = Addresses(
-            card_paths=(settings.agent_card_path or card,),
-            jsonrpc=(settings.jsonrpc_path or jsonrpc).rstrip("/"),
-            rest=None,
-        )
-        return [exact]
     chosen = (settings.agent_card_path, settings.jsonrpc_path, settings.rest_path)
-    if not is_default and not any(chosen):
+    if not is_default and not any(chosen) and settings.addresses == "all":
         return [by_handle]
     card, jsonrpc, rest = (
         (_ROOT_CARD, _ROOT_JSONRPC, _ROOT_REST)
         if is_default
         else (by_handle.card_paths[0], own, own)
     )
+    card, jsonrpc = settings.agent_card_path or card, settings.jsonrpc_path or jsonrpc
+    if settings.addresses == "exact":
+        return [Addresses(card_paths=(card,), jsonrpc=jsonrpc, rest=None)]
     preferred = Addresses(
-        card_paths=(settings.agent_card_path or card,),
-        jsonrpc=(settings.jsonrpc_path or jsonrpc).rstrip("/"),
+        card_paths=(card,),
+        jsonrpc=jsonrpc.rstrip("/"),
         rest=(settings.rest_path or rest).rstrip("/"),
     )
     return [preferred, by_handle]

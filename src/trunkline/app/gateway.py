@@ -13,6 +13,7 @@ from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
+from trunkline.protocol.cards import STYLES
 from trunkline.protocol.spoken import spoken_by
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
@@ -188,6 +189,7 @@ def _endpoints(
             jsonrpc_path=addresses.jsonrpc,
             rest_path=addresses.rest,
             tenants=frozenset(agent_settings.tenants),
+            shape=STYLES[agent_settings.card_style],
         )
 
 

@@ -23,8 +23,6 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
     data: str
     agents: list[tuple[str, str, str]]
     auth: str
-    # Of the protocol, in which the default agent, else the first one, can be tried.
-    version: str
 
 
 def serve(settings: Settings, *, on_ready: Callable[[ServeInfo], None]) -> int:
@@ -79,12 +77,13 @@ def _info(gateway: Gateway, base_url: str) -> ServeInfo:
         url=base_url,
         card_url=base_url + default.card_paths[0] if default is not None else "",
         jsonrpc_url=base_url + default.jsonrpc_path if default is not None else "",
-        rest_url=base_url + default.rest_path if default and default.rest_path else "",
+        rest_url=base_url + default.rest_path
+        if default is not None and default.rest_path is not None
+        else "",
         data="memory" if store.kind == "memory" else str(database_path(store)),
         agents=[
             (handle, endpoint.card.name, base_url + endpoint.jsonrpc_path)
             for handle, endpoint in reversed(shown.items())
         ],
         auth=settings.auth_summary(),
-        version=(default or gateway.endpoints[0]).spoken.versions[0],
     )

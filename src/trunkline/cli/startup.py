@@ -10,28 +10,11 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 if TYPE_CHECKING:
     from trunkline.settings import Settings
 
-# A request to try, in each version of the protocol.
 HELLO = {
-    "1.0": {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "SendMessage",
-        "params": {
-            "message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
-        },
-    },
-    "0.3": {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "message/send",
-        "params": {
-            "message": {
-                "messageId": "m1",
-                "role": "user",
-                "parts": [{"kind": "text", "text": "hello"}],
-            }
-        },
-    },
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "SendMessage",
+    "params": {"message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hello"}]}},
 }
 
 
@@ -52,8 +35,6 @@ class Started(Protocol):
     def agents(self) -> Sequence[tuple[str, str, str]]: ...
     @property
     def auth(self) -> str: ...
-    @property
-    def version(self) -> str: ...
 
 
 def announce(started: Started, settings: "Settings", *, out: TextIO | None = None) -> None:
@@ -77,15 +58,14 @@ def screen(started: Started, *, needs_key: bool, coloured: bool = False) -> str:
     lines = [f"{label(name)} {value}" for name, value in rows]
     url = started.jsonrpc_url or next((url for _, _, url in started.agents), "")
     if url:
-        lines += ["", "Try it:", f"  {curl(url, started.version, needs_key=needs_key)}"]
+        lines += ["", "Try it:", f"  {curl(url, needs_key=needs_key)}"]
     return "\n".join([*lines, "", "Stop with Ctrl+C."])
 
 
-def curl(url: str, version: str, *, needs_key: bool) -> str:
-    """A line for a POSIX shell that sends a message over JSON-RPC."""
-    words = ["curl", "-s", url, "-H", "content-type: application/json"]
-    words += ["-H", f"A2A-Version: {version}"]
+def curl(url: str, *, needs_key: bool) -> str:
+    """A line for a POSIX shell that sends a message over JSON-RPC 1.0."""
+    words = ["curl", "-s", url, "-H", "content-type: application/json", "-H", "A2A-Version: 1.0"]
     line = " ".join(shlex.quote(word) for word in words)
     if needs_key:
         line += ' -H "Authorization: Bearer $TRUNKLINE_KEY"'
-    return f"{line} -d {shlex.quote(json.dumps(HELLO[version], separators=(',', ':')))}"
+    return f"{line} -d {shlex.quote(json.dumps(HELLO, separators=(',', ':')))}"

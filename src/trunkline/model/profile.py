@@ -195,6 +195,23 @@ class Profile(Struct, frozen=True, kw_only=True):
         Literal["answer", "openclaw-inbound", "openclaw-design"],
         _key("X-14", "Names of the artifacts that the gateway makes of an agent's output."),
     ] = "answer"
+    addresses: Annotated[
+        Literal["all", "exact"],
+        _key(
+            "X-20",
+            "Where the agent is served. `exact`: its card and JSON-RPC, at one path each. `all`: "
+            "also below its handle, and with the HTTP+JSON binding.",
+        ),
+    ] = "all"
+    card_style: Annotated[
+        Literal["standard", "openclaw-inbound", "openclaw-design"],
+        _key(
+            "X-20",
+            "What the 0.3 card says beyond the standard. `openclaw-inbound` names the interface "
+            "twice, denies `stateTransitionHistory`, and is the card of who asks for no version; "
+            "`openclaw-design` affirms it, and names the schemes in `authentication` as well.",
+        ),
+    ] = "standard"
     message_checks: Annotated[
         Literal["strict", "openclaw-inbound"],
         _key(
@@ -208,18 +225,6 @@ class Profile(Struct, frozen=True, kw_only=True):
         Literal["standard", "openclaw-inbound"],
         _key("X-01", "Codes and texts of errors over JSON-RPC."),
     ] = "standard"
-    card_style: Annotated[
-        Literal["standard", "openclaw-inbound", "openclaw-design"],
-        _key("X-20", "What the 0.3 card says beyond, and in place of, what 0.3 asks for."),
-    ] = "standard"
-    addresses: Annotated[
-        Literal["all", "exact"],
-        _key(
-            "X-20",
-            "`exact`: one path for the card and one for JSON-RPC, and no HTTP+JSON. `all`: also "
-            "those under the agent's handle.",
-        ),
-    ] = "all"
     streaming: Annotated[bool, _key("X-14", "Offer streams, on the card and in fact.")] = True
     deduplicate_messages: Annotated[
         bool,
@@ -246,10 +251,10 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "subscribe_pause": "close",
         "question_is_final": False,
         "artifact_style": "openclaw-inbound",
+        "addresses": "exact",
+        "card_style": "openclaw-inbound",
         "message_checks": "openclaw-inbound",
         "error_style": "openclaw-inbound",
-        "card_style": "openclaw-inbound",
-        "addresses": "exact",
     },
     "openclaw-design": {
         "dialect": "v0.3-legacy",

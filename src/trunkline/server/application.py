@@ -40,8 +40,8 @@ class Application:
         # Endpoints of one agent may share an address; the one that comes first is preferred.
         for endpoint in endpoints:
             self._jsonrpc.setdefault(endpoint.jsonrpc_path, endpoint)
-            self._jsonrpc.setdefault(endpoint.jsonrpc_path + "/", endpoint)
             if endpoint.rest_path is not None:
+                self._jsonrpc.setdefault(endpoint.jsonrpc_path + "/", endpoint)
                 self._rest.setdefault(endpoint.rest_path, endpoint)
             for path in endpoint.card_paths:
                 self._card_paths.setdefault(path, endpoint)

@@ -89,4 +89,4 @@ def _extended_card(endpoint: Endpoint, dialect: Dialect, caller: Caller) -> byte
     # A2A: the extended card is for authenticated callers only, wherever they are.
     if caller.is_anonymous:
         raise Unauthenticated("The extended agent card needs an API key")
-    return dialect.card(endpoint.extended_card, endpoint.agent.profile.card_style)
+    return dialect.card(endpoint.extended_card, endpoint.shape)

@@ -24,7 +24,9 @@ class Cards:
         try:
             if request.method not in ("GET", "HEAD"):
                 raise WrongHttpMethod("The agent card is read with GET", allow="GET, HEAD")
-            body, tag = self._encoded(endpoint, endpoint.spoken.card_form or _form(request))
+            body, tag = self._encoded(
+                endpoint, endpoint.spoken.card_form or _form(endpoint, request)
+            )
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
             await response.answer(status, body, headers=error_headers(error))
@@ -47,7 +49,7 @@ class Cards:
         key = (endpoint.card_paths, form)
         cached = self._cache.get(key)
         if cached is None:
-            body = cards.encode(endpoint.card, form, endpoint.agent.profile.card_style)
+            body = cards.encode(endpoint.card, form, endpoint.shape)
             cached = self._cache[key] = (body, cards.etag(body))
         return cached
 
@@ -65,6 +67,6 @@ class Cards:
             return False
 
 
-def _form(request: Request) -> Form:
+def _form(endpoint: Endpoint, request: Request) -> Form:
     stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
-    return cards.form_for(stated, request.query_value("format"))
+    return cards.form_for(stated, request.query_value("format"), endpoint.shape.form)

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ExtensionSupportRequired, InvalidParams
+from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.spoken import Spoken
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
@@ -21,10 +22,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     extended_card: AgentCard | None = None
     card_paths: tuple[str, ...]
     jsonrpc_path: str
-    # None where HTTP+JSON is not served.
+    # None: the agent is not served over HTTP+JSON.
     rest_path: str | None
     # Empty: any tenant.
     tenants: frozenset[str] = frozenset()
+    shape: Shape = STANDARD
 
     @property
     def streams(self) -> bool:

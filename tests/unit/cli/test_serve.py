@@ -28,7 +28,6 @@ class Info(Struct, frozen=True, kw_only=True):
         ("demo/echo", "Echo", "http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo"),
     )
     auth: str = "anonymous callers on loopback"
-    version: str = "1.0"
 
 
 class Gateway(ModuleType):
@@ -175,14 +174,8 @@ def test_the_screen_names_everything(gateway: Gateway) -> None:
 
 
 def test_a_key_is_asked_for_where_one_is_needed() -> None:
-    line = curl("http://h/rpc", "1.0", needs_key=True)
+    line = curl("http://h/rpc", needs_key=True)
     assert "Authorization: Bearer $TRUNKLINE_KEY" in shlex.split(line)
-
-
-def test_an_agent_of_0_3_is_tried_in_0_3() -> None:
-    line = curl("http://h/rpc", "0.3", needs_key=False)
-    assert "A2A-Version: 0.3" in shlex.split(line)
-    assert '"method":"message/send"' in line
 
 
 def test_without_a_default_agent_the_first_one_is_tried() -> None:

@@ -190,26 +190,32 @@ def test_dialects_write_their_own_card() -> None:
     assert V03.card(CARD) == V03Rest.card(CARD) == cards.encode(CARD, "0.3")
 
 
-@pytest.mark.parametrize(
-    ("style", "is_kept"), [("openclaw-inbound", False), ("openclaw-design", True)]
-)
-def test_a_style_says_whether_past_states_are_kept(style: cards.Style, is_kept: bool) -> None:
-    for form in ("0.3", "hybrid"):
-        shown = json.loads(cards.encode(CARD, form, style))
-        assert shown["capabilities"]["stateTransitionHistory"] is is_kept
-    assert "stateTransitionHistory" not in json.loads(cards.encode(CARD, "1.0", style))
+def shaped(shape: cards.Shape, form: cards.Form = "0.3") -> Any:
+    return json.loads(cards.encode(CARD, form, shape))
 
 
-def test_an_openclaw_lists_its_first_interface_among_the_others() -> None:
-    shown = cards.to_v03(CARD, "openclaw-inbound")
-    assert [each.url for each in shown.additional_interfaces] == [
-        shown.url,
-        *(each.url for each in cards.to_v03(CARD).additional_interfaces),
-    ]
+def test_the_shape_says_which_form_is_the_default() -> None:
+    assert cards.form_for(None, None, "0.3") == "0.3"
+    assert cards.form_for(Version.V1_0, None, "0.3") == "1.0"
+    assert cards.form_for(None, "hybrid", "0.3") == "hybrid"
 
 
-def test_the_design_names_its_schemes_the_old_way_too() -> None:
-    shown = cards.to_v03(CARD, "openclaw-design")
-    assert shown.authentication is not None
-    assert shown.authentication.schemes == tuple(CARD.security_schemes)
-    assert V03.card(CARD, "openclaw-design") == cards.encode(CARD, "0.3", "openclaw-design")
+def test_a_shape_may_repeat_the_interface_and_deny_the_history() -> None:
+    plain, card = shaped(cards.STANDARD), shaped(cards.STYLES["openclaw-inbound"])
+    first = {"url": card["url"], "transport": card["preferredTransport"]}
+    assert card["additionalInterfaces"] == [first, *plain["additionalInterfaces"]]
+    assert "stateTransitionHistory" not in plain["capabilities"]
+    assert card["capabilities"]["stateTransitionHistory"] is False
+
+
+@pytest.mark.parametrize("form", ["0.3", "hybrid"])
+def test_a_shape_may_name_the_schemes_as_old_cards_do(form: cards.Form) -> None:
+    card = shaped(cards.STYLES["openclaw-design"], form)
+    assert card["authentication"] == {"schemes": [*card["securitySchemes"]]}
+    assert card["capabilities"]["stateTransitionHistory"] is True
+    assert "authentication" not in shaped(cards.STANDARD, form)
+
+
+def test_a_shape_has_its_own_protocol_version() -> None:
+    assert shaped(cards.Shape(v03_protocol_version="0.3.9"))["protocolVersion"] == "0.3.9"
+    assert "protocolVersion" not in shaped(cards.Shape(v03_protocol_version="0.3.9"), "1.0")

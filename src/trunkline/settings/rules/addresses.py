@@ -25,9 +25,10 @@ def address_problems(settings: Settings) -> Iterator[Problem]:
     for handle in sorted(settings.agents, key=lambda handle: handle != default):
         agent = settings.agents[handle]
         for key, standard in ROOT_PATHS.items():
+            if key == "rest_path" and agent.addresses == "exact":
+                continue
             given = _given(agent, key)
-            has_standard = handle == default and not _is_without(agent, key)
-            path = given or (standard if has_standard else "")
+            path = given or (standard if handle == default else "")
             if not path:
                 continue
             fault, remedy = _fault(path)
@@ -50,10 +51,6 @@ def _given(agent: AgentSettings, key: str) -> str:
             return agent.jsonrpc_path
         case _:
             return agent.rest_path
-
-
-def _is_without(agent: AgentSettings, key: str) -> bool:
-    return agent.addresses == "exact" and key == "rest_path"
 
 
 def _fault(path: str) -> tuple[str, str]:
