@@ -169,9 +169,17 @@ def _check_params(id: bytes, version: Version, params: bytes) -> None:
     if params in (b"", NULL):
         error = InvalidParams.at("params", "is required", case=Case.PARAMS)
         raise Rejected(id, version, error)
-    if params[:1] == b"{" and "" in _members(params):
+    if params[:1] == b"{" and _has_empty_name(params):
         error = InvalidParams.at("params", "has a member without a name", case=Case.PARAMS)
         raise Rejected(id, version, error)
+
+
+def _has_empty_name(params: bytes) -> bool:
+    try:
+        return "" in _members(params)
+    except msgspec.DecodeError:
+        # A name that is no text; who reads the members says so.
+        return False
 
 
 def _unknown_method(method: str, version: Version, names: Names) -> MethodNotFound:

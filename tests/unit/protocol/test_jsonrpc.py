@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.protocol.strategies import few
 
 from trunkline.model.errors import (
+    Case,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
@@ -186,3 +187,39 @@ def test_any_bytes_are_a_request_or_rejected(body: bytes) -> None:
 def test_the_envelope_is_what_a_result_has_around_it(id: bytes) -> None:
     before, behind = jsonrpc.envelope(id)
     assert before + b"[7]" + behind == jsonrpc.result(id, b"[7]")
+
+
+LENIENT = Names(default=Version.V0_3, takes_notifications=True, checks_params=True)
+
+
+def test_a_notification_may_have_the_id_null() -> None:
+    body = b'{"jsonrpc":"2.0","method":"tasks/get","params":{"id":"t"}}'
+    assert jsonrpc.decode(body, stated=None, names=LENIENT).id == b"null"
+    with pytest.raises(Rejected) as refusal:
+        jsonrpc.decode(b'{"jsonrpc":"2.0"}', stated=None, names=LENIENT)
+    assert (refusal.value.id, refusal.value.error.case) == (b"null", Case.NOT_JSONRPC)
+
+
+@pytest.mark.parametrize("params", [b"", b',"params":null', b',"params":[]', b',"params":{"":1}'])
+def test_params_may_have_to_be_there(params: bytes) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tasks/get"%b}' % params
+    with pytest.raises(Rejected) as refusal:
+        jsonrpc.decode(body, stated=None, names=LENIENT)
+    assert refusal.value.error.case is Case.PARAMS
+
+
+def test_a_name_that_is_no_text_is_left_to_who_reads_it() -> None:
+    params = b'{"\\ud800":1}'
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":%b}' % params
+    assert jsonrpc.decode(body, stated=None, names=LENIENT).params == params
+
+
+@pytest.mark.parametrize("spoken", list(Version))
+def test_an_agent_of_one_version_knows_the_names_of_that_one(spoken: Version) -> None:
+    (other,) = set(Version) - {spoken}
+    names = Names(default=spoken, only=spoken, methods={spoken: METHODS[spoken]})
+    for method in METHODS[other]:
+        with pytest.raises(Rejected) as refusal:
+            jsonrpc.decode(request(method=method), stated=None, names=names)
+        assert refusal.value.version is spoken
+        assert refusal.value.error.message.startswith(f"Method not found: {method}; ")
