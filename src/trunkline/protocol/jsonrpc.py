@@ -177,7 +177,7 @@ def _check_params(id: bytes, version: Version, params: bytes) -> None:
 def _has_empty_name(params: bytes) -> bool:
     try:
         return "" in _members(params)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         # A name that is no text; who reads the members says so.
         return False
 
