@@ -124,6 +124,9 @@ class Intake:
             live = await self._registry.load(scope, message.task_id)
             context_id = live.context_id
             try:
+                if live.state in TERMINAL:
+                    # Nobody is told of an end that is not stored.
+                    await self._journal.durable(live)
                 check_follow_up(message, context_id=context_id, state=live.state)
             finally:
                 self._registry.forget_if_idle(live)
