@@ -67,8 +67,8 @@ async def test_i5_the_card_has_exactly_these_fields() -> None:
 
 async def test_i5_the_url_keeps_the_path_of_the_base() -> None:
     """The original drops it."""
-    settings = document("openclaw-inbound", public_url="https://proxy.example/claw/")
-    assert (await card_of(settings))["url"] == "https://proxy.example/claw/a2a/jsonrpc"
+    settings = document("openclaw-inbound", public_url="http://localhost:9/claw/")
+    assert (await card_of(settings))["url"] == "http://localhost:9/claw/a2a/jsonrpc"
 
 
 async def test_i5_modes_of_a_skill_and_a_version_of_its_own_stay() -> None:
