@@ -20,9 +20,9 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
+from trunkline.stores.commits import CommitThread
 from trunkline.stores.settling import settle
 from trunkline.stores.sqlite import upkeep
-from trunkline.stores.commits import CommitThread
 from trunkline.stores.sqlite.connections import (
     Synchronous,
     cannot_open,
