@@ -8,6 +8,8 @@ import msgspec
 from trunkline.model.errors import StoreUnusable
 
 _REMEDY = "Restore the file from a backup, or move it out of the folder to go on without this task."
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_PUBLIC = {"schemaVersion", "task", "binding", "currentSequence", "journal"}
 _EVENT_KINDS = ("status-update", "artifact-update")
 _BINDING_TEXTS = (
     "agentId",
@@ -28,11 +30,10 @@ def broken(path: Path, fault: str, detail: str = "") -> StoreUnusable:
 def check_record(path: Path, data: bytes) -> None:
     """Raises StoreUnusable that names the file, what is wrong with it and what to do."""
     try:
-        record = msgspec.json.decode(data)
+        members = _members(data)
+        record = {name: msgspec.json.decode(members[name]) for name in _PUBLIC & members.keys()}
     except (msgspec.DecodeError, ValueError) as error:
         raise broken(path, "is missing an object payload", str(error)) from None
-    if not isinstance(record, dict):
-        raise broken(path, "is missing an object payload")
     if not _is_task(record.get("task")):
         raise broken(path, "is missing a valid task snapshot")
     if "binding" in record and not _is_binding(record["binding"]):
