@@ -30,7 +30,10 @@ def record_name(task_id: str) -> str:
 
 
 def fits_a_name(task_id: str) -> bool:
-    return len(record_name(task_id)) <= _MAX_NAME_BYTES
+    try:
+        return len(record_name(task_id)) <= _MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False
 
 
 def make_folder(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """One file per task: reading all of them at the start, and single ones ever after."""
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -110,12 +111,13 @@ class Records:
                 ]
             else:
                 adopted.append(head)
-        # Below all others: they are older than whatever the gateway itself has begun.
-        lowest = min((head.key for head in heads), default=1)
-        adopted.sort(key=lambda head: (head.status_ms, head.id), reverse=True)
-        for distance, head in enumerate(adopted, 1):
-            head.key = min(lowest, 1) - distance
-        return adopted[::-1] + heads, keys
+        taken = {head.key for head in heads}
+        for head in adopted:
+            head.key = _key_by_time(head)
+            while head.key in taken:
+                head.key += 1
+            taken.add(head.key)
+        return heads + adopted, keys
 
     def _head(self, path: Path, file: _File) -> TaskHead:
         own = file.trunkline
@@ -189,6 +191,13 @@ class Records:
 
     def remove_all(self, task_ids: Sequence[str]) -> None:
         remove_all(self._folder, [record_name(task_id) for task_id in task_ids])
+
+
+def _key_by_time(head: TaskHead) -> int:
+    """The same at every start, until the record says it: in the order of their times, and
+    below the keys of all tasks that the gateway itself has begun."""
+    ms = min(max(head.status_ms, 0), (1 << 45) - 1)
+    return (ms << 16 | zlib.crc32(head.id.encode()) & 0xFFFF) - (1 << 62)
 
 
 def _parsed(path: Path, data: bytes) -> _File:

@@ -70,7 +70,7 @@ class State:
                 refused = key_taken(record) if place in keys else None
                 keys.add(place)
             if refused is None and not last_seq and not fits_a_name(append.task_id):
-                refused = StoreUnusable("The id of the task is too long for the name of a file")
+                refused = StoreUnusable("The id of the task cannot be the name of a file")
             if refused is None:
                 heads[append.task_id] = (last_seq + len(append.entries), append.epoch)
                 changes.append(Appended(self.n + len(changes) + 1, append))
