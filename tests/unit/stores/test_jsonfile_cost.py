@@ -74,8 +74,8 @@ def sizes(folder: Path, pattern: str) -> int:
 async def test_log_goes_when_the_records_hold_it_all(tmp_path: Path) -> None:
     async with opened(lambda _: store_on(tmp_path, log_bytes=10_000), "") as store:
         await must_put(store, create("t"))
-        for seq in range(1, 2000, 10):
-            await must_put(store, *[follow("t", seq + step) for step in range(10)])
+        for seq in range(1, 1500, 20):
+            await must_put(store, *[follow("t", seq + step) for step in range(20)])
             # Behind the records in line.
             await store.entries("t", after=0, limit=1)
         written = sizes(tmp_path, "*.json")
