@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Scope
+from trunkline.stores.jsonfile.conversations import ConversationFiles
 from trunkline.stores.jsonfile.log import Log
 from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
@@ -134,8 +135,7 @@ def read_sqlite(file: Path) -> dict[str, Row]:
 
 def read_json_files(folder: Path) -> dict[str, Row]:
     records, state = Records(folder, adopts=Scope("", "", "")), State()
-    heads, keys = records.load_all()
-    state.load(heads, keys)
+    state.load(*records.load_all(), ConversationFiles(folder).load_all())
     state.replay(Log(folder).replay())
     rows = {}
     for head in sorted(state.index, key=lambda head: head.key):

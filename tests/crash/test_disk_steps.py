@@ -11,7 +11,7 @@ import pytest
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.model.values import TaskState
-from trunkline.ports.store import Scope, Snapshot, Store, TaskQuery
+from trunkline.ports.store import Exchange, Scope, Snapshot, Store, TaskQuery
 from trunkline.stores.jsonfile import files, log
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing.stores.kit import ALICE, BOB, COMPLETED, create, follow, must_put
@@ -31,8 +31,11 @@ OPS: list[Op] = [
     puts(follow("a", 1), follow("b", 1, state=COMPLETED, status_ms=5, key="k2", scope=BOB)),
     puts(follow("c", 2, state=PAUSED, snapshot=Snapshot(3, b'{"id":"c"}', b"[]"))),
     lambda store: store.claim("heir", now_ms=0, limit=1),
+    lambda store: store.remember(Exchange(ALICE, "x", 1, b"[1]")),
+    lambda store: store.remember(Exchange(ALICE, "y", 2, b"no JSON\n")),
     puts(follow("a", 2, epoch=2, state=COMPLETED, status_ms=1), follow("c", 3)),
     lambda store: store.prune_journal("c", up_to=2),
+    lambda store: store.remember(Exchange(ALICE, "x", 3, b"[3]")),
     lambda store: store.prune(ended_before_ms=3, limit=9),
     puts(create("a", key="k1", scope=BOB), follow("c", 4, state=COMPLETED)),
     lambda store: store.prune(ended_before_ms=10, limit=9),
@@ -50,6 +53,8 @@ async def dump(store: Store) -> list[object]:
         for task in page.tasks:
             found += [task, await store.entries(task.task_id, after=0, limit=99)]
         found += [await store.recall(scope, key) for key in ("k1", "k2")]
+        found += await store.exchanges(scope, limit=9)
+        found += await store.exchanges(scope, context_id="x", limit=2)
     return found
 
 

@@ -3,11 +3,11 @@
 from trunkline.backends.echo import EchoBackend
 from trunkline.backends.python import Agent, PythonBackend
 from trunkline.backends.python.loader import load
+from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import ConfigError, GatewayBug
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Store
-from trunkline.server.access import ANONYMOUS
 from trunkline.settings import AgentSettings, Settings, StoreSettings, database_path, publish
 from trunkline.settings import agents as kinds
 from trunkline.settings.publish import handle_of, stands_for_many

@@ -1,4 +1,4 @@
-"""What happens to a task, and how the log writes it down.
+"""What happens to a task or a conversation, and how the log writes it down.
 
 Every change has a number `n` that rises over the life of the folder. A record says which
 change it holds last, so that reading the log again does nothing twice.
@@ -45,7 +45,20 @@ class Deleted(Struct, frozen=True, tag="delete", rename="camel"):
     task_id: str
 
 
-Change: TypeAlias = Appended | Claimed | Cut | Deleted
+TaskChange: TypeAlias = Appended | Claimed | Cut | Deleted
+
+
+class Said(Struct, frozen=True, tag="exchange", rename="camel"):
+    """An exchange that made no task."""
+
+    n: int
+    scope: Scope
+    context_id: str
+    at_ms: int
+    messages: Raw
+
+
+Change: TypeAlias = TaskChange | Said
 
 
 class StoredEntry(Struct, frozen=True):
@@ -83,7 +96,7 @@ class _StoredAppend(
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(tuple[_StoredAppend | Claimed | Cut | Deleted, ...]).decode
+_decode = msgspec.json.Decoder(tuple[_StoredAppend | Claimed | Cut | Deleted | Said, ...]).decode
 
 
 def encode(changes: Sequence[Change]) -> bytes:

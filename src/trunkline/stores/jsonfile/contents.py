@@ -4,7 +4,7 @@ from msgspec import Raw
 
 from trunkline.model.events import ARTIFACT, STATUS, Entry
 from trunkline.ports.store import Snapshot
-from trunkline.stores.jsonfile.changes import Appended, Change, Cut, StoredKey
+from trunkline.stores.jsonfile.changes import Appended, Cut, StoredKey, TaskChange
 
 # What A2A 0.3 knows as journal events. A message that came in is none.
 _TOLD = frozenset({STATUS, ARTIFACT})
@@ -37,7 +37,7 @@ class Contents:
         self.untold: list[Entry] = []
         self.is_cut = False
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: TaskChange) -> None:
         if change.n <= self.n:
             return
         self.n = change.n

@@ -8,15 +8,18 @@ from typing import Any, TypeVar
 
 from trunkline.stores.commits import CommitThread
 from trunkline.stores.jsonfile.changes import Change, Deleted, encode
+from trunkline.stores.jsonfile.conversations import ConversationFiles
 from trunkline.stores.jsonfile.log import Log
 from trunkline.stores.jsonfile.records import Records, TaskHead
 from trunkline.stores.jsonfile.state import State
+from trunkline.stores.jsonfile.turns import answer
 
 T = TypeVar("T")
+_Done = Callable[[Any, BaseException | None], None]
 _log = logging.getLogger("trunkline.store")
 
-# Records that are written in one go. Readers wait for their end.
-_RECORDS_AT_ONCE = 16
+# Files that are written in one go. Readers wait for their end.
+_FILES_AT_ONCE = 16
 
 
 class Opened:
@@ -24,11 +27,14 @@ class Opened:
     and writes records, each in the order in which it is asked. So a record that is read is
     never newer than the state was when it was asked for."""
 
-    def __init__(self, log: Log, records: Records, *, log_bytes: int) -> None:
+    def __init__(
+        self, log: Log, records: Records, conversations: ConversationFiles, *, log_bytes: int
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.state = State()
         self._log = log
         self._records = records
+        self._conversations = conversations
         self._log_bytes = log_bytes
         self._log_thread = CommitThread(self.loop, "trunkline-json-log")
         self._file_thread = CommitThread(self.loop, "trunkline-json-files")
@@ -44,7 +50,7 @@ class Opened:
         self.write_records()
 
     def _load(self) -> None:
-        self.state.load(*self._records.load_all())
+        self.state.load(*self._records.load_all(), self._conversations.load_all())
         gone = self.state.replay(self._log.replay())
         if gone:
             self._records.remove_all(gone)
@@ -52,16 +58,7 @@ class Opened:
     def in_files(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Run among the reads and writes of records. Takes its place in line at once."""
         future: asyncio.Future[T] = self.loop.create_future()
-
-        def done(result: Any, error: BaseException | None) -> None:
-            if future.cancelled():
-                return
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-
-        self._file_thread.run(work, done)
+        self._file_thread.run(work, partial(answer, future))
         return future
 
     def commit(
@@ -100,40 +97,54 @@ class Opened:
         if self._is_writing or self._is_finishing:
             return
         state = self.state
-        heads = state.take_due(_RECORDS_AT_ONCE)
-        if heads:
-            self._is_writing = True
-            work: Callable[[], Any] = partial(self._records.write_all, heads)
-            self._file_thread.run(work, partial(self._written, heads))
+        if heads := state.take_due(_FILES_AT_ONCE):
+            work = partial(self._records.write_all, heads)
+            self._write(work, partial(self._records_written, heads))
+        elif due := state.conversations.due(_FILES_AT_ONCE):
+            self._write(
+                partial(self._conversations.append, due),
+                lambda _, error: None if error else state.conversations.written(due),
+            )
         elif state.is_retired and self._removed_up_to < state.retires_up_to:
-            self._is_writing = True
             self._removed_up_to = state.retires_up_to
-            work = partial(self._log.remove_up_to, state.retires_up_to)
-            self._file_thread.run(work, partial(self._written, []))
+            self._write(partial(self._log.remove_up_to, state.retires_up_to), lambda *_: None)
 
-    def _written(
-        self, heads: list[TaskHead], sizes: list[int] | None, error: BaseException | None
+    def _write(self, work: Callable[[], Any], done: _Done) -> None:
+        self._is_writing = True
+
+        def written(result: Any, error: BaseException | None) -> None:
+            self._is_writing = False
+            done(result, error)
+            if error is None:
+                self.write_records()
+            else:
+                # The log has it, and the next commit tries again.
+                _log.error("records were not written", extra={"reason": str(error)})
+
+        self._file_thread.run(work, written)
+
+    def _records_written(
+        self, heads: list[TaskHead], sizes: list[int], error: BaseException | None
     ) -> None:
-        self._is_writing = False
         if error is not None:
-            # The log has it, and the next commit tries again.
-            _log.error("records were not written", extra={"reason": str(error)})
             self.state.give_back(heads)
             return
-        for head, size in zip(heads, sizes or (), strict=True):
+        for head, size in zip(heads, sizes, strict=True):
             self.state.written(head, size)
-        self.write_records()
 
     async def finish(self) -> None:
-        """Leave records only."""
+        """Leave nothing in the log."""
         self._is_finishing = True
+        state = self.state
+        state.retire()
         try:
-            self.state.retire()
-            while heads := self.state.take_due(_RECORDS_AT_ONCE):
+            while heads := state.take_due(_FILES_AT_ONCE):
                 sizes = await self.in_files(partial(self._records.write_all, heads))
-                for head, size in zip(heads, sizes, strict=True):
-                    self.state.written(head, size)
-            await self.in_files(partial(self._log.remove_all, self.state.n))
+                self._records_written(heads, sizes, None)
+            while due := state.conversations.due(_FILES_AT_ONCE):
+                await self.in_files(partial(self._conversations.append, due))
+                state.conversations.written(due)
+            await self.in_files(partial(self._log.remove_all, state.n))
         except OSError as error:
             # The log has it, and is read at the next start.
             _log.error("records were not written", extra={"reason": str(error)})

@@ -13,10 +13,10 @@ from trunkline.stores.index import Head
 from trunkline.stores.jsonfile import public
 from trunkline.stores.jsonfile.adopted import adopt
 from trunkline.stores.jsonfile.changes import (
-    Change,
     StoredEntry,
     StoredKey,
     StoredSnapshot,
+    TaskChange,
     entry_of,
     snapshot_of,
     stored_entry,
@@ -34,7 +34,7 @@ class TaskHead(Head):
 
     def __init__(self, key: int, append: Append, creation: Creation) -> None:
         super().__init__(key, append, creation)
-        self.pending: list[Change] = []
+        self.pending: list[TaskChange] = []
         self.has_record = False
         self.record_bytes = 0
         # The last change of the task.

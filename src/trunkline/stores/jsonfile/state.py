@@ -5,13 +5,23 @@ log has it and `apply` is called.
 """
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from trunkline.model.errors import StoreError, StoreUnusable
-from trunkline.ports.store import Append, IdempotencyRecord, Settled
+from trunkline.ports.store import Append, Exchange, IdempotencyRecord
 from trunkline.stores.heads import RUNNABLE, refusal
 from trunkline.stores.index import Index, key_taken
-from trunkline.stores.jsonfile.changes import Appended, Change, Claimed, Cut, Deleted
+from trunkline.stores.jsonfile.blobs import to_json
+from trunkline.stores.jsonfile.changes import (
+    Appended,
+    Change,
+    Claimed,
+    Cut,
+    Deleted,
+    Said,
+    TaskChange,
+)
+from trunkline.stores.jsonfile.conversations import Conversations, Place
 from trunkline.stores.jsonfile.files import fits_a_name
 from trunkline.stores.jsonfile.records import TaskHead
 
@@ -19,6 +29,7 @@ from trunkline.stores.jsonfile.records import TaskHead
 class State:
     def __init__(self) -> None:
         self.index: Index[TaskHead] = Index()
+        self.conversations = Conversations()
         # The last change that is committed.
         self.n = 0
         # Tasks whose record lags behind the log, and of these the ones to write now.
@@ -30,7 +41,14 @@ class State:
         self._retiring: set[str] = set()
         self.retires_up_to = 0
 
-    def load(self, heads: Iterable[TaskHead], keys: Iterable[IdempotencyRecord]) -> None:
+    def load(
+        self,
+        heads: Iterable[TaskHead],
+        keys: Iterable[IdempotencyRecord],
+        conversations: Mapping[Place, int],
+    ) -> None:
+        self.conversations.load(conversations)
+        self.n = max(conversations.values(), default=0)
         for head in heads:
             self.index.add(head)
             self.n = max(self.n, head.n)
@@ -43,6 +61,11 @@ class State:
         """Returns the tasks that are gone, but whose records may not be."""
         gone: dict[str, None] = {}
         for change in changes:
+            self.n = max(self.n, change.n)
+            if isinstance(change, Said):
+                if not self.conversations.has(change):
+                    self.conversations.apply(change)
+                continue
             head = self.index.get(change.task_id)
             is_creation = isinstance(change, Appended) and change.append.creation is not None
             # Without a head, it is about a task that was deleted later on.
@@ -50,18 +73,15 @@ class State:
                 self.apply(change)
                 if isinstance(change, Deleted):
                     gone[change.task_id] = None
-            self.n = max(self.n, change.n)
         return [task_id for task_id in gone if self.index.get(task_id) is None]
 
-    def stage(
-        self, batch: Sequence[tuple[Append, Settled]]
-    ) -> tuple[list[StoreError | None], list[Change]]:
+    def stage(self, appends: Sequence[Append]) -> tuple[list[StoreError | None], list[Change]]:
         """One answer per append, and the changes to commit."""
         results: list[StoreError | None] = []
         changes: list[Change] = []
         heads: dict[str, tuple[int, int]] = {}
         keys: set[tuple[object, str]] = set()
-        for append, _ in batch:
+        for append in appends:
             last_seq, epoch = heads.get(append.task_id) or self._position(append.task_id)
             record = append.idempotency
             refused = refusal(append, last_seq, epoch) or self.index.key_refusal(record)
@@ -76,6 +96,13 @@ class State:
                 changes.append(Appended(self.n + len(changes) + 1, append))
             results.append(refused)
         return results, changes
+
+    def stage_exchanges(self, exchanges: Sequence[Exchange], *, after: int) -> list[Change]:
+        """The changes to commit, behind so many others."""
+        return [
+            Said(n, each.scope, each.context_id, each.at_ms, to_json(each.messages))
+            for n, each in enumerate(exchanges, self.n + after + 1)
+        ]
 
     def _position(self, task_id: str) -> tuple[int, int]:
         head = self.index.get(task_id)
@@ -96,7 +123,10 @@ class State:
 
     def apply(self, change: Change) -> None:
         """The change is in the log."""
-        self.n = change.n
+        self.n = max(self.n, change.n)
+        if isinstance(change, Said):
+            self.conversations.apply(change)
+            return
         head = self.index.get(change.task_id)
         if head is None:
             head = self._create(change)
@@ -115,14 +145,14 @@ class State:
             head.node, head.epoch = change.node, change.epoch
         self._pend(head, change)
 
-    def _create(self, change: Change) -> TaskHead:
+    def _create(self, change: TaskChange) -> TaskHead:
         assert isinstance(change, Appended)
         assert change.append.creation is not None, "refusal() lets no creation pass without one"
         head = TaskHead(change.n, change.append, change.append.creation)
         self.index.add(head)
         return head
 
-    def _pend(self, head: TaskHead, change: Change) -> None:
+    def _pend(self, head: TaskHead, change: TaskChange) -> None:
         head.pending.append(change)
         if head.id not in self._dirty:
             self._dirty[head.id] = head
@@ -144,11 +174,12 @@ class State:
         self.retires_up_to = self.n
         self._retiring = set(self._dirty)
         self._due = dict.fromkeys(self._dirty)
+        self.conversations.retire()
 
     @property
     def is_retired(self) -> bool:
-        """Whether the log up to `retires_up_to` holds nothing that the records lack."""
-        return not self._retiring
+        """Whether the log up to `retires_up_to` holds nothing that the files lack."""
+        return not self._retiring and self.conversations.is_retired
 
     def take_due(self, limit: int) -> list[TaskHead]:
         """Tasks to write now, as they are now."""

@@ -12,6 +12,7 @@ from trunkline.model.events import Entry
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import (
     Append,
+    Exchange,
     IdempotencyRecord,
     Scope,
     Settled,
@@ -20,8 +21,9 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.jsonfile.changes import Change
+from trunkline.stores.jsonfile.changes import Change, Claimed
 from trunkline.stores.jsonfile.contents import Contents
+from trunkline.stores.jsonfile.conversations import ConversationFiles
 from trunkline.stores.jsonfile.files import cannot_open, cannot_read, cannot_write, make_folder
 from trunkline.stores.jsonfile.lock import WriterLock
 from trunkline.stores.jsonfile.log import Log
@@ -59,6 +61,7 @@ class JsonFileStore:
         self._path = Path(path)
         self._lock = WriterLock(self._path, clock, wait_s=lock_wait_s)
         self._records = Records(self._path, adopts=adopts)
+        self._conversations = ConversationFiles(self._path)
         self._log_bytes = log_bytes
         self._queue: deque[Batch | Job] = deque()
         self._is_busy = False
@@ -72,7 +75,9 @@ class JsonFileStore:
             await self._lock.acquire()
         except OSError as error:
             raise cannot_open(self._path, error) from error
-        opened = Opened(Log(self._path), self._records, log_bytes=self._log_bytes)
+        opened = Opened(
+            Log(self._path), self._records, self._conversations, log_bytes=self._log_bytes
+        )
         try:
             await opened.load()
         except BaseException as error:
@@ -108,15 +113,19 @@ class JsonFileStore:
             loop = asyncio.get_running_loop()
             loop.call_soon(settle, loop, iter([(settled, closed) for _, settled in appends]))
             return
-        queue = self._queue
         for start in range(0, len(appends), _MAX_BATCH):
             some = appends[start : start + _MAX_BATCH]
-            last = queue[-1] if queue else None
-            if isinstance(last, Batch) and len(last.appends) + len(some) <= _MAX_BATCH:
-                last.appends.extend(some)
-            else:
-                queue.append(Batch(some))
+            self._batch(len(some)).appends.extend(some)
         self._start_soon()
+
+    def _batch(self, size: int) -> Batch:
+        """The last one in the queue that has room for so many more."""
+        last = self._queue[-1] if self._queue else None
+        if isinstance(last, Batch) and len(last) + size <= _MAX_BATCH:
+            return last
+        batch = Batch()
+        self._queue.append(batch)
+        return batch
 
     def _enqueue(
         self, stage: Callable[[State], list[Change]], result: Callable[[list[Change]], T]
@@ -173,7 +182,7 @@ class JsonFileStore:
         future.set_result(self._records.read_all(heads))
         return future
 
-    async def _contents(self, reading: _Reading) -> list[Contents]:
+    async def _from_disk(self, reading: "asyncio.Future[T]") -> T:
         try:
             return await reading
         except OSError as error:
@@ -184,20 +193,40 @@ class JsonFileStore:
         if head is None:
             return None
         captured = capture(head)
-        (contents,) = await self._contents(self._read([captured]))
+        (contents,) = await self._from_disk(self._read([captured]))
         return _stored(captured, contents)
+
+    async def owner(self, task_id: str) -> Scope | None:
+        head = self._require_open().state.index.get(task_id)
+        return None if head is None else head.scope
+
+    async def remember(self, exchange: Exchange) -> None:
+        future: asyncio.Future[None] = self._require_open().loop.create_future()
+        self._batch(1).exchanges.append((exchange, future))
+        self._start_soon()
+        await future
+
+    async def exchanges(
+        self, scope: Scope, *, context_id: str = "", limit: int
+    ) -> tuple[Exchange, ...]:
+        opened = self._require_open()
+        captured = opened.state.conversations.capture(scope, context_id, limit)
+        if not captured:
+            return ()
+        read = partial(self._conversations.read, captured, limit)
+        return await self._from_disk(opened.in_files(read))
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         head = self._require_open().state.index.get(task_id)
         if head is None or head.last_seq <= after:
             return ()
-        (contents,) = await self._contents(self._read([capture(head)]))
+        (contents,) = await self._from_disk(self._read([capture(head)]))
         return tuple(contents.after(after)[:limit])
 
     async def list(self, query: TaskQuery) -> TaskPage:
         heads, total, position = self._require_open().state.index.page(query)
         captured = [capture(head) for head in heads]
-        contents = await self._contents(self._read(captured))
+        contents = await self._from_disk(self._read(captured))
         tasks = [
             _stored(*each, with_artifacts=query.with_artifacts)
             for each in zip(captured, contents, strict=True)
@@ -218,7 +247,7 @@ class JsonFileStore:
         index = self._require_open().state.index
 
         def begin_to_read(changes: Sequence[Change]) -> tuple[_Captured, _Reading]:
-            heads = [index.get(change.task_id) for change in changes]
+            heads = [index.get(each.task_id) for each in changes if isinstance(each, Claimed)]
             captured = [capture(head) for head in heads if head is not None]
             return captured, self._read(captured)
 
@@ -226,7 +255,7 @@ class JsonFileStore:
             lambda state: state.claim(node, now_ms=now_ms, limit=limit, task_id=task_id),
             begin_to_read,
         )
-        contents = await self._contents(reading)
+        contents = await self._from_disk(reading)
         return tuple([_stored(*each) for each in zip(captured, contents, strict=True)])
 
     async def prune(self, *, ended_before_ms: int, limit: int) -> int:
