@@ -3,6 +3,9 @@
 import resource
 import shutil
 import stat
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,9 @@ from tests.unit.stores.jsonfiles import names, store_on
 
 from trunkline.model.errors import StoreInUse, StoreUnusable
 from trunkline.ports.store import TaskQuery
+from trunkline.stores.jsonfile import opened as opened_module
+from trunkline.stores.jsonfile.records import Records, TaskHead
+from trunkline.testing import settle
 from trunkline.testing.stores.kit import (
     ALICE,
     COMPLETED,
@@ -21,6 +27,7 @@ from trunkline.testing.stores.kit import (
     must_put,
     opened,
     put,
+    submit,
 )
 
 
@@ -176,6 +183,34 @@ async def test_more_than_one_batch_at_once_is_committed_in_order(tmp_path: Path)
     async with opened(lambda _: store_on(tmp_path), "") as store:
         await must_put(store, create("t"), *[follow("t", after) for after in range(1, 1000)])
         assert (await must_get(store, "t")).last_seq == 1000
+
+
+async def test_commits_wait_when_the_records_fall_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened_module, "_MAX_BEHIND", 4)
+    gate = threading.Event()
+    really_write = Records.write_all
+
+    def write_all(self: Records, heads: Sequence[TaskHead], pool: Executor) -> list[int]:
+        gate.wait()
+        return really_write(self, heads, pool)
+
+    monkeypatch.setattr(Records, "write_all", write_all)
+    store = store_on(tmp_path)
+    await store.open()
+    # One is being written, five are waiting.
+    for number in range(6):
+        await must_put(store, create(f"t{number}", state=COMPLETED))
+    log = log_of(tmp_path).read_bytes()
+    late = submit(store, create("late"))
+    await settle()
+    assert not late.done()
+    assert log_of(tmp_path).read_bytes() == log
+    gate.set()
+    assert await late is None
+    await store.close()
+    assert len(names(tmp_path)) == 7
 
 
 async def test_closed_store_says_so(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import base64
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 from trunkline.model.errors import StoreUnusable
@@ -61,18 +62,21 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def replace_all(folder: Path, contents: Iterable[tuple[str, bytes]]) -> None:
+def replace_all(folder: Path, contents: Sequence[tuple[str, bytes]], pool: Executor) -> None:
     """Each file is the old or the new one at any time, and the new one from here on."""
-    names = []
-    for name, data in contents:
-        fd = create(folder / (name + TEMPORARY))
+
+    def write_temporary(item: tuple[str, bytes]) -> None:
+        fd = create(folder / (item[0] + TEMPORARY))
         try:
-            write_all(fd, data)
+            write_all(fd, item[1])
             sync(fd)
         finally:
             os.close(fd)
-        names.append(name)
-    for name in names:
+
+    # Files that are synced at the same time share the wait for the disk.
+    for _ in pool.map(write_temporary, contents):
+        pass
+    for name, _ in contents:
         os.replace(folder / (name + TEMPORARY), folder / name)
     sync_folder(folder)
 

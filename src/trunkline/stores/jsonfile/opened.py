@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,7 +20,11 @@ _Done = Callable[[Any, BaseException | None], None]
 _log = logging.getLogger("trunkline.store")
 
 # Files that are written in one go. Readers wait for their end.
-_FILES_AT_ONCE = 16
+_FILES_AT_ONCE = 32
+_SYNCING_THREADS = 4
+# Tasks at rest that may wait for their records. Beyond that commits wait too, or a
+# gateway that is faster than its disk would fill its memory.
+_MAX_BEHIND = 4096
 
 
 class Opened:
@@ -28,7 +33,13 @@ class Opened:
     never newer than the state was when it was asked for."""
 
     def __init__(
-        self, log: Log, records: Records, conversations: ConversationFiles, *, log_bytes: int
+        self,
+        log: Log,
+        records: Records,
+        conversations: ConversationFiles,
+        *,
+        log_bytes: int,
+        on_written: Callable[[], None],
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.state = State()
@@ -36,6 +47,8 @@ class Opened:
         self._records = records
         self._conversations = conversations
         self._log_bytes = log_bytes
+        self._on_written = on_written
+        self._pool = ThreadPoolExecutor(_SYNCING_THREADS, "trunkline-json-sync")
         self._log_thread = CommitThread(self.loop, "trunkline-json-log")
         self._file_thread = CommitThread(self.loop, "trunkline-json-files")
         self._is_writing = False
@@ -98,7 +111,7 @@ class Opened:
             return
         state = self.state
         if heads := state.take_due(_FILES_AT_ONCE):
-            work = partial(self._records.write_all, heads)
+            work = partial(self._records.write_all, heads, self._pool)
             self._write(work, partial(self._records_written, heads))
         elif due := state.conversations.due(_FILES_AT_ONCE):
             self._write(
@@ -120,8 +133,14 @@ class Opened:
             else:
                 # The log has it, and the next commit tries again.
                 _log.error("records were not written", extra={"reason": str(error)})
+            self._on_written()
 
         self._file_thread.run(work, written)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether commits are to wait. When they need not any more, `on_written` is called."""
+        return self._is_writing and self.state.due > _MAX_BEHIND
 
     def _records_written(
         self, heads: list[TaskHead], sizes: list[int], error: BaseException | None
@@ -139,7 +158,7 @@ class Opened:
         state.retire()
         try:
             while heads := state.take_due(_FILES_AT_ONCE):
-                sizes = await self.in_files(partial(self._records.write_all, heads))
+                sizes = await self.in_files(partial(self._records.write_all, heads, self._pool))
                 self._records_written(heads, sizes, None)
             while due := state.conversations.due(_FILES_AT_ONCE):
                 await self.in_files(partial(self._conversations.append, due))
@@ -152,6 +171,7 @@ class Opened:
     def stop(self) -> None:
         self._log_thread.stop()
         self._file_thread.stop()
+        self._pool.shutdown()
         self._log.close()
 
 

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 import msgspec
@@ -179,14 +180,14 @@ class Records:
             contents.binding = file.binding
         return contents
 
-    def write_all(self, heads: Sequence[TaskHead]) -> list[int]:
+    def write_all(self, heads: Sequence[TaskHead], pool: Executor) -> list[int]:
         """Bring the records of these tasks up to date. Returns their sizes in bytes."""
         files = []
         for head in heads:
             contents = self.read(head)
             public.bring_up_to_date(head, contents, store_path=str(self._folder))
             files.append((record_name(head.id), _encoded(head, contents)))
-        replace_all(self._folder, files)
+        replace_all(self._folder, files, pool)
         return [len(data) for _, data in files]
 
     def remove_all(self, task_ids: Sequence[str]) -> None:

@@ -181,6 +181,11 @@ class State:
         """Whether the log up to `retires_up_to` holds nothing that the files lack."""
         return not self._retiring and self.conversations.is_retired
 
+    @property
+    def due(self) -> int:
+        """How many tasks are to be written now."""
+        return len(self._due)
+
     def take_due(self, limit: int) -> list[TaskHead]:
         """Tasks to write now, as they are now."""
         chosen = [task_id for task_id, _ in zip(self._due, range(limit), strict=False)]

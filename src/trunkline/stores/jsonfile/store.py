@@ -76,7 +76,11 @@ class JsonFileStore:
         except OSError as error:
             raise cannot_open(self._path, error) from error
         opened = Opened(
-            Log(self._path), self._records, self._conversations, log_bytes=self._log_bytes
+            Log(self._path),
+            self._records,
+            self._conversations,
+            log_bytes=self._log_bytes,
+            on_written=self._start_soon,
         )
         try:
             await opened.load()
@@ -144,16 +148,18 @@ class JsonFileStore:
 
     def _start_next(self) -> None:
         self._is_scheduled = False
-        while self._queue and self._opened is not None and not self._is_busy:
+        while self._queue and (opened := self._opened) is not None:
+            if self._is_busy or opened.is_behind:
+                return
             item = self._queue.popleft()
             try:
-                changes = item.stage(self._opened.state)
+                changes = item.stage(opened.state)
             except Exception as error:  # noqa: BLE001 - goes to those who wait for it
                 item.done(self._explain(error))
                 continue
             if changes:
                 self._is_busy = True
-                self._opened.commit(changes, partial(self._committed, item))
+                opened.commit(changes, partial(self._committed, item))
             else:
                 item.done(None)
 
