@@ -97,14 +97,30 @@ async def test_line_that_a_crash_cut_off_never_happened(tmp_path: Path) -> None:
         log = copy / "changes-0000000000000001.log"
         log.write_bytes(whole[:size])
         committed = sum(end <= size for end in ends)
-        # Twice, for the first one has to leave a log that is whole.
-        for _ in range(2):
-            store = store_on(copy)
-            await store.open()
-            assert await store.entries("t", after=0, limit=9) == entries(0, committed)
-            await store.close()
+        store = store_on(copy)
+        await store.open()
+        assert await store.entries("t", after=0, limit=9) == entries(0, committed)
+        await store.close()
         for file in copy.iterdir():
             file.unlink()
+
+
+async def test_crash_after_a_crash_finds_whole_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = await crashed(tmp_path / "store", commits=3)
+    log = log_of(copy)
+    log.write_bytes(log.read_bytes()[:-1])
+
+    def write_all(*_: object) -> list[int]:
+        raise OSError("no record is ever written")
+
+    monkeypatch.setattr(Records, "write_all", write_all)
+    async with opened(lambda _: store_on(copy), "") as store:
+        await must_put(store, follow("t", 2))
+    assert len(list(copy.iterdir())) == 2
+    async with opened(lambda _: store_on(copy), "") as store:
+        assert await store.entries("t", after=0, limit=9) == entries(0, 3)
 
 
 async def test_damage_before_the_end_of_the_log_is_refused(tmp_path: Path) -> None:
