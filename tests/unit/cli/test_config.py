@@ -30,9 +30,7 @@ def test_check_says_what_the_file_holds(good: Path) -> None:
 
 
 def test_check_names_the_folder_of_json_files(good: Path) -> None:
-    good.write_text(
-        GOOD.replace("[store]", '[store]\nkind = "json-file"').replace('"x.db"', '"/x"')
-    )
+    good.write_text(GOOD.replace('"x.db"', '"/x"\nkind = "json-file"'))
     result = run(app, ["config", "check", str(good)])
     assert result.stdout == "ok: 1 agent, json-file at /x\n"
 
