@@ -1,0 +1,1 @@
+"""An existing `openclaw.json` as settings."""
