@@ -108,7 +108,7 @@ async def test_all_input_is_checked_before_anything_happens(client: Client, worl
 
 
 async def test_a_gateway_that_stops_says_come_back(client: Client, world: World) -> None:
-    world.gateway.runtime.stop_admitting()
+    world.runtime.stop_admitting()
     with refused("UNAVAILABLE") as caught:
         await client.send("say hi")
     assert caught.value.answer.headers["retry-after"] == "5"

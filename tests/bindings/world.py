@@ -11,6 +11,7 @@ from tests.bindings.asgi import Asgi
 from tests.bindings.clients import CLIENTS, Address, Client
 
 from trunkline.app.gateway import Gateway, build
+from trunkline.runtime.runtime import Runtime
 from trunkline.settings import (
     AgentSettings,
     ApiKey,
@@ -36,11 +37,16 @@ class World:
         self.http = Asgi(gateway.application)
 
     @property
+    def runtime(self) -> Runtime:
+        (only,) = self.gateway.runtimes
+        return only
+
+    @property
     def agent(self) -> ScriptedAgent:
         return self.agent_of(HANDLE)
 
     def agent_of(self, handle: str) -> ScriptedAgent:
-        backend = self.gateway.runtime.agents[handle].backend
+        backend = self.runtime.agents[handle].backend
         assert isinstance(backend, ScriptedAgent)
         return backend
 
@@ -100,9 +106,9 @@ def settings(
 async def open_world(**options: Any) -> AsyncIterator[World]:
     clock = FakeClock()
     gateway = build(settings(**options), base_url=BASE_URL, clock=clock)
-    await gateway.runtime.open()
+    await gateway.runtimes.open()
     try:
         yield World(gateway, clock)
     finally:
-        await gateway.runtime.close()
+        await gateway.runtimes.close()
     assert asyncio.all_tasks() - {asyncio.current_task()} == set()

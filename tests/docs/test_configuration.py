@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 from tools.gen_cli_docs import commands, render
 
+from trunkline.model.profile import Profile
 from trunkline.settings import (
     ApiKey,
     AuthSettings,
@@ -18,7 +19,7 @@ from trunkline.settings import (
     schema,
 )
 from trunkline.settings.agents import AgentSettings, BackendSettings
-from trunkline.settings.reference import SECTIONS, reference
+from trunkline.settings.reference import SECTIONS, profile_reference, reference
 from trunkline.settings.shapes import bare_type, description, is_struct
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -52,6 +53,16 @@ def test_the_reference_is_up_to_date() -> None:
     )
 
 
+def test_the_page_of_profiles_is_up_to_date() -> None:
+    page = (DOCS / "profiles.md").read_text("utf-8")
+    assert page == profile_reference(), f"profiles.md {STALE}"
+
+
+@pytest.mark.parametrize("key", Profile.__struct_fields__)
+def test_every_key_of_a_profile_is_documented(key: str) -> None:
+    assert f"\n| `{key}` |" in (DOCS / "profiles.md").read_text("utf-8")
+
+
 def test_the_schema_is_up_to_date() -> None:
     stored = json.loads((DOCS / "trunkline.schema.json").read_text("utf-8"))
     assert stored == schema(), f"trunkline.schema.json {STALE}"
@@ -78,5 +89,7 @@ def test_the_example_is_complete_and_loads(monkeypatch: pytest.MonkeyPatch) -> N
     assert settings.default_agent() == "acme/rust-expert"
     text = file.read_text("utf-8")
     for cls in structs(Settings) - {Settings}:
-        assert [f.name for f in fields(cls) if f.name not in text] == []
+        # Those of the profile have a page of their own.
+        keys = [f.name for f in fields(cls) if f.name not in Profile.__struct_fields__]
+        assert [key for key in keys if key not in text] == []
     assert effective(settings)["server"]["port"] == 8642

@@ -17,6 +17,7 @@ from trunkline.model.calls import (
     SubscribeToTaskRequest,
 )
 from trunkline.model.events import Entry
+from trunkline.model.profile import preset
 from trunkline.model.values import (
     TERMINAL,
     Message,
@@ -28,7 +29,7 @@ from trunkline.model.values import (
 )
 from trunkline.ports.backend import Backend
 from trunkline.ports.store import Scope, Store
-from trunkline.runtime.agents import AgentLimits, PublishedAgent
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import Item, Opening, Reply, Subscription
 from trunkline.runtime.runtime import Runtime
 from trunkline.runtime.tasks import Tasks
@@ -56,13 +57,14 @@ class World:
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
         retention_s: float = 0.0,
-        **limits: Any,
+        preset_name: str = "standard",
+        **profile: Any,
     ) -> None:
         self.clock = clock or FakeClock()
         self.store = store if store is not None else MemoryStore()
         self.scripted = ScriptedBackend(clock=self.clock, direct=direct)
         self.agent = PublishedAgent(
-            handle=HANDLE, backend=backend or self.scripted, limits=AgentLimits(**limits)
+            handle=HANDLE, backend=backend or self.scripted, profile=preset(preset_name, **profile)
         )
         self.runtime = Runtime(
             store=self.store,

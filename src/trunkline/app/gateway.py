@@ -8,13 +8,14 @@ from starlette.applications import Starlette
 
 from trunkline.app.adapters import load_agents, make_backend, make_store
 from trunkline.app.cards import addresses_of, agent_card, extended_card, input_modes
+from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
-from trunkline.protocol.versions import Version
-from trunkline.runtime.agents import AgentLimits, PublishedAgent
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.runtime import Runtime
+from trunkline.runtime.service import Service
 from trunkline.server.access import Access
 from trunkline.server.application import Application
 from trunkline.server.bindings import Bindings
@@ -25,14 +26,14 @@ from trunkline.server.exchange import Limits
 from trunkline.server.metrics import Metrics
 from trunkline.server.operations import PATHS, build_pages
 from trunkline.server.streams import StreamCounts
-from trunkline.settings import AgentSettings, Settings
+from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.version import VERSION
 
 
 class Gateway(Struct, frozen=True, kw_only=True):
     settings: Settings
     application: Application
-    runtime: Runtime
+    runtimes: Runtimes
     endpoints: tuple[Endpoint, ...]
 
 
@@ -40,48 +41,44 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
     """`base_url` is what cards advertise, with scheme and without a slash at the end."""
     settings, code = load_agents(settings)
     clock = clock or SystemClock()
-    endpoints: list[Endpoint] = []
-    agents: list[PublishedAgent] = []
+    by_store: dict[StoreSettings, list[PublishedAgent]] = {}
     for handle, agent_settings in settings.agents.items():
-        own = code.get(handle)
-        backend = make_backend(agent_settings, own, clock)
-        agent = _published(handle, agent_settings, backend, own)
-        agents.append(agent)
-        endpoints += _endpoints(agent, agent_settings, own, settings, base_url)
+        backend = make_backend(agent_settings, code.get(handle), clock)
+        agent = _published(handle, agent_settings, backend, code.get(handle))
+        by_store.setdefault(agent_settings.store or settings.store, []).append(agent)
     server = settings.server
-    runtime = Runtime(
-        store=make_store(settings.store),
-        clock=clock,
-        ids=Uuid7Ids(),
-        agents=agents,
-        stream_buffer=server.stream_buffer_events,
-        heartbeat_s=server.heartbeat_s,
-        retention_s=settings.store.retention_days * 86400,
+    runtimes = Runtimes(
+        tuple(_runtime(settings, store, agents, clock) for store, agents in by_store.items())
     )
+    endpoints = [
+        endpoint
+        for runtime in runtimes
+        for agent in runtime.agents.values()
+        for endpoint in _endpoints(
+            agent, runtime.service, code.get(agent.handle), settings, base_url
+        )
+    ]
     access = Access(
         principals=settings.auth.principals(), allows_anonymous=settings.allows_anonymous()
     )
     streams = StreamCounts(server.max_streams_per_principal)
-    metrics = Metrics(lambda: _gauges(runtime, streams))
+    metrics = Metrics(lambda: _gauges(runtimes, streams))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         # Under another ASGI server; `serve` opens the runtime itself.
-        await runtime.open()
+        await runtimes.open()
         try:
             yield
         finally:
-            await runtime.drain(grace_s=server.drain_s)
-            await runtime.close()
+            await runtimes.drain(grace_s=server.drain_s)
+            await runtimes.close()
 
     application = Application(
         endpoints=endpoints,
         bindings=Bindings(
-            calls=Calls(runtime.service),
+            calls=Calls(),
             access=access,
-            limits=Limits(
-                max_body_bytes=server.max_body_bytes, max_json_depth=server.max_json_depth
-            ),
             streams=streams,
             metrics=metrics,
             clock=clock,
@@ -89,7 +86,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         ),
         cards=Cards(modified_ms=clock.now_ms()),
         pages=build_pages(
-            is_ready=lambda: runtime.is_ready,
+            is_ready=lambda: runtimes.is_ready,
             metrics=metrics,
             access=access,
             version=VERSION,
@@ -100,7 +97,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
     return Gateway(
         settings=settings,
         application=application,
-        runtime=runtime,
+        runtimes=runtimes,
         endpoints=tuple(endpoints),
     )
 
@@ -116,6 +113,20 @@ def create_app(settings: Settings, *, base_url: str = "") -> Application:
     return build(settings, base_url=(base_url or own).rstrip("/")).application
 
 
+def _runtime(
+    settings: Settings, store: StoreSettings, agents: list[PublishedAgent], clock: Clock
+) -> Runtime:
+    return Runtime(
+        store=make_store(store),
+        clock=clock,
+        ids=Uuid7Ids(),
+        agents=agents,
+        stream_buffer=settings.server.stream_buffer_events,
+        heartbeat_s=settings.server.heartbeat_s,
+        retention_s=store.retention_days * 86400,
+    )
+
+
 def _published(
     handle: str, settings: AgentSettings, backend: Backend, code: Agent | None
 ) -> PublishedAgent:
@@ -123,13 +134,7 @@ def _published(
         handle=handle,
         backend=backend,
         input_modes=_all_input_modes(settings, code),
-        limits=AgentLimits(
-            max_queue_per_context=settings.max_queue_per_context,
-            max_concurrency=settings.max_concurrency,
-            task_deadline_s=settings.task_deadline_s,
-            cancel_grace_s=settings.cancel_grace_s,
-            deduplicate_messages=settings.deduplicate_messages,
-        ),
+        profile=settings.own_profile(),
     )
 
 
@@ -146,11 +151,16 @@ def _all_input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, 
 
 def _endpoints(
     agent: PublishedAgent,
-    agent_settings: AgentSettings,
+    service: Service,
     code: Agent | None,
     settings: Settings,
     base_url: str,
 ) -> Iterator[Endpoint]:
+    agent_settings = settings.agents[agent.handle]
+    limits = Limits(
+        max_body_bytes=agent_settings.max_body_bytes or settings.server.max_body_bytes,
+        max_json_depth=settings.server.max_json_depth,
+    )
     is_default = settings.default_agent() == agent.handle
     for addresses in addresses_of(agent.handle, agent_settings, is_default=is_default):
         card = agent_card(
@@ -158,27 +168,30 @@ def _endpoints(
             agent_settings,
             code=code,
             addresses=addresses,
-            base_url=base_url,
+            base_url=agent_settings.public_url.rstrip("/") or base_url,
             access=settings,
         )
         yield Endpoint(
             agent=agent,
+            service=service,
+            limits=limits,
             card=card,
             extended_card=extended_card(card, agent_settings),
             card_paths=addresses.card_paths,
             jsonrpc_path=addresses.jsonrpc,
             rest_path=addresses.rest,
-            default_version=Version(agent_settings.default_version),
             tenants=frozenset(agent_settings.tenants),
-            streams=agent_settings.streaming,
         )
 
 
-def _gauges(runtime: Runtime, streams: StreamCounts) -> Iterator[tuple[str, str, float]]:
-    waiting = sum(agent.lanes.total_waiting for agent in runtime.agents.values())
-    yield "trunkline_turns_running", "Turns that agents run now.", len(runtime.turns.running)
+def _gauges(runtimes: Runtimes, streams: StreamCounts) -> Iterator[tuple[str, str, float]]:
+    agents = [agent for runtime in runtimes for agent in runtime.agents.values()]
+    waiting = sum(agent.lanes.total_waiting for agent in agents)
+    running = sum(len(runtime.turns.running) for runtime in runtimes)
+    held = sum(len(runtime.registry) for runtime in runtimes)
+    committed = sum(runtime.journal.committed_entries for runtime in runtimes)
+    yield "trunkline_turns_running", "Turns that agents run now.", running
     yield "trunkline_turns_waiting", "Turns in the queues.", waiting
-    yield "trunkline_tasks_in_memory", "Tasks that are held in memory.", len(runtime.registry)
+    yield "trunkline_tasks_in_memory", "Tasks that are held in memory.", held
     yield "trunkline_streams_open", "Streams that are open.", streams.total
-    committed = runtime.journal.committed_entries
     yield "trunkline_journal_entries_total", "Journal entries committed.", committed

@@ -40,18 +40,18 @@ async def _serve(settings: Settings, on_ready: Callable[[ServeInfo], None]) -> i
     try:
         base_url = _base_url(settings, sock)
         gateway = build(settings, base_url=base_url)
-        runtime = gateway.runtime
-        await runtime.open()
+        runtimes = gateway.runtimes
+        await runtimes.open()
         try:
             listener = Listener(
                 gateway.application,
                 max_header_bytes=settings.server.max_header_bytes,
                 on_started=lambda: on_ready(_info(gateway, base_url)),
-                on_stopping=lambda: runtime.drain(grace_s=settings.server.drain_s),
+                on_stopping=lambda: runtimes.drain(grace_s=settings.server.drain_s),
             )
             await listener.serve(sockets=[sock])
         finally:
-            await runtime.close()
+            await runtimes.close()
     finally:
         sock.close()
     return 0

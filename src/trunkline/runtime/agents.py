@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from trunkline.engine.lanes import Lanes
+from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.store import Scope
 from trunkline.runtime.run import Run
@@ -15,17 +16,6 @@ class Lane(Struct, frozen=True):
     context_id: str
 
 
-class AgentLimits(Struct, frozen=True, kw_only=True):
-    max_queue_per_context: int = 9999
-    # 0 means no bound.
-    max_concurrency: int = 0
-    task_deadline_s: float = 1800.0
-    cancel_grace_s: float = 5.0
-    # Treat a message id that was seen before as the same request. Off by default:
-    # real clients reuse ids.
-    deduplicate_messages: bool = False
-
-
 class PublishedAgent:
     def __init__(
         self,
@@ -33,13 +23,13 @@ class PublishedAgent:
         handle: str,
         backend: Backend,
         input_modes: tuple[str, ...] = ("*/*",),
-        limits: AgentLimits | None = None,
+        profile: Profile | None = None,
     ) -> None:
         self.handle = handle
         self.backend = backend
         self.input_modes = input_modes
-        self.limits = limits or AgentLimits()
+        self.profile = profile or Profile()
         self.lanes: Lanes[Lane, Run] = Lanes(
-            max_waiting=self.limits.max_queue_per_context,
-            max_running=self.limits.max_concurrency,
+            max_waiting=self.profile.max_queue_per_context,
+            max_running=self.profile.max_concurrency,
         )

@@ -380,4 +380,4 @@ def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:
 def _key(agent: PublishedAgent, caller: Caller, message: Message) -> str:
     if caller.idempotency_key:
         return f"key:{caller.idempotency_key}"
-    return f"message:{message.message_id}" if agent.limits.deduplicate_messages else ""
+    return f"message:{message.message_id}" if agent.profile.deduplicate_messages else ""

@@ -234,7 +234,7 @@ class Turns:
 
     async def _end_run(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
         if not await self._abort(run):
-            grace_s = run.agent.limits.cancel_grace_s
+            grace_s = run.agent.profile.cancel_grace_s
             stuck = f"The agent did not stop within {grace_s:g} s; its late output is dropped."
             reason = f"{reason} {stuck}".strip()
             _log.warning("agent ignores cancellation", extra=_extra(run))
@@ -250,7 +250,7 @@ class Turns:
         )
         run.task.cancel()
         grace = self._tasks.start(
-            self._clock.sleep(run.agent.limits.cancel_grace_s), name=f"grace {run.run_id}"
+            self._clock.sleep(run.agent.profile.cancel_grace_s), name=f"grace {run.run_id}"
         )
         try:
             # The backend may have to tell somebody far away; it is not cut short.
@@ -313,7 +313,7 @@ class Turns:
         """Fail the runs that are past their deadline."""
         now = self._clock.monotonic()
         for run in list(self.running):
-            deadline_s = run.agent.limits.task_deadline_s
+            deadline_s = run.agent.profile.task_deadline_s
             is_due = run.started is not None and now - run.started > deadline_s > 0
             if is_due and not run.is_fenced:
                 reason = f"The agent did not finish within {deadline_s:g} s."

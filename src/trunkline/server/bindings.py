@@ -21,7 +21,7 @@ from trunkline.protocol.versions import Version
 from trunkline.server.access import ANONYMOUS, CHALLENGE, Access
 from trunkline.server.calls import STREAMING, Calls
 from trunkline.server.endpoint import Endpoint
-from trunkline.server.exchange import Exchange, Limits
+from trunkline.server.exchange import Exchange
 from trunkline.server.http import Disconnected, Header, Request, Send, answer, sequence_of
 from trunkline.server.metrics import Metrics, Observation
 from trunkline.server.streams import Frames, StreamCounts, pump
@@ -38,7 +38,6 @@ class Bindings:
         *,
         calls: Calls,
         access: Access,
-        limits: Limits,
         streams: StreamCounts,
         metrics: Metrics,
         clock: Clock,
@@ -46,7 +45,6 @@ class Bindings:
     ) -> None:
         self._calls = calls
         self._access = access
-        self._limits = limits
         self._streams = streams
         self._metrics = metrics
         self._clock = clock
@@ -60,7 +58,7 @@ class Bindings:
         try:
             # Before anything else: an unknown caller learns nothing, and costs nothing.
             principal = self._access.identify(request)
-            value = await exchange.read(request, self._limits)
+            value = await exchange.read(request, endpoint.limits)
             caller = _caller(endpoint, exchange, request, principal, value)
             if exchange.operation in STREAMING:
                 begun = _Sending(send)

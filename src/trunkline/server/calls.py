@@ -19,31 +19,28 @@ from trunkline.protocol.dialect import Dialect, RequestValue
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
 from trunkline.runtime.fanout import Subscription
-from trunkline.runtime.service import Service, TaskAnswer
+from trunkline.runtime.service import TaskAnswer
 from trunkline.server.endpoint import Endpoint
 
 STREAMING = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK})
 
 
 class Calls:
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
     async def answer(
         self, endpoint: Endpoint, dialect: Dialect, caller: Caller, value: RequestValue
     ) -> bytes:
         """The answer of an operation that does not stream, in the client's dialect."""
-        agent = endpoint.agent
+        agent, service = endpoint.agent, endpoint.service
         # By how often they are called.
         if isinstance(value, SendMessageRequest):
-            outcome = await self._service.send(agent, caller, value)
+            outcome = await service.send(agent, caller, value)
             if isinstance(outcome, TaskAnswer):
                 return dialect.sent_task(outcome.task)
             return dialect.sent_message(outcome.message)
         if isinstance(value, GetTaskRequest):
-            return dialect.task(await self._service.get(agent, caller, value))
+            return dialect.task(await service.get(agent, caller, value))
         if isinstance(value, ListTasksRequest):
-            page = await self._service.list(agent, caller, value)
+            page = await service.list(agent, caller, value)
             return dialect.page(
                 page.tasks,
                 next_page_token=page.next_page_token,
@@ -51,7 +48,7 @@ class Calls:
                 total_size=page.total_size,
             )
         if isinstance(value, CancelTaskRequest):
-            return dialect.task(await self._service.cancel(agent, caller, value))
+            return dialect.task(await service.cancel(agent, caller, value))
         if isinstance(value, GetExtendedAgentCardRequest):
             return _extended_card(endpoint, dialect, caller)
         if isinstance(value, SubscribeToTaskRequest):
@@ -70,9 +67,9 @@ class Calls:
         if not endpoint.streams:
             raise UnsupportedOperation("This agent does not stream; use SendMessage and GetTask")
         if isinstance(value, SendMessageRequest):
-            return await self._service.stream(endpoint.agent, caller, value)
+            return await endpoint.service.stream(endpoint.agent, caller, value)
         if isinstance(value, SubscribeToTaskRequest):
-            return await self._service.subscribe(
+            return await endpoint.service.subscribe(
                 endpoint.agent,
                 caller,
                 value,

@@ -6,20 +6,31 @@ from trunkline.model.card import AgentCard
 from trunkline.model.errors import ExtensionSupportRequired, InvalidParams
 from trunkline.protocol.versions import Version
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.service import Service
+from trunkline.server.exchange import Limits
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
     agent: PublishedAgent
+    # Of the runtime that holds the agent's tasks.
+    service: Service
+    limits: Limits
     card: AgentCard
     # What only authenticated callers get to see; None when the agent has no such card.
     extended_card: AgentCard | None = None
     card_paths: tuple[str, ...]
     jsonrpc_path: str
     rest_path: str
-    default_version: Version = Version.V1_0
     # Empty: any tenant.
     tenants: frozenset[str] = frozenset()
-    streams: bool = True
+
+    @property
+    def default_version(self) -> Version:
+        return Version(self.agent.profile.default_version)
+
+    @property
+    def streams(self) -> bool:
+        return self.agent.profile.streaming
 
     def check_tenant(self, tenant: str) -> None:
         if self.tenants and tenant not in self.tenants:

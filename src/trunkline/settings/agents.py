@@ -4,6 +4,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from trunkline.model.profile import Profile
+from trunkline.settings.server import StoreSettings
+
 DEFAULT_MODES = ("text/plain", "application/json")
 
 
@@ -88,8 +91,11 @@ class ExtendedCardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     documentation_url: Annotated[str, Meta(description="Instead of the public one.")] = ""
 
 
-class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published agent. Its table is named after the handle, `[agents."owner/slug"]`."""
+class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A published agent. Its table is named after the handle, `[agents."owner/slug"]`.
+
+    The keys of its profile stand beside these, in the same table.
+    """
 
     name: Annotated[
         str,
@@ -107,6 +113,13 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "`/a2a/rest` as well. A sole agent is the default."
         ),
     ] = False
+    profile: Annotated[
+        Literal["standard", "openclaw-inbound", "openclaw-design", "hub"],
+        Meta(
+            description="Preset of the agent's profile; every key of the profile may be set here "
+            "as well, and wins over it."
+        ),
+    ] = "standard"
     backend: Annotated[
         BackendSettings,
         Meta(description='What runs the agent, for example `{ kind = "echo" }`; see its kinds.'),
@@ -135,27 +148,6 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         ExtendedCardSettings | None,
         Meta(description="Adds to the card for authenticated callers. Absent: no extended card."),
     ] = None
-    default_version: Annotated[
-        Literal["1.0", "0.3"],
-        Meta(description="Protocol version of a request that shows none in any way."),
-    ] = "1.0"
-    deduplicate_messages: Annotated[
-        bool,
-        Meta(description="A message id sent twice by one caller gives the first task again."),
-    ] = False
-    max_queue_per_context: Annotated[
-        int, Meta(ge=1, description="Messages that may wait in one context; more are refused.")
-    ] = 9999
-    max_concurrency: Annotated[
-        int, Meta(ge=0, description="Turns that run at once; 0 is no limit.")
-    ] = 0
-    task_deadline_s: Annotated[
-        float, Meta(gt=0, description="Seconds after which a running turn is failed.")
-    ] = 1800.0
-    cancel_grace_s: Annotated[
-        float, Meta(ge=0, description="Seconds that a canceled run gets to stop by itself.")
-    ] = 5.0
-    streaming: Annotated[bool, Meta(description="Offer streams, on the card and in fact.")] = True
     agent_card_path: Annotated[
         str, Meta(description="Path of the card. Empty: the standard address.")
     ] = ""
@@ -165,3 +157,28 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rest_path: Annotated[
         str, Meta(description="Root of the HTTP+JSON binding. Empty: the standard address.")
     ] = ""
+    public_url: Annotated[
+        str,
+        Meta(
+            description="Base URL on this agent's card in place of `server.public_url`. A path in "
+            "it is kept."
+        ),
+    ] = ""
+    max_body_bytes: Annotated[
+        int,
+        Meta(ge=0, description="Largest request body for this agent; 0: `server.max_body_bytes`."),
+    ] = 0
+    agent_id: Annotated[
+        str, Meta(description="Name of the agent in its session keys. Empty: the slug.")
+    ] = ""
+    account_id: Annotated[
+        str, Meta(description="Account in what the backend is told. Empty: the slug.")
+    ] = ""
+    store: Annotated[
+        StoreSettings | None,
+        Meta(description="A store of its own, with the keys of `[store]`. Absent: that one."),
+    ] = None
+
+    def own_profile(self) -> Profile:
+        """The keys of the profile alone."""
+        return Profile(**{name: getattr(self, name) for name in Profile.__struct_fields__})

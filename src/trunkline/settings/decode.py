@@ -6,13 +6,15 @@ that the rules can look at the rest.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
+from trunkline.model.profile import NOT_AVAILABLE, PRESETS
+from trunkline.settings.agents import AgentSettings
 from trunkline.settings.problems import (
     Path,
     Problem,
@@ -62,12 +64,18 @@ class _Decoder:
         config = cls.__struct_config__
         for name in table:
             if name not in known and name != config.tag_field:
-                self.report(
-                    (*path, name),
-                    "unknown key",
-                    f"{did_you_mean(name, known)}Known here: {', '.join(known) or 'nothing'}.",
-                )
+                self.unknown(cls, name, known, path)
+        if cls is AgentSettings and not isinstance(value, Struct):
+            table = _with_preset(table)
         return cls(**{f.name: self.member(cls, f, table, path) for f in known.values()})
+
+    def unknown(self, cls: type[Struct], name: str, known: Iterable[str], path: Path) -> None:
+        if cls is AgentSettings and name in NOT_AVAILABLE:
+            what = f"not available: this release has no {NOT_AVAILABLE[name]} yet"
+            self.report((*path, name), what, "Remove the key.")
+            return
+        remedy = f"{did_you_mean(name, known)}Known here: {', '.join(known) or 'nothing'}."
+        self.report((*path, name), "unknown key", remedy)
 
     def table(
         self, kind: object, value: object, path: Path, hint: str
@@ -198,3 +206,9 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
+
+
+def _with_preset(table: Mapping[str, object]) -> Mapping[str, object]:
+    """The table on top of what its preset says; an unknown preset is reported elsewhere."""
+    name = table.get("profile")
+    return {**PRESETS.get(name, {}), **table} if isinstance(name, str) else table

@@ -1,12 +1,13 @@
 """The reference in docs/configuration.md, written from the structs."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import FieldInfo, fields
 
+from trunkline.model.profile import PRESETS, Profile
 from trunkline.settings.agents import (
     AgentSettings,
     BackendSettings,
@@ -58,14 +59,63 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
 )
 
 
+PROFILES = """\
+# Profiles
+
+<!-- Written by tools/gen_config_docs.py from src/trunkline/model/profile.py. -->
+
+Gateways differ on points that A2A leaves open: whether a short answer needs a task, what a
+full queue says, what a restart does. Each point is a key in the table of an agent. A preset
+answers them all, and any key set beside it wins:
+
+```toml
+[agents."acme/support"]
+name = "Support"
+profile = "openclaw-inbound"
+agent_style = "task-generating"
+backend = { kind = "echo" }
+```
+
+`standard` is the default. `openclaw-inbound` behaves like the inbound A2A plugin of OpenClaw,
+`openclaw-design` like OpenClaw's A2A integration design, `hub` like a hub of agents. Keys that
+do not go together are refused at start, with the reason. `trunkline config show` prints what
+is in force.
+
+## Keys
+"""
+
+
+def profile_reference() -> str:
+    """The page docs/profiles.md: what each key does, and what each preset says."""
+    names = [name for name in PRESETS if name != "standard"]
+    rows = [
+        f"| `{key}` | {_default(field)} | "
+        + " | ".join(f"`{json.dumps(PRESETS[n][key])}`" if key in PRESETS[n] else "" for n in names)
+        + " |"
+        for field in fields(Profile)
+        if any((key := field.encode_name) in PRESETS[name] for name in names)
+    ]
+    head = [
+        "## Presets",
+        "",
+        "Where a cell is empty, the preset says the same as `standard`. Keys on which all agree "
+        "are left out.",
+        "",
+        f"| key | `standard` | {' | '.join(f'`{name}`' for name in names)} |",
+        "|---|---|" + "---|" * len(names),
+    ]
+    keys = f"{PROFILES}\n{_rows(fields(Profile))}"
+    return "\n".join([keys, *head, *rows]) + "\n"
+
+
 def reference() -> str:
     parts = [INTRODUCTION]
     for header, cls in SECTIONS:
-        parts.append(f"## `{header}`\n\n{_about(cls)}\n\n{_rows(cls)}")
+        parts.append(f"## `{header}`\n\n{_about(cls)}\n\n{_rows(_own(cls))}")
     parts.append("## Backends\n\nThe `backend` of an agent is a table with a `kind`.\n")
     for cls in get_args(BackendSettings):
         tag = cls.__struct_config__.tag
-        rows = _rows(cls)
+        rows = _rows(_own(cls))
         parts.append(f'### `kind = "{tag}"`\n\n{_about(cls)}\n' + (f"\n{rows}" if rows else ""))
     return "\n".join(parts).rstrip() + "\n"
 
@@ -74,8 +124,14 @@ def _about(cls: type[Struct]) -> str:
     return (cls.__doc__ or "").strip()
 
 
-def _rows(cls: type[Struct]) -> str:
-    rows = [_row(field) for field in fields(cls)]
+def _own(cls: type[Struct]) -> list[FieldInfo]:
+    """The keys of a table; those of the profile have a page of their own."""
+    profile = Profile.__struct_fields__ if cls is AgentSettings else ()
+    return [field for field in fields(cls) if field.name not in profile]
+
+
+def _rows(keys: Iterable[FieldInfo]) -> str:
+    rows = [_row(field) for field in keys]
     if not rows:
         return ""
     head = ["| key | type | default | what it is |", "|---|---|---|---|"]

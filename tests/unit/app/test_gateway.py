@@ -99,7 +99,7 @@ def test_an_endpoint_has_what_the_settings_say() -> None:
         assert endpoint.streams is False
         assert endpoint.default_version is Version.V0_3
         assert endpoint.extended_card is not None
-        assert endpoint.agent.limits.max_concurrency == 3
+        assert endpoint.agent.profile.max_concurrency == 3
         # What any of its skills takes is let in.
         assert endpoint.agent.input_modes == ("text/plain", "image/png")
     assert built.endpoints[0].agent is built.endpoints[1].agent

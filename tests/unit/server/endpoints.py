@@ -5,7 +5,11 @@ from typing import Any
 from trunkline.backends.echo import EchoBackend
 from trunkline.model.card import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.runtime import Runtime
 from trunkline.server.endpoint import Endpoint
+from trunkline.server.exchange import Limits
+from trunkline.stores.memory import MemoryStore
+from trunkline.testing import FakeClock, SequentialIds
 
 
 def card(**changes: Any) -> AgentCard:
@@ -26,8 +30,12 @@ def card(**changes: Any) -> AgentCard:
 
 
 def endpoint(**changes: Any) -> Endpoint:
+    agent = PublishedAgent(handle="acme/echo", backend=EchoBackend())
+    runtime = Runtime(store=MemoryStore(), clock=FakeClock(), ids=SequentialIds(), agents=[agent])
     fields: dict[str, Any] = {
-        "agent": PublishedAgent(handle="acme/echo", backend=EchoBackend()),
+        "agent": agent,
+        "service": runtime.service,
+        "limits": Limits(),
         "card": card(),
         "card_paths": ("/agent-card.json",),
         "jsonrpc_path": "/rpc",

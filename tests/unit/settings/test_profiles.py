@@ -1,0 +1,91 @@
+"""Presets, keys on top of them, and keys that do not go together."""
+
+from typing import Any
+
+import pytest
+
+from trunkline.model.profile import NOT_AVAILABLE, PRESETS, Profile, preset
+from trunkline.settings import InvalidSettings, Settings, from_document
+
+
+def read(**agent: Any) -> Settings:
+    table = {"name": "A", "backend": {"kind": "echo"}, **agent}
+    return from_document({"agents": {"a/b": table}}, environment={})
+
+
+def profile_of(**agent: Any) -> Profile:
+    return read(**agent).agents["a/b"].own_profile()
+
+
+def test_the_default_is_standard() -> None:
+    assert profile_of() == Profile() == preset("standard")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_valid_as_it_is(name: str) -> None:
+    assert profile_of(profile=name) == preset(name)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_any_key_wins_over_the_preset(name: str) -> None:
+    assert profile_of(profile=name, max_concurrency=3) == preset(name, max_concurrency=3)
+
+
+def test_a_key_may_say_again_what_standard_says() -> None:
+    assert profile_of(profile="openclaw-inbound", files="accept").files == "accept"
+
+
+def test_an_unknown_preset_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InvalidSettings, match=r'profile = "hubb": .*"hub"'):
+        read(profile="hubb")
+
+
+@pytest.mark.parametrize("key", NOT_AVAILABLE)
+def test_keys_of_later_features_are_refused_as_not_available(key: str) -> None:
+    with pytest.raises(InvalidSettings, match=rf"{key}: not available"):
+        read(**{key: True})
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "reason"),
+    [
+        ({"dialect": "v0.3"}, "default_version", "speaks 0.3 alone"),
+        (
+            {"dialect": "v0.3", "default_version": "0.3", "tenants": ["t"]},
+            "tenants",
+            "0.3 has no tenants",
+        ),
+        ({"busy": "fail", "queued_send": "return"}, "queued_send", "nothing ever waits"),
+        ({"reply_wait_s": 9, "task_deadline_s": 5}, "reply_wait_s", "task_deadline_s = 5"),
+        ({"on_reply_wait": "fail"}, "on_reply_wait", "reply_wait_s is 0"),
+        (
+            {"cancel": "unsupported", "cancel_terminal": "passthrough"},
+            "cancel_terminal",
+            'cancel = "unsupported"',
+        ),
+        ({"promote_after_ms": 5}, "promote_after_ms", "may stay without a task"),
+        ({"result_in": ["artifact", "history"]}, "result_in", "message of the status"),
+        ({"result_in": []}, "result_in", "needs a place"),
+        ({"result_in": ["status"]}, "result_in", 'stream_shape = "events"'),
+        ({"on_restart": []}, "on_restart", "not exactly one"),
+        ({"on_restart": ["resume_queued"]}, "on_restart", "not exactly one"),
+        ({"on_restart": ["fail_running", "retry_running"]}, "on_restart", "not exactly one"),
+        ({"on_restart": ["fail_running", "fail_running"]}, "on_restart", "not exactly one"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(
+    keys: dict[str, Any], key: str, reason: str
+) -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        read(**keys)
+    text = str(caught.value)
+    assert f'agents."a/b".{key}' in text
+    assert reason in text
+    # Every refusal ends with what to do.
+    assert any(word in text for word in ("Set ", "Add ", "Remove ", "Make ", "Name "))
+
+
+def test_a_misfit_is_not_reported_twice() -> None:
+    with pytest.raises(InvalidSettings) as caught:
+        read(dialect="v9", default_version="0.3")
+    assert "default_version" not in str(caught.value)
