@@ -7,11 +7,13 @@ from msgspec import Struct
 from starlette.applications import Starlette
 
 from trunkline.app.adapters import load_agents, make_backend, make_store
-from trunkline.app.cards import addresses_of, agent_card, extended_card, input_modes
+from trunkline.app.cards import addresses_of, agent_card, card_shape, extended_card, input_modes
+from trunkline.app.idle import account_of, idle_addresses
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
+from trunkline.protocol import openclaw
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.runtime import Runtime
@@ -43,6 +45,8 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
     clock = clock or SystemClock()
     by_store: dict[StoreSettings, list[PublishedAgent]] = {}
     for handle, agent_settings in settings.agents.items():
+        if agent_settings.unavailable:
+            continue
         backend = make_backend(agent_settings, code.get(handle), clock)
         agent = _published(handle, agent_settings, backend, code.get(handle))
         by_store.setdefault(agent_settings.store or settings.store, []).append(agent)
@@ -59,7 +63,9 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         )
     ]
     access = Access(
-        principals=settings.auth.principals(), allows_anonymous=settings.allows_anonymous()
+        principals=settings.auth.principals(),
+        allows_anonymous=settings.allows_anonymous(),
+        hosts=settings.public_hosts() if settings.auth.anonymous == "always" else (),
     )
     streams = StreamCounts(server.max_streams_per_principal)
     metrics = Metrics(lambda: _gauges(runtimes, streams))
@@ -93,6 +99,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
             lifespan=lifespan,
         ),
         page_paths=PATHS,
+        idle=idle_addresses(settings),
     )
     return Gateway(
         settings=settings,
@@ -181,6 +188,10 @@ def _endpoints(
             jsonrpc_path=addresses.jsonrpc,
             rest_path=addresses.rest,
             tenants=frozenset(agent_settings.tenants),
+            shape=card_shape(agent_settings),
+            not_found=openclaw.not_found(account_of(agent.handle, agent_settings))
+            if agent_settings.error_style == "openclaw-inbound"
+            else None,
         )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from trunkline.model.errors import PermissionDenied, Unauthenticated
 from trunkline.server.http import Header, Request
@@ -16,10 +16,20 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Access:
-    def __init__(self, *, principals: Mapping[str, str], allows_anonymous: bool) -> None:
-        """`principals` maps the SHA-256 of a key, in hex, to whom it stands for."""
+    def __init__(
+        self,
+        *,
+        principals: Mapping[str, str],
+        allows_anonymous: bool,
+        hosts: Iterable[str] = (),
+    ) -> None:
+        """`principals` maps the SHA-256 of a key, in hex, to whom it stands for.
+
+        `hosts` are names beside loopback by which anonymous callers may call the gateway.
+        """
         self._principals = dict(principals)
         self._allows_anonymous = allows_anonymous
+        self._hosts = _LOOPBACK_NAMES.union(hosts)
 
     def identify(self, request: Request) -> str:
         """The principal. Raises Unauthenticated or PermissionDenied."""
@@ -39,12 +49,15 @@ class Access:
             )
         # A page on the web can point its own host name at the loopback address; what
         # it cannot do is make the browser send another Host.
-        if b"host" in request.headers and not _is_loopback(request.hostname()):
+        if b"host" in request.headers and not self._is_own(request.hostname()):
             raise PermissionDenied(
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
             )
         return ANONYMOUS
+
+    def _is_own(self, hostname: str) -> bool:
+        return hostname in self._hosts or _is_loopback(hostname)
 
 
 def _token(request: Request) -> bytes | None:
@@ -58,8 +71,6 @@ def _token(request: Request) -> bytes | None:
 
 
 def _is_loopback(hostname: str) -> bool:
-    if hostname in _LOOPBACK_NAMES:
-        return True
     # An address as a whole: whoever owns example.com owns 127.example.com as well.
     try:
         return ipaddress.ip_address(hostname).is_loopback

@@ -28,6 +28,7 @@ class Info(Struct, frozen=True, kw_only=True):
         ("demo/echo", "Echo", "http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo"),
     )
     auth: str = "anonymous callers on loopback"
+    version: str = "1.0"
 
 
 class Gateway(ModuleType):

@@ -15,7 +15,7 @@ NEAR = re.compile(r"near (\d+)")
 
 
 def read(file: Path) -> dict[str, Any]:
-    """Raises ConfigError. It says where the file is wrong and never what stands there: a key may."""
+    """Raises ConfigError, which says where the file is wrong but never quotes it: it holds keys."""
     try:
         text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:

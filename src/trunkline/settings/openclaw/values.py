@@ -1,6 +1,7 @@
 """Read single values as the OpenClaw plugins read them: what does not fit is mostly not there."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -77,3 +78,28 @@ def web_url(text: str) -> str:
     user, at, _ = parts.netloc.rpartition("@")
     place = host if port in (None, DEFAULT_PORTS[scheme]) else f"{host}:{port}"
     return f"{scheme}://{user}{at}{place}{parts.path.rstrip('/')}"
+
+
+def flag(raw: Mapping[str, Any], key: str, prefix: str) -> bool:
+    """True when it is absent. Raises ConfigError, as the readers below do."""
+    value = raw.get(key)
+    if value is None or isinstance(value, bool):
+        return value is not False
+    raise ConfigError(f"{prefix}.{key} must be true or false.")
+
+
+def text(raw: Mapping[str, Any], key: str, prefix: str) -> str:
+    """Empty when it is absent."""
+    value = raw.get(key)
+    if value is None or isinstance(value, str):
+        return text_of(value)
+    raise ConfigError(f"{prefix}.{key} must be a string.")
+
+
+def number(raw: Mapping[str, Any], key: str, prefix: str, *, default: float) -> float:
+    value = raw.get(key)
+    if value is None:
+        return default
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf:
+        return float(value)
+    raise ConfigError(f"{prefix}.{key} must be a number greater than 0.")
