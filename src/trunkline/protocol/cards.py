@@ -32,6 +32,8 @@ class Shape(Struct, frozen=True, kw_only=True):
     state_transition_history: bool | None = None
     # 0.3 lets `additionalInterfaces` repeat what `url` says.
     repeats_interface: bool = False
+    # Absent means the same.
+    denies_extended_card: bool = True
     # Before 0.3, a card named its schemes there.
     names_authentication: bool = False
 
@@ -39,7 +41,12 @@ class Shape(Struct, frozen=True, kw_only=True):
 STANDARD: Final = Shape()
 STYLES: Final = {
     "standard": STANDARD,
-    "openclaw-inbound": Shape(form="0.3", state_transition_history=False, repeats_interface=True),
+    "openclaw-inbound": Shape(
+        form="0.3",
+        state_transition_history=False,
+        repeats_interface=True,
+        denies_extended_card=False,
+    ),
     "openclaw-design": Shape(state_transition_history=True, names_authentication=True),
 }
 
@@ -132,6 +139,7 @@ def to_v03(card: AgentCard, shape: Shape = STANDARD) -> Card03:
         )
     first = interfaces[0]
     schemes = tuple(card.security_schemes) if shape.names_authentication else ()
+    extends = card.capabilities.extended_agent_card
     return Card03(
         protocol_version=shape.v03_protocol_version,
         name=card.name,
@@ -156,7 +164,9 @@ def to_v03(card: AgentCard, shape: Shape = STANDARD) -> Card03:
         default_input_modes=card.default_input_modes,
         default_output_modes=card.default_output_modes,
         skills=tuple([_skill_03(skill) for skill in card.skills]),
-        supports_authenticated_extended_card=card.capabilities.extended_agent_card,
+        supports_authenticated_extended_card=extends
+        if extends or shape.denies_extended_card
+        else None,
         signatures=card.signatures,
         icon_url=card.icon_url,
     )

@@ -336,3 +336,17 @@ def test_an_extended_card_keeps_what_it_does_not_change() -> None:
     keys: dict[str, Any] = {"extended_card": {}, "documentation_url": "https://docs.example"}
     public = card(keys, auth=AUTH)
     assert extended_card(public, one_agent(keys, auth=AUTH).agents["acme/echo"]) == public
+
+
+def test_a_skill_of_the_extended_card_takes_the_place_of_a_public_one() -> None:
+    told = {"id": "b", "description": "All of it"}
+    keys = {"skills": [{"id": "a"}, {"id": "b"}, {"id": "c"}], "extended_card": {"skills": [told]}}
+    public = card(keys, auth=AUTH)
+    extended = extended_card(public, one_agent(keys, auth=AUTH).agents["acme/echo"])
+    assert extended is not None
+    assert [(s.id, s.description) for s in extended.skills] == [
+        ("a", "a"),
+        ("b", "All of it"),
+        ("c", "c"),
+    ]
+    assert [s.description for s in public.skills] == ["a", "b", "c"]

@@ -18,7 +18,7 @@ from trunkline.settings.openclaw.values import (
 )
 from trunkline.settings.secret import Secret
 
-HANDLE = "openclaw/a2a"
+HANDLE = "openclaw-design/main"
 PRINCIPAL = "openclaw"
 NAME = "OpenClaw Agent"
 DATABASE = "~/.openclaw/data/a2a-tasks.db"
@@ -90,9 +90,13 @@ def parse_design(document: Mapping[str, Any]) -> Design | None:
 
 
 def agent_of(
-    design: Design, *, backend: Mapping[str, Any], has_keys: bool, default: bool
+    design: Design, *, backend: Mapping[str, Any], has_keys: bool, at_root: bool, default: bool
 ) -> dict[str, Any]:
-    """The table of the agent. `has_keys`: there are callers who may see the extended card."""
+    """The table of the agent.
+
+    `has_keys`: there are callers who may see the extended card. `at_root`: its card is at the
+    well-known address of the host as well.
+    """
     public = [_skill(entry, described=entry.is_open) for entry in design.entries]
     hidden = [_skill(entry, described=True) for entry in design.entries if not entry.is_open]
     extends = has_keys and "skills" not in design.card and bool(hidden)
@@ -105,7 +109,7 @@ def agent_of(
         "public_url": design.public_url,
         "jsonrpc_path": design.path,
         "rest_path": f"{design.path}/rest",
-        **({"agent_card_path": ROOT_CARD} if default else {}),
+        **({"agent_card_path": ROOT_CARD} if at_root else {}),
         "agent_id": "main",
         "account_id": "default",
         "streaming": design.streaming,
@@ -170,18 +174,28 @@ def _overrides(card: Mapping[str, Any]) -> dict[str, Any]:
                 f"a2a.agentCard.{key} cannot be set; the gateway writes it from what it serves. "
                 f"Remove it. Known here: name, description, {', '.join(CARD_KEYS)}."
             )
-        made[CARD_KEYS[key]] = value
+        made[CARD_KEYS[key]] = _renamed_modes(value) if key == "skills" else value
     return made
+
+
+def _renamed_modes(skills: Any) -> Any:
+    """A skill of a card has two keys that we spell differently."""
+    names = {"inputModes": "input_modes", "outputModes": "output_modes"}
+    return [
+        {names.get(key, key): value for key, value in skill.items()}
+        if isinstance(skill, Mapping)
+        else skill
+        for skill in (skills if isinstance(skills, list) else [skills])
+    ]
 
 
 def _entries(document: Mapping[str, Any]) -> Iterator[Entry]:
     """Skills, then exposed tools; of several with one name, the first."""
     seen: set[str] = set()
     for key in ("skills", "tools"):
-        listed = document.get(key)
-        for raw in listed if isinstance(listed, list) else ():
-            name = text_of(raw.get("name")) if isinstance(raw, Mapping) else ""
-            is_hidden = key == "tools" and name and raw.get("expose") is False
+        for raw in document.get(key, ()):
+            name = text_of(raw.get("name"))
+            is_hidden = key == "tools" and raw.get("expose") is False
             if not name or is_hidden or name in seen:
                 continue
             seen.add(name)

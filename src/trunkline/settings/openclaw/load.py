@@ -67,17 +67,42 @@ def load_openclaw(
 
 
 def _filled(path: str | Path, environment: Mapping[str, str]) -> Document:
-    """The part of the file that is ours; elsewhere it may refer to what is not set here."""
-    document = read(Path(path))
-    ours: dict[str, Any] = {
-        key: document[key] for key in ("a2a", "agent", "skills", "tools") if key in document
-    }
-    ours["channels"] = {"a2a": mapping_at(document, "channels", "a2a")}
     problems: list[Problem] = []
-    filled: Document = expand(ours, environment=environment, problems=problems)
+    filled: Document = expand(_ours(read(Path(path))), environment=environment, problems=problems)
     if problems:
         raise InvalidSettings(problems, source=str(path))
     return filled
+
+
+def _ours(document: Document) -> Document:
+    """The part of the file that is read; the rest may refer to what is not set here."""
+    a2a = dict(mapping_at(document, "a2a"))
+    if "server" in a2a:
+        a2a["server"] = _without(mapping_at(a2a, "server"), "relay")
+    if "client" in a2a:
+        a2a["client"] = {"enabled": mapping_at(a2a, "client").get("enabled", True)}
+    agent = mapping_at(document, "agent")
+    return {
+        "channels": {"a2a": dict(mapping_at(document, "channels", "a2a"))},
+        "a2a": a2a,
+        "agent": {key: agent[key] for key in ("name", "description") if key in agent},
+        "skills": _entries(document.get("skills")),
+        "tools": _entries(document.get("tools")),
+    }
+
+
+def _entries(listed: Any) -> list[Any]:
+    # OpenClaw has objects of these names as well, which are about something else.
+    keys = ("name", "displayName", "description", "expose")
+    return [
+        {key: item[key] for key in keys if key in item}
+        for item in (listed if isinstance(listed, list) else ())
+        if isinstance(item, Mapping)
+    ]
+
+
+def _without(raw: Document, key: str) -> Document:
+    return {name: value for name, value in raw.items() if name != key}
 
 
 def _document(
@@ -99,10 +124,13 @@ def _document(
     }
     document: dict[str, Any] = {"agents": agents, "auth": {}}
     if server is not None:
-        at_root = any(agent["agent_card_path"] == design.ROOT_CARD for agent in agents.values())
-        default = not has_default and not at_root
+        taken = [agent["agent_card_path"] for agent in agents.values()]
         agents[design.HANDLE] = design.agent_of(
-            server, backend=backend, has_keys=has_keys, default=default
+            server,
+            backend=backend,
+            has_keys=has_keys,
+            at_root=not has_default and design.ROOT_CARD not in taken,
+            default=not has_default and not any(agent["default"] for agent in agents.values()),
         )
         document["store"] = {
             "kind": "sqlite",
@@ -137,6 +165,9 @@ def _renamed(problem: Problem, accounts: Accounts) -> Problem:
             return replace(problem, path=("a2a", "server", "publicUrl"))
         case ("agents", design.HANDLE, "jsonrpc_path" | "rest_path"):
             return replace(problem, path=("a2a", "server", "path"))
+        case ("agents", design.HANDLE, str(key), *rest):
+            of_card = {ours: theirs for theirs, ours in design.CARD_KEYS.items()}
+            return replace(problem, path=("a2a", "agentCard", of_card.get(key, key), *rest))
         case ("auth", "keys", design.PRINCIPAL, "key"):
             return replace(problem, path=("a2a", "server", "auth", "apiKey"))
         case ("agents", str(handle), str(key), *rest):

@@ -147,6 +147,6 @@ def _addresses(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             "rest_path",
             agent.rest_path,
             'addresses = "exact" serves no HTTP+JSON binding',
-            'Leave rest_path out, or set addresses = "all".',
+            'Remove rest_path, or set addresses = "all".',
             "addresses",
         )
