@@ -14,6 +14,7 @@ from trunkline.model.errors import ConfigError
 from trunkline.settings.openclaw.values import (
     choice,
     distinct,
+    holds_user,
     mapping_at,
     path_of,
     positive_integer,
@@ -149,7 +150,7 @@ def _prefix(account_id: str) -> str:
 
 def _public_base_url(value: Any, prefix: str) -> str:
     url = web_url(text_of(value))
-    if "@" in url.partition("//")[2].partition("/")[0]:
+    if holds_user(url):
         raise ConfigError(
             f"{prefix}.publicBaseUrl must not hold a user name or password; "
             "everybody can read it on the agent card."

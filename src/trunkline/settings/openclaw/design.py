@@ -1,7 +1,7 @@
 """The `a2a` section of OpenClaw's integration design, as an agent with `openclaw-design`."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct
 
@@ -9,6 +9,7 @@ from trunkline.model.errors import ConfigError
 from trunkline.settings.openclaw.values import (
     choice,
     flag,
+    holds_user,
     mapping_at,
     number,
     path_of,
@@ -38,11 +39,6 @@ CARD_KEYS = {
 MODES = {"input_modes": ["text/plain", "application/json"], "output_modes": ["text/plain"]}
 
 
-class Auth(Struct, frozen=True, kw_only=True):
-    scheme: str
-    api_key: Secret
-
-
 class Entry(Struct, frozen=True, kw_only=True):
     """A skill or an exposed tool."""
 
@@ -58,7 +54,7 @@ class Design(Struct, frozen=True, kw_only=True):
     description: str = ""
     path: str = "/a2a"
     public_url: str
-    auth: Auth | None = None
+    api_key: Secret | None = None
     streaming: bool = True
     ttl_days: float = 7.0
     timeout_minutes: float = 30.0
@@ -78,9 +74,9 @@ def parse_design(document: Mapping[str, Any]) -> Design | None:
     return Design(
         name=text_of(agent.get("name")) or text_of(card.get("name")) or NAME,
         description=text_of(agent.get("description")) or text_of(card.get("description")),
-        path=(path_of(text(server, "path", "a2a.server")) or "/a2a").rstrip("/"),
+        path=_path(server),
         public_url=_public_url(server),
-        auth=_auth(server, a2a),
+        api_key=_api_key(server, a2a),
         streaming=flag(a2a, "streaming", "a2a"),
         ttl_days=number(tasks, "ttlDays", "a2a.tasks", default=7.0),
         timeout_minutes=number(tasks, "timeoutMinutes", "a2a.tasks", default=30.0),
@@ -108,7 +104,7 @@ def agent_of(
         "backend": dict(backend),
         "public_url": design.public_url,
         "jsonrpc_path": design.path,
-        "rest_path": f"{design.path}/rest",
+        "rest_path": f"{design.path.rstrip('/')}/rest",
         **({"agent_card_path": ROOT_CARD} if at_root else {}),
         "agent_id": "main",
         "account_id": "default",
@@ -123,13 +119,17 @@ def agent_of(
 
 
 def _check_mode(server: Mapping[str, Any]) -> None:
-    modes: tuple[Literal["direct", "relay", "both"], ...] = ("direct", "relay", "both")
-    mode = choice(server, "mode", modes, "a2a.server") or "direct"
+    mode = choice(server, "mode", ("direct", "relay", "both"), "a2a.server") or "direct"
     if mode != "direct":
         raise ConfigError(
             f'a2a.server.mode "{mode}" is not available in this release; set it to "direct" and '
             "give a2a.server.publicUrl."
         )
+
+
+def _path(server: Mapping[str, Any]) -> str:
+    path = path_of(text(server, "path", "a2a.server"))
+    return (path.rstrip("/") or "/") if path else "/a2a"
 
 
 def _public_url(server: Mapping[str, Any]) -> str:
@@ -140,7 +140,7 @@ def _public_url(server: Mapping[str, Any]) -> str:
             'reach this gateway, for example "https://my-agent.example.com".'
         )
     url = web_url(written)
-    if not url or "@" in url:
+    if not url or holds_user(url):
         raise ConfigError(
             "a2a.server.publicUrl must be an http or https URL without user and password, for "
             'example "https://my-agent.example.com".'
@@ -148,20 +148,21 @@ def _public_url(server: Mapping[str, Any]) -> str:
     return url
 
 
-def _auth(server: Mapping[str, Any], a2a: Mapping[str, Any]) -> Auth | None:
+def _api_key(server: Mapping[str, Any], a2a: Mapping[str, Any]) -> Secret | None:
+    """Whichever scheme is named, the key may come in either header."""
     raw = server.get("auth", a2a.get("auth"))
     if raw is None:
         return None
     if not isinstance(raw, Mapping):
         raise ConfigError("a2a.server.auth must be an object with scheme and apiKey.")
-    scheme = choice(raw, "scheme", ("bearer", "apiKey"), "a2a.server.auth") or "bearer"
+    choice(raw, "scheme", ("bearer", "apiKey"), "a2a.server.auth")
     key = text(raw, "apiKey", "a2a.server.auth")
     if not key:
         raise ConfigError(
             "a2a.server.auth.apiKey is required; without it nobody could call. "
             'Best as "${NAME_OF_VARIABLE}".'
         )
-    return Auth(scheme=scheme, api_key=Secret(str(key)))
+    return Secret(key)
 
 
 def _overrides(card: Mapping[str, Any]) -> dict[str, Any]:

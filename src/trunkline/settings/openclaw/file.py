@@ -86,6 +86,8 @@ def _yaml(text: str, source: str) -> Any:
         raise ConfigError(
             f"{source}{_mark(error.problem_mark)}: neither JSON5, which begins with {{, nor YAML."
         ) from None
+    except RecursionError:
+        raise ConfigError(f"{source}: nested too deeply.") from None
     except yaml.YAMLError:
         raise ConfigError(
             f"{source}: neither JSON5 nor YAML: it holds characters that neither may have."

@@ -109,7 +109,7 @@ def _document(
     accounts: Accounts, server: Design | None, above: Document, backend: Document
 ) -> dict[str, Any]:
     has_store = bool(above.get("store"))
-    has_keys = bool(mapping_at(above, "auth", "keys")) or bool(server and server.auth)
+    has_keys = bool(mapping_at(above, "auth", "keys")) or bool(server and server.api_key)
     others = mapping_at(above, "agents").values()
     has_default = any(isinstance(other, Mapping) and other.get("default") for other in others)
     default_id = "" if has_default else accounts.default_id
@@ -137,8 +137,8 @@ def _document(
             "path": design.DATABASE,
             "retention_days": server.ttl_days,
         }
-        if server.auth is not None:
-            document["auth"]["keys"] = {design.PRINCIPAL: {"key": server.auth.api_key}}
+        if server.api_key is not None:
+            document["auth"]["keys"] = {design.PRINCIPAL: {"key": server.api_key}}
     if not has_keys:
         # The file describes an open endpoint, so that is what it gets, on loopback.
         document["auth"]["anonymous"] = "always"

@@ -80,6 +80,10 @@ def web_url(text: str) -> str:
     return f"{scheme}://{user}{at}{place}{parts.path.rstrip('/')}"
 
 
+def holds_user(url: str) -> bool:
+    return "@" in urlsplit(url).netloc
+
+
 def flag(raw: Mapping[str, Any], key: str, prefix: str) -> bool:
     """True when it is absent. Raises ConfigError, as the readers below do."""
     value = raw.get(key)

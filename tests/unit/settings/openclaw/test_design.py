@@ -41,6 +41,16 @@ def test_d10_direct_with_a_path_of_its_own(tmp_path: Path) -> None:
     assert (made.jsonrpc_path, made.rest_path) == ("/bots/mine", "/bots/mine/rest")
 
 
+def test_d10_direct_at_the_root(tmp_path: Path) -> None:
+    made = agent(loaded(tmp_path, design(path="/")))
+    assert (made.jsonrpc_path, made.rest_path) == ("/", "/rest")
+
+
+def test_an_at_in_a_path_is_no_user(tmp_path: Path) -> None:
+    url = "https://agents.example.com/@zaf"
+    assert agent(loaded(tmp_path, design(publicUrl=url))).public_url == url
+
+
 @pytest.mark.parametrize(
     ("server", "message"),
     [

@@ -61,6 +61,7 @@ def test_keys_of_yaml_are_texts() -> None:
         ),
         ("a:\n\t- b", "line 2, column 1: neither JSON5, which begins with {, nor YAML."),
         ("a: &x [*x]", "line 1, column 8: YAML aliases are not read. Write the value out."),
+        ("a: " + "[" * 600 + "]" * 600, "nested too deeply."),
         ("a: \x00", "neither JSON5 nor YAML: it holds characters that neither may have."),
     ],
 )
