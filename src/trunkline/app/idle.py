@@ -20,13 +20,9 @@ def idle_addresses(settings: Settings) -> dict[str, bytes]:
     return idle
 
 
-def account_of(handle: str, settings: AgentSettings) -> str:
-    return settings.account_id or handle.partition("/")[2]
-
-
 def _refusal(handle: str, settings: AgentSettings) -> bytes:
     if settings.error_style == "openclaw-inbound":
-        return openclaw.not_running(account_of(handle, settings))
+        return openclaw.not_running(settings.account_id or handle)
     # Somebody has to do something first, so there is no time after which to try again.
     error = Unavailable(settings.unavailable, retry_after_s=0)
     _, body = rest.error(error, Version.V1_0)

@@ -73,6 +73,10 @@ class Run:
         self.reader: Subscription | None = None
 
     @property
+    def context_id(self) -> str:
+        return self.lane.context_id
+
+    @property
     def is_waiting(self) -> bool:
         return self.task is None and not self.is_released
 
@@ -91,6 +95,13 @@ class Run:
             self.reader.end()
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(reply)
+
+    def refuse(self, error: TrunklineError) -> None:
+        """There is neither a reply nor a task."""
+        if self.reader is not None:
+            self.reader.stop(error.message, 0)
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(error)
 
     def become(self, live: LiveTask) -> None:
         """The run has a task now."""

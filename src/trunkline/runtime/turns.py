@@ -33,10 +33,11 @@ from trunkline.model.values import (
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.runtime.fanout import Reply
-from trunkline.runtime.journal import Journal
+from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
+from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.turns")
@@ -63,7 +64,9 @@ class Turns:
         clock: Clock,
         promote: Callable[[Run], LiveTask],
         registry: Registry,
+        sessions: Sessions,
     ) -> None:
+        self._sessions = sessions
         self._journal = journal
         self._clock = clock
         self._promote = promote
@@ -135,7 +138,7 @@ class Turns:
             if run.is_fenced:
                 return
             if run.live is None and isinstance(output, DirectReply):
-                run.reply(_direct(run, output))
+                await self._reply(run, _direct(run, output))
                 return
             if self._feed(run, output):
                 return
@@ -144,6 +147,16 @@ class Turns:
                 await self._journal.durable(live)
         if not run.is_fenced:
             self._feed(run, Final())
+
+    async def _reply(self, run: Run, message: Message) -> None:
+        """Answer without a task. The session remembers it before anybody reads it."""
+        try:
+            await self._sessions.remember(run, message)
+        except StoreError as error:
+            _log.error("an answer could not be stored", extra=_extra(run), exc_info=error)
+            run.refuse(not_stored())
+        else:
+            run.reply(Reply(_encode(message)))
 
     def _begin(self, run: Run) -> TurnFold:
         """The turn shows from here on, so it needs a task."""
@@ -373,7 +386,7 @@ class Turns:
             run_id=run.run_id,
             agent=run.agent.handle,
             task_id=live.task_id if live is not None else "",
-            context_id=run.lane.context_id,
+            context_id=run.context_id,
             message=run.message,
             history=history,
             artifacts=before.artifacts if before is not None else (),
@@ -382,6 +395,7 @@ class Turns:
             accepted_output_modes=options.accepted_output_modes,
             extensions=options.extensions,
             metadata=options.metadata,
+            session=self._sessions.of(run),
         )
 
 
@@ -396,15 +410,14 @@ def say(live: LiveTask, message_id: str, text: str) -> Message:
     )
 
 
-def _direct(run: Run, output: DirectReply) -> Reply:
-    message = Message(
+def _direct(run: Run, output: DirectReply) -> Message:
+    return Message(
         message_id=run.run_id,
-        context_id=run.lane.context_id,
+        context_id=run.context_id,
         role=Role.AGENT,
         parts=output.parts,
         metadata=output.metadata,
     )
-    return Reply(_encode(message))
 
 
 async def _close(outputs: AsyncIterator[Output]) -> None:

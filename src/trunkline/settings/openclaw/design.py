@@ -86,7 +86,13 @@ def parse_design(document: Mapping[str, Any]) -> Design | None:
 
 
 def agent_of(
-    design: Design, *, backend: Mapping[str, Any], has_keys: bool, at_root: bool, default: bool
+    design: Design,
+    *,
+    backend: Mapping[str, Any],
+    account_id: str,
+    has_keys: bool,
+    at_root: bool,
+    default: bool,
 ) -> dict[str, Any]:
     """The table of the agent.
 
@@ -107,7 +113,7 @@ def agent_of(
         "rest_path": f"{design.path.rstrip('/')}/rest",
         **({"agent_card_path": ROOT_CARD} if at_root else {}),
         "agent_id": "main",
-        "account_id": "default",
+        "account_id": account_id,
         "streaming": design.streaming,
         "retention_s": design.ttl_days * 86400,
         "task_deadline_s": design.timeout_minutes * 60,

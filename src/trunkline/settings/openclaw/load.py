@@ -125,9 +125,11 @@ def _document(
     document: dict[str, Any] = {"agents": agents, "auth": {}}
     if server is not None:
         taken = [agent["agent_card_path"] for agent in agents.values()]
+        ids = [account.id for account in accounts.all]
         agents[design.HANDLE] = design.agent_of(
             server,
             backend=backend,
+            account_id=design.HANDLE if "default" in ids else "default",
             has_keys=has_keys,
             at_root=not has_default and design.ROOT_CARD not in taken,
             default=not has_default and not any(agent["default"] for agent in agents.values()),

@@ -275,6 +275,7 @@ def test_accounts_and_server_in_one_file(tmp_path: Path) -> None:
     assert [*settings.agents] == ["openclaw/default", "openclaw-design/main"]
     assert settings.default_agent() == "openclaw/default"
     assert settings.agents["openclaw-design/main"].agent_card_path == ""
+    assert settings.agents["openclaw-design/main"].account_id == "openclaw-design/main"
 
 
 def test_what_is_not_read_may_refer_to_what_is_not_set(tmp_path: Path) -> None:
