@@ -100,7 +100,11 @@ def agent_of(
     well-known address of the host as well.
     """
     public = [_skill(entry, described=entry.is_open) for entry in design.entries]
-    hidden = [_skill(entry, described=True) for entry in design.entries if not entry.is_open]
+    hidden = [
+        _skill(entry, described=True)
+        for entry in design.entries
+        if entry.description and not entry.is_open
+    ]
     extends = has_keys and "skills" not in design.card and bool(hidden)
     return {
         "name": design.name,

@@ -141,12 +141,13 @@ def test_d18_ids_are_unique_and_the_first_one_stays(tmp_path: Path) -> None:
 
 
 def test_d18_descriptions_of_tools_are_for_who_has_a_key(tmp_path: Path) -> None:
-    more = {"tools": [{"name": "search", "description": "Looks in /srv/secret"}]}
+    tools = [{"name": "search", "description": "Looks in /srv/secret"}, {"name": "wait"}]
+    more = {"tools": tools}
     public = agent(loaded(tmp_path, design(more=more)))
-    assert public.skills == (skill("search"),)
+    assert public.skills == (skill("search"), skill("wait"))
     assert public.extended_card is None
     extended = agent(loaded(tmp_path, design(more=more, auth=AUTH)))
-    assert extended.skills == (skill("search"),)
+    assert extended.skills == (skill("search"), skill("wait"))
     assert extended.extended_card is not None
     described = skill("search", description="Looks in /srv/secret")
     assert extended.extended_card.skills == (described,)
