@@ -103,6 +103,16 @@ async def test_i4_i1_an_account_that_does_not_run_says_so(
     assert answer.json() == envelope("A2A_ACCOUNT_NOT_RUNNING", message, "idle")
 
 
+@pytest.mark.parametrize("path", ["/idle/rpc/", "/idle/rpc/x", "/idle"])
+async def test_i1_the_routes_of_an_idle_account_are_exact(http: Asgi, path: str) -> None:
+    assert (await http.send(Http(path=path))).status == 404
+
+
+async def test_figures_are_not_for_everybody_who_reaches_an_account(http: Asgi) -> None:
+    answer = await http.send(Http(method="GET", path="/metrics"))
+    assert answer.status == 401
+
+
 @pytest.mark.parametrize("path", ["/off/card", "/off/rpc"])
 async def test_i1_a_disabled_account_has_no_routes(http: Asgi, path: str) -> None:
     answer = await http.send(Http(method="GET", path=path))

@@ -64,10 +64,15 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
             agent, runtime.service, code.get(agent.handle), settings, base_url
         )
     ]
+    principals, is_open = settings.auth.principals(), settings.allows_anonymous()
     access = Access(
-        principals=settings.auth.principals(),
-        allows_anonymous=settings.allows_anonymous(),
+        principals=principals,
+        allows_anonymous=is_open,
         hosts=settings.public_hosts() if settings.auth.anonymous == "always" else (),
+    )
+    # Who lets the world talk to an agent does not show it the pages about the gateway.
+    access_to_pages = Access(
+        principals=principals, allows_anonymous=is_open and not settings.is_exposed()
     )
     streams = StreamCounts(server.max_streams_per_principal)
     metrics = Metrics(lambda: _gauges(runtimes, streams))
@@ -96,7 +101,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         pages=build_pages(
             is_ready=lambda: runtimes.is_ready,
             metrics=metrics,
-            access=access,
+            access=access_to_pages,
             version=VERSION,
             lifespan=lifespan,
         ),

@@ -4,20 +4,24 @@ from trunkline.app.cards import addresses_of
 from trunkline.model.errors import Unavailable
 from trunkline.protocol import openclaw, rest
 from trunkline.protocol.versions import Version
+from trunkline.server.application import Idle
 from trunkline.settings import AgentSettings, Settings
 
 
-def idle_addresses(settings: Settings) -> dict[str, bytes]:
-    idle: dict[str, bytes] = {}
+def idle_addresses(settings: Settings) -> Idle:
+    at: dict[str, bytes] = {}
+    below: dict[str, bytes] = {}
     default = settings.default_agent()
     for handle, agent in settings.agents.items():
         if not agent.unavailable:
             continue
         body = _refusal(handle, agent)
         for addresses in addresses_of(handle, agent, is_default=handle == default):
-            paths = (*addresses.card_paths, addresses.jsonrpc, addresses.rest)
-            idle |= {path: body for path in paths if path is not None}
-    return idle
+            at |= dict.fromkeys((*addresses.card_paths, addresses.jsonrpc), body)
+            if addresses.rest is not None:
+                at[f"{addresses.jsonrpc}/"] = body
+                below[addresses.rest] = body
+    return Idle(at=at, below=below)
 
 
 def _refusal(handle: str, settings: AgentSettings) -> bytes:

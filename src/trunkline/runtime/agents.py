@@ -9,7 +9,7 @@ from trunkline.ports.store import Scope
 from trunkline.runtime.run import Run
 
 
-class Lane(Struct, frozen=True):
+class Lane(Struct, frozen=True, cache_hash=True):
     """Turns of one caller's context run one after the other."""
 
     scope: Scope

@@ -128,8 +128,9 @@ class Turns:
         finally:
             # The next turn does not wait for an agent that is slow to clean up.
             self._release(run)
-            if outputs is not None:
-                await _close(outputs)
+            close = getattr(outputs, "aclose", None)
+            if close is not None:
+                await close()
 
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
         if run.live is not None:
@@ -223,7 +224,7 @@ class Turns:
             task_id=live.task_id, context_id=live.context_id, status=status
         )
         self._journal.record(live, event, state=state, status_ms=now_ms)
-        if state in TERMINAL:
+        if live.waiting and state in TERMINAL:
             self._drop_waiting(live)
 
     async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
@@ -390,8 +391,8 @@ class Turns:
             message=run.message,
             history=history,
             artifacts=before.artifacts if before is not None else (),
-            principal=run.scope.principal,
-            tenant=run.scope.tenant,
+            principal=run.lane.scope.principal,
+            tenant=run.lane.scope.tenant,
             accepted_output_modes=options.accepted_output_modes,
             extensions=options.extensions,
             metadata=options.metadata,
@@ -418,12 +419,6 @@ def _direct(run: Run, output: DirectReply) -> Message:
         parts=output.parts,
         metadata=output.metadata,
     )
-
-
-async def _close(outputs: AsyncIterator[Output]) -> None:
-    close = getattr(outputs, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _extra(run: Run) -> dict[str, str]:

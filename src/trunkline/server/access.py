@@ -3,10 +3,11 @@
 import hashlib
 import ipaddress
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import PermissionDenied, Unauthenticated
-from trunkline.server.http import Header, Request
+from trunkline.server.http import Header, Request, hostname_of
 
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 
@@ -28,7 +29,7 @@ class Access:
         """
         self._principals = dict(principals)
         self._allows_anonymous = allows_anonymous
-        self._hosts = _LOOPBACK_NAMES.union(hosts)
+        self._hosts = frozenset(hosts)
 
     def identify(self, request: Request) -> str:
         """The principal. Raises Unauthenticated or PermissionDenied."""
@@ -48,15 +49,16 @@ class Access:
             )
         # A page on the web can point its own host name at the loopback address; what
         # it cannot do is make the browser send another Host.
-        if b"host" in request.headers and not self._is_own(request.hostname()):
+        host = request.headers.get(b"host")
+        if host is not None and not self._is_own(host):
             raise PermissionDenied(
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
             )
         return ANONYMOUS
 
-    def _is_own(self, hostname: str) -> bool:
-        return hostname in self._hosts or _is_loopback(hostname)
+    def _is_own(self, host: bytes) -> bool:
+        return _is_loopback(host) or hostname_of(host) in self._hosts
 
 
 def _token(request: Request) -> bytes | None:
@@ -69,7 +71,12 @@ def _token(request: Request) -> bytes | None:
     return token.strip()
 
 
-def _is_loopback(hostname: str) -> bool:
+# The same few hosts come again and again.
+@lru_cache(maxsize=256)
+def _is_loopback(host: bytes) -> bool:
+    hostname = hostname_of(host)
+    if hostname in _LOOPBACK_NAMES:
+        return True
     # An address as a whole: whoever owns example.com owns 127.example.com as well.
     try:
         return ipaddress.ip_address(hostname).is_loopback

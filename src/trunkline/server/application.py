@@ -2,20 +2,32 @@
 
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
 from starlette.applications import Starlette
 
 from trunkline.model.errors import RouteNotFound
 from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
+from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
 from trunkline.server.bindings import Bindings
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.exchange import JsonRpcExchange, RestExchange, rest_path
-from trunkline.server.http import Receive, Request, Scope, Send, answer
+from trunkline.server.http import Request, Response
+
+
+class Idle(Struct, frozen=True, kw_only=True):
+    """Addresses of agents that do not run, and what is answered there."""
+
+    at: Mapping[str, bytes] = {}
+    below: Mapping[str, bytes] = {}
 
 
 class Application:
-    """The ASGI application, for the root of a server: cards advertise absolute paths."""
+    """For the root of a server, because cards advertise absolute paths.
+
+    `serve` answers one request. The object itself is an ASGI application.
+    """
 
     def __init__(
         self,
@@ -25,9 +37,8 @@ class Application:
         cards: Cards,
         pages: Starlette,
         page_paths: Iterable[str],
-        idle: Mapping[str, bytes] | None = None,
+        idle: Idle | None = None,
     ) -> None:
-        """`idle` has the addresses of agents that do not run, and what is answered there."""
         self._bindings = bindings
         self._cards = cards
         self._pages = pages
@@ -35,7 +46,7 @@ class Application:
         self._jsonrpc: dict[str, Endpoint] = {}
         self._rest: dict[str, Endpoint] = {}
         self._card_paths: dict[str, Endpoint] = {}
-        self._idle = dict(idle or {})
+        self._idle = idle or Idle()
         self._no_files: bytes | None = None
         # Endpoints of one agent may share an address; the one that comes first is preferred.
         for endpoint in endpoints:
@@ -46,57 +57,58 @@ class Application:
             for path in endpoint.card_paths:
                 self._card_paths.setdefault(path, endpoint)
             self._no_files = self._no_files or endpoint.not_found
-        self._longest_prefix = max(map(len, [*self._rest, *self._idle]), default=0)
+        self._longest_prefix = max(map(len, [*self._rest, *self._idle.below]), default=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            # Lifespan and anything to come: Starlette knows what to do.
+        if scope["type"] != "http" or scope["path"] in self._page_paths:
+            # Lifespan, the pages and anything to come: Starlette knows what to do.
             await self._pages(scope, receive, send)
-            return
-        request = Request(scope, receive)
+        else:
+            await self.serve(AsgiRequest(scope, receive), AsgiResponse(send))
+
+    async def serve(self, request: Request, response: Response) -> None:
         path = request.path
         endpoint = self._jsonrpc.get(path)
         if endpoint is not None:
             if endpoint.not_found is not None and request.method != "POST":
-                await answer(send, 404, endpoint.not_found)
+                await response.answer(404, endpoint.not_found)
                 return
             exchange = JsonRpcExchange(endpoint.default_version)
-            await self._bindings.serve(endpoint, exchange, request, send)
+            await self._bindings.serve(endpoint, exchange, request, response)
         elif (endpoint := self._card_paths.get(path)) is not None:
             if endpoint.not_found is not None and request.method not in ("GET", "HEAD"):
-                await answer(send, 404, endpoint.not_found)
+                await response.answer(404, endpoint.not_found)
                 return
-            await self._cards.serve(endpoint, request, send)
+            await self._cards.serve(endpoint, request, response)
         elif path in self._page_paths:
-            await self._pages(scope, receive, send)
+            await serve_with(self._pages, request, response)
         else:
-            await self._serve_rest(request, send)
+            await self._serve_rest(request, response)
 
-    async def _serve_rest(self, request: Request, send: Send) -> None:
+    async def _serve_rest(self, request: Request, response: Response) -> None:
         prefix = self._prefix(request.path)
-        if prefix is not None and prefix in self._idle:
-            await answer(send, 503, self._idle[prefix])
+        refusal = self._idle.at.get(request.path) or self._idle.below.get(prefix or "")
+        if refusal is not None:
+            await response.answer(503, refusal)
             return
         if prefix is not None:
             exchange = RestExchange(rest_path(request, prefix))
-            await self._bindings.serve(self._rest[prefix], exchange, request, send)
+            await self._bindings.serve(self._rest[prefix], exchange, request, response)
             return
         if self._no_files is not None and request.path.startswith("/a2a/files/"):
-            await answer(send, 404, self._no_files)
+            await response.answer(404, self._no_files)
             return
         known = ", ".join(sorted(self._card_paths))
         error = RouteNotFound(f"Nothing is served at this path; agent cards are at {known}")
         status, body = rest.error(error, Version.V1_0)
-        await answer(send, status, body)
+        await response.answer(status, body)
 
     def _prefix(self, path: str) -> str | None:
-        """The address that the path is, or is below of."""
-        if path in self._idle:
-            return path
+        """The root of an HTTP+JSON binding that the path is below of."""
         end = path.find("/", 1)
         # Looking no further than an address can go keeps a path of slashes cheap.
         while 0 < end <= self._longest_prefix:
-            if path[:end] in self._rest or path[:end] in self._idle:
+            if path[:end] in self._rest or path[:end] in self._idle.below:
                 return path[:end]
             end = path.find("/", end + 1)
         return "" if "" in self._rest else None
