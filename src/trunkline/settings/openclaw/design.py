@@ -35,8 +35,6 @@ CARD_KEYS = {
     "defaultOutputModes": "output_modes",
     "skills": "skills",
 }
-# The design says `text`, which is no media type, and gives data parts to the agent as JSON.
-MODES = {"input_modes": ["text/plain", "application/json"], "output_modes": ["text/plain"]}
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -121,7 +119,6 @@ def agent_of(
         "streaming": design.streaming,
         "retention_s": design.ttl_days * 86400,
         "task_deadline_s": design.timeout_minutes * 60,
-        **MODES,
         "skills": public,
         **({"extended_card": {"skills": hidden}} if extends else {}),
         **design.card,

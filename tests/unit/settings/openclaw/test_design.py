@@ -210,7 +210,7 @@ def test_d16_streaming_and_modes(tmp_path: Path) -> None:
     made = agent(loaded(tmp_path, design()))
     assert made.streaming
     assert made.input_modes == ("text/plain", "application/json")
-    assert made.output_modes == ("text/plain",)
+    assert made.output_modes == ("text/plain", "application/json")
     assert not agent(loaded(tmp_path, design(a2a={"streaming": False}))).streaming
     assert "a2a.streaming must be true or false." in refused(tmp_path, design(a2a={"streaming": 1}))
 
