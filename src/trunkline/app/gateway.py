@@ -14,7 +14,7 @@ from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
-from trunkline.protocol import openclaw
+from trunkline.protocol import openclaw_routes
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.runtime import Runtime
@@ -199,7 +199,7 @@ def _endpoints(
             rest_path=addresses.rest,
             tenants=frozenset(agent_settings.tenants),
             shape=card_shape(agent_settings),
-            not_found=openclaw.not_found(agent.account_id)
+            not_found=openclaw_routes.not_found(agent.account_id)
             if agent_settings.error_style == "openclaw-inbound"
             else None,
         )
