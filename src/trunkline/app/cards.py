@@ -107,8 +107,11 @@ def agent_card(
 
 
 def card_shape(settings: AgentSettings) -> Shape:
-    style = STYLES[settings.card_style]
-    return replace(style, v03_protocol_version=settings.v03_protocol_version)
+    return replace(
+        STYLES[settings.card_style],
+        form="0.3" if settings.dialect.startswith("v0.3") else "hybrid",
+        v03_protocol_version=settings.v03_protocol_version,
+    )
 
 
 def extended_card(card: AgentCard, settings: AgentSettings) -> AgentCard | None:

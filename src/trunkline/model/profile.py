@@ -203,8 +203,8 @@ class Profile(Struct, frozen=True, kw_only=True):
         _key(
             "X-20",
             "What the 0.3 card says beyond the standard. `openclaw-inbound` names the interface "
-            "twice, denies `stateTransitionHistory`, and is the card of who asks for no version; "
-            "`openclaw-design` affirms it, and names the schemes in `authentication` as well.",
+            "twice and denies `stateTransitionHistory`; `openclaw-design` affirms it, and names "
+            "the schemes in `authentication` as well.",
         ),
     ] = "standard"
     message_checks: Annotated[

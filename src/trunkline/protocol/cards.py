@@ -42,7 +42,6 @@ STANDARD: Final = Shape()
 STYLES: Final = {
     "standard": STANDARD,
     "openclaw-inbound": Shape(
-        form="0.3",
         state_transition_history=False,
         repeats_interface=True,
         denies_extended_card=False,
