@@ -79,8 +79,9 @@ def serve(
         }
         settings, notes = _settings(target, config, openclaw_config, overrides)
         for kept in settings.stores():
-            if kept.kind == "sqlite":
-                make_private_dir(database_path(kept).parent)
+            if kept.kind != "memory":
+                path = database_path(kept)
+                make_private_dir(path.parent if kept.kind == "sqlite" else path)
         # Imported here because it loads the whole gateway, which no other command needs.
         from trunkline.app import serve as serve_gateway
 

@@ -216,3 +216,19 @@ def test_the_environment_is_that_of_the_process(
     monkeypatch.setenv("PUBLIC", URL)
     file = written(tmp_path, accounts(default={"publicBaseUrl": "${PUBLIC}"}))
     assert load_openclaw(file).settings.agents["openclaw/default"].public_url == URL
+
+
+def test_i2_a_folder_of_json_files_is_the_accounts_own(tmp_path: Path) -> None:
+    made = agent(tmp_path, taskStore={"kind": "json-file", "path": f"{tmp_path}/x/../tasks/"})
+    assert made.store is not None
+    assert (made.store.kind, made.store.path) == ("json-file", f"{tmp_path}/tasks")
+
+
+def test_who_owns_the_tasks_of_the_plugin_is_said_in_a_toml_file(tmp_path: Path) -> None:
+    file = tmp_path / "trunkline.toml"
+    file.write_text(f'{TOML_KEY}[agents."openclaw/default".store]\nadopt_as = "me"\n')
+    store = {"kind": "json-file", "path": f"{tmp_path}/tasks"}
+    document = accounts(default={"publicBaseUrl": URL, "taskStore": store})
+    found = loaded(tmp_path, document, config=file).settings.agents["openclaw/default"].store
+    assert found is not None
+    assert (found.kind, found.adopt_as) == ("json-file", "me")
