@@ -17,6 +17,7 @@ from trunkline.model.card import (
     SecurityScheme,
     StringList,
 )
+from trunkline.protocol.cards import STYLES, Shape
 from trunkline.protocol.spoken import spoken_by
 from trunkline.protocol.versions import Version
 from trunkline.settings import AgentSettings, Settings, SkillSettings
@@ -55,9 +56,12 @@ def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> l
     card, jsonrpc = settings.agent_card_path or card, settings.jsonrpc_path or jsonrpc
     if settings.addresses == "exact":
         return [Addresses(card_paths=(card,), jsonrpc=jsonrpc, rest=None)]
+    jsonrpc = jsonrpc.rstrip("/")
+    # Clients look for the card below the address that they were given.
+    below = (f"{jsonrpc}{_ROOT_CARD}",) if settings.jsonrpc_path else ()
     preferred = Addresses(
-        card_paths=(card,),
-        jsonrpc=jsonrpc.rstrip("/"),
+        card_paths=(card, *below),
+        jsonrpc=jsonrpc,
         rest=(settings.rest_path or rest).rstrip("/"),
     )
     return [preferred, by_handle]
@@ -108,6 +112,14 @@ def agent_card(
     )
 
 
+def card_shape(settings: AgentSettings) -> Shape:
+    return replace(
+        STYLES[settings.card_style],
+        form="0.3" if settings.dialect.startswith("v0.3") else "hybrid",
+        v03_protocol_version=settings.v03_protocol_version,
+    )
+
+
 def extended_card(card: AgentCard, settings: AgentSettings) -> AgentCard | None:
     extended = settings.extended_card
     if extended is None:
@@ -120,10 +132,17 @@ def extended_card(card: AgentCard, settings: AgentSettings) -> AgentCard | None:
         card,
         name=extended.name or card.name,
         description=extended.description or card.description,
-        skills=(*card.skills, *_skills(extended.skills)),
+        skills=_replaced(card.skills, _skills(extended.skills)),
         capabilities=capabilities,
         documentation_url=extended.documentation_url or card.documentation_url,
     )
+
+
+def _replaced(
+    skills: tuple[AgentSkill, ...], extended: tuple[AgentSkill, ...]
+) -> tuple[AgentSkill, ...]:
+    by_id = {skill.id: skill for skill in (*skills, *extended)}
+    return tuple(by_id.values())
 
 
 def input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:

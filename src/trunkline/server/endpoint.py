@@ -27,6 +27,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     # Empty: any tenant.
     tenants: frozenset[str] = frozenset()
     shape: Shape = STANDARD
+    # With the error style of OpenClaw: what its routes answer where nothing is served.
+    not_found: bytes | None = None
 
     @property
     def streams(self) -> bool:
