@@ -1,7 +1,8 @@
 """May this message in? The rules of A2A for a message that names a task or a context."""
 
+from trunkline.engine.modes import mode_matches, stated_mode
 from trunkline.model.errors import ContentTypeNotSupported, InvalidParams, UnsupportedOperation
-from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState
+from trunkline.model.values import TERMINAL, Message, Role, TaskState
 
 
 def check_message(message: Message, modes: tuple[str, ...]) -> None:
@@ -9,7 +10,7 @@ def check_message(message: Message, modes: tuple[str, ...]) -> None:
     if message.role is not Role.USER:
         raise InvalidParams.at("message.role", "a client sends messages as ROLE_USER")
     for index, part in enumerate(message.parts):
-        mode = _media_type(part)
+        mode = stated_mode(part)
         # The first test spares the usual case, a type that the agent names, the patterns.
         if mode and mode not in modes and not any(mode_matches(each, mode) for each in modes):
             raise ContentTypeNotSupported(
@@ -34,28 +35,3 @@ def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> N
             "send the message without taskId to start a new task in the same context",
             metadata={"taskId": message.task_id, "state": state.value},
         )
-
-
-def mode_matches(offered: str, wanted: str) -> bool:
-    """Whether two media types name a common one; `*/*` and `text/*` are patterns."""
-    offered, wanted = _bare(offered), _bare(wanted)
-    if offered == wanted or offered in ("*", "*/*") or wanted in ("*", "*/*"):
-        return True
-    kind, _, subtype = offered.partition("/")
-    wanted_kind, _, wanted_subtype = wanted.partition("/")
-    return kind == wanted_kind and "*" in (subtype, wanted_subtype)
-
-
-def _bare(mode: str) -> str:
-    mode = mode.partition(";")[0].strip().lower()
-    # The old short name, still found in cards.
-    return "text/plain" if mode == "text" else mode
-
-
-def _media_type(part: Part) -> str:
-    """The stated type, else the one that the kind of content implies, else unknown."""
-    if part.media_type:
-        return part.media_type
-    if part.text is not None:
-        return "text/plain"
-    return "" if part.raw is not None or part.url is not None else "application/json"

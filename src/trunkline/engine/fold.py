@@ -8,7 +8,13 @@ kept apart until somebody reads.
 import msgspec
 
 from trunkline.model.errors import GatewayBug
-from trunkline.model.events import Entry, MessageAccepted, TaskSubmitted, TurnOptions
+from trunkline.model.events import (
+    Entry,
+    MessageAccepted,
+    StatusShown,
+    TaskSubmitted,
+    TurnOptions,
+)
 from trunkline.model.values import (
     Artifact,
     Message,
@@ -187,14 +193,16 @@ class TaskFold:
             self._history.append(event.message)
             self.pending.append((event.message, event.options))
             self._apply_status(event.status_update.status)
+        elif isinstance(event, StatusShown):
+            self._apply_status(event.status_update.status, is_kept=False)
         else:
             raise GatewayBug("a task is submitted once")
 
-    def _apply_status(self, status: TaskStatus) -> None:
+    def _apply_status(self, status: TaskStatus, *, is_kept: bool = True) -> None:
         before = self.status.state
         if before is TaskState.SUBMITTED and status.state is TaskState.WORKING and self.pending:
             del self.pending[0]
-        if status.message is not None:
+        if status.message is not None and is_kept:
             self._remember(status.message)
         self.status = status
 

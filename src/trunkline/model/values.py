@@ -117,7 +117,8 @@ class TaskArtifactUpdateEvent(
     context_id: str
     artifact: Artifact
     append: bool = False
-    last_chunk: bool = False
+    # None leaves it unsaid, which means the same as false.
+    last_chunk: bool | None = None
     metadata: dict[str, Any] | None = None
 
 

@@ -170,7 +170,7 @@ class Converter:
             context_id=event.context_id,
             artifact=self.artifact(event.artifact),
             append=event.append,
-            last_chunk=event.last_chunk,
+            last_chunk=bool(event.last_chunk),
             metadata=event.metadata,
         )
 
@@ -283,7 +283,7 @@ class Converter:
             task_id=event.task_id,
             context_id=event.context_id,
             artifact=self.core_artifact(event.artifact, join(path, "artifact")),
-            append=event.append,
+            append=bool(event.append),
             last_chunk=event.last_chunk,
             metadata=event.metadata,
         )

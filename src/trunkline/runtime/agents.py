@@ -2,10 +2,12 @@
 
 from msgspec import Struct
 
+from trunkline.engine.decisions import style_of
 from trunkline.engine.lanes import Lanes
 from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.store import Scope
+from trunkline.runtime.fanout import SnapshotSubscription, Subscription
 from trunkline.runtime.run import Run
 
 
@@ -29,7 +31,16 @@ class PublishedAgent:
         self.backend = backend
         self.input_modes = input_modes
         self.profile = profile or Profile()
+        self.style = style_of(self.profile)
+        is_whole = self.profile.stream_shape == "snapshots"
+        self.reader = SnapshotSubscription if is_whole else Subscription
         self.lanes: Lanes[Lane, Run] = Lanes(
             max_waiting=self.profile.max_queue_per_context,
             max_running=self.profile.max_concurrency,
         )
+
+    @property
+    def may_reply_directly(self) -> bool:
+        """Whether a run may begin without a task."""
+        style = self.profile.agent_style
+        return style == "hybrid" or (style == "declared" and self.backend.may_reply_directly)

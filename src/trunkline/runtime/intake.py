@@ -107,7 +107,7 @@ class Intake:
         # No await beyond this point: what was checked above still holds.
         context_id = message.context_id or self._ids.new()
         lane = Lane(scope, context_id)
-        if agent.backend.may_reply_directly and not needs_task and record is None:
+        if agent.may_reply_directly and not needs_task and record is None:
             return self._start_directly(agent, lane, message, options, reader)
         live = self._submit(agent, lane, message, options, record, reader)
         return Admitted(live=live)

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from trunkline.engine.late import LateOutput
+from trunkline.engine.promotion import Staging
 from trunkline.engine.turn import TurnFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.values import Message
 from trunkline.ports.store import Scope
-from trunkline.runtime.fanout import Reply, Subscription
+from trunkline.runtime.fanout import Refusal, Reply, Subscription
 from trunkline.runtime.live import Durable, LiveTask
 
 if TYPE_CHECKING:
@@ -29,15 +31,18 @@ class Run:
         "is_granted",
         "is_released",
         "lane",
+        "late",
         "live",
         "message",
         "options",
         "reader",
         "run_id",
         "scope",
+        "staging",
         "started",
         "stopping",
         "task",
+        "timer",
     )
 
     def __init__(
@@ -68,8 +73,13 @@ class Run:
         self.task: asyncio.Task[None] | None = None
         self.stopping: asyncio.Task[None] | None = None
         self.fold: TurnFold | None = None
-        # For runs without a task: what became of it, and who streams it.
-        self.answer: asyncio.Future[Reply | LiveTask] | None = None
+        # What the agent said after it was stopped, where it is kept.
+        self.late: LateOutput | None = None
+        # For runs without a task: what it holds back, what makes it a task when it takes
+        # long, what became of it, and who streams it.
+        self.staging: Staging | None = None
+        self.timer: asyncio.Task[None] | None = None
+        self.answer: asyncio.Future[Reply | Refusal | LiveTask] | None = None
         self.reader: Subscription | None = None
 
     @property
@@ -84,7 +94,7 @@ class Run:
         """What the journal calls once the run's message is committed."""
         return partial(told, self)
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: Reply | Refusal) -> None:
         """Answer without a task."""
         if self.reader is not None:
             self.reader.put(reply)

@@ -15,10 +15,11 @@ from trunkline.runtime.housekeeping import Housekeeping
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
+from trunkline.runtime.recording import say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.service import Service
-from trunkline.runtime.turns import Turns, say
+from trunkline.runtime.turns import Turns
 
 _log = logging.getLogger("trunkline.runtime")
 

@@ -24,7 +24,14 @@ from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import TERMINAL, TaskState
 from trunkline.ports.store import Scope, Store, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.fanout import Gap, Opening, Reply, Subscription
+from trunkline.runtime.fanout import (
+    Gap,
+    Opening,
+    Refusal,
+    Reply,
+    SnapshotSubscription,
+    Subscription,
+)
 from trunkline.runtime.intake import Admitted, Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
@@ -90,6 +97,8 @@ class Service:
             outcome = await admitted.run.answer
             if isinstance(outcome, Reply):
                 return outcome
+            if isinstance(outcome, Refusal):
+                raise outcome.error
             live = outcome
         assert live is not None
         if returns_immediately:
@@ -103,13 +112,13 @@ class Service:
     ) -> Subscription:
         configuration = request.configuration
         history_length = configuration.history_length if configuration is not None else None
-        reader = self._reader(CLOSES_SEND)
-        # A reader that is there from the start gets the journal as it is; one that wants
-        # a shorter history, or joins later, gets a snapshot made for it.
-        from_start = reader if history_length is None else None
+        reader = self._reader(agent, CLOSES_SEND)
+        # A reader that is there from the start gets the journal as it is, which begins
+        # with one message; one that wants none, or joins later, gets a snapshot.
+        from_start = reader if history_length != 0 else None
         try:
             admitted = await self._intake.admit(
-                agent, caller, request, needs_task=history_length is not None, reader=from_start
+                agent, caller, request, needs_task=history_length == 0, reader=from_start
             )
             self._attach(reader, admitted, history_length)
         except TrunklineError:
@@ -133,8 +142,10 @@ class Service:
             # The run has the reader, and hands it on when it becomes a task.
             assert admitted.run is not None
             reader.opened_by(partial(self._leave_run, admitted.run))
+            _show(reader, admitted.run, history_length)
             return
         reader.opened_by(partial(self._leave, live))
+        _show(reader, live, history_length)
         if reader in live.subscriptions:
             return
         is_new = live.unflushed or live.in_flight
@@ -156,8 +167,7 @@ class Service:
         if error is not None:
             reader.stop(error.message, 0)
             return
-        view = live.view()
-        reader.put(Opening(view.seq, task_json(view, history_length)))
+        reader.put(_opening(live, history_length))
         if live.committed_state in TERMINAL:
             reader.end()
         else:
@@ -199,7 +209,7 @@ class Service:
         try:
             is_over = live.state in TERMINAL
             if not is_over:
-                await self._turns.stop(live, Step.CANCEL, "")
+                await self._turns.stop(live, Step.CANCEL, agent.style.names.canceled)
             # Nobody is told of an end that is not stored.
             await self._journal.durable(live)
             if is_over or live.committed_state is not TaskState.CANCELED:
@@ -231,9 +241,10 @@ class Service:
                 f"Task {request.id} has ended ({live.committed_state}); read it with GetTask",
                 metadata={"taskId": request.id, "state": live.committed_state.value},
             )
-        reader = self._reader(CLOSES_SEND if closes_on_input_required else CLOSES_SUBSCRIBE)
+        reader = self._reader(agent, CLOSES_SEND if closes_on_input_required else CLOSES_SUBSCRIBE)
         reader.opened_by(partial(self._leave, live))
-        if last_seq is None:
+        _show(reader, live, None)
+        if last_seq is None or isinstance(reader, SnapshotSubscription):
             self._join(reader, live, None, None)
         else:
             # There from the start, so that the task stays in memory meanwhile.
@@ -260,8 +271,8 @@ class Service:
             live.subscriptions.remove(reader)
         self._join(reader, live, None, None)
 
-    def _reader(self, closes_on: frozenset[TaskState]) -> Subscription:
-        reader = Subscription(closes_on=closes_on, limit=self._stream_buffer)
+    def _reader(self, agent: PublishedAgent, closes_on: frozenset[TaskState]) -> Subscription:
+        reader = agent.reader(closes_on=closes_on, limit=self._stream_buffer)
         self.subscriptions.add(reader)
         reader.opened_by(self.subscriptions.discard)
         return reader
@@ -278,6 +289,19 @@ class Service:
         if reader in live.subscriptions:
             live.subscriptions.remove(reader)
         self._registry.forget_if_idle(live)
+
+
+def _show(reader: Subscription, of: LiveTask | Run, history_length: int | None) -> None:
+    """Let a reader that wants whole tasks know where they come from."""
+    if isinstance(reader, SnapshotSubscription):
+        reader.opening = partial(_opening, of, history_length)
+
+
+def _opening(of: LiveTask | Run, history_length: int | None) -> Opening:
+    live = of.live if isinstance(of, Run) else of
+    assert live is not None
+    view = live.view()
+    return Opening(view.seq, task_json(view, history_length))
 
 
 class _Replay:

@@ -5,36 +5,24 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
-import msgspec
-from msgspec import structs
-
-from trunkline.engine.transitions import Step, after
-from trunkline.engine.turn import Chunk, Decision, TurnFold
+from trunkline.engine.late import LateOutput
+from trunkline.engine.transitions import Step
 from trunkline.model.errors import (
     StaleSeq,
     StoreError,
     StoreUnusable,
+    TaskNotFound,
     TrunklineError,
     Unavailable,
 )
 from trunkline.model.events import TurnOptions
-from trunkline.model.outputs import DirectReply, Failed, Final, Output
-from trunkline.model.timestamps import format_timestamp
-from trunkline.model.values import (
-    TERMINAL,
-    Message,
-    Part,
-    Role,
-    TaskArtifactUpdateEvent,
-    TaskState,
-    TaskStatus,
-    TaskStatusUpdateEvent,
-)
+from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output
+from trunkline.model.values import TERMINAL, Message, TaskState
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.runtime.fanout import Reply
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
+from trunkline.runtime.recording import Recorder, say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.tasks import Tasks
@@ -52,7 +40,6 @@ AGENT_FAILED = "The agent failed while working on this task. The gateway's log h
 # States in which somebody has to do something for the task.
 HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 _NO_OPTIONS = TurnOptions()
-_encode = msgspec.json.Encoder().encode
 
 
 class Turns:
@@ -67,6 +54,9 @@ class Turns:
         self._journal = journal
         self._clock = clock
         self._promote = promote
+        self._recorder = Recorder(
+            journal=journal, clock=clock, promote=promote, on_ended=self._drop_waiting
+        )
         self._registry = registry
         self._tasks = Tasks("turns")
         self.running: set[Run] = set()
@@ -80,6 +70,11 @@ class Turns:
             run.live.waiting.append(run)
         else:
             self._untold.add(run)
+            after_ms = run.agent.profile.promote_after_ms
+            if after_ms:
+                run.timer = self._tasks.start(
+                    self._promote_later(run, after_ms / 1000), name=f"promote {run.run_id}"
+                )
         run.is_granted = run.agent.lanes.enter(run.lane, run)
 
     def durable(self, run: Run, error: TrunklineError | None) -> None:
@@ -115,103 +110,81 @@ class Turns:
                 if run.task is None or run.task.cancelling():
                     raise
                 _log.exception("agent failed", extra=_extra(run))
-                self._feed(run, Failed(AGENT_FAILED))
+                self._recorder.feed(run, Failed(AGENT_FAILED))
         except Exception as error:  # noqa: BLE001 - goes to the log, and the task fails
             if run.is_fenced:
                 _log.info("agent failed after it was stopped", exc_info=error, extra=_extra(run))
             else:
                 _log.exception("agent failed", extra=_extra(run))
-                self._feed(run, Failed(AGENT_FAILED))
+                self._recorder.feed(run, Failed(AGENT_FAILED))
         finally:
+            if run.late:
+                self._tasks.spawn(self._keep_late(run), name=f"late {run.run_id}")
             # The next turn does not wait for an agent that is slow to clean up.
             self._release(run)
             if outputs is not None:
                 await _close(outputs)
 
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
+        recorder = self._recorder
         if run.live is not None:
-            self._begin(run)
+            recorder.begin(run)
         async for output in outputs:
             if run.is_fenced:
-                return
-            if run.live is None and isinstance(output, DirectReply):
-                run.reply(_direct(run, output))
-                return
-            if self._feed(run, output):
+                if self._is_done_with(run, output):
+                    return
+            elif recorder.feed(run, output):
                 return
             live = run.live
             if live is not None and len(live.in_flight) + len(live.unflushed) > MAX_UNCOMMITTED:
                 await self._journal.durable(live)
         if not run.is_fenced:
-            self._feed(run, Final())
+            recorder.feed(run, Final())
 
-    def _begin(self, run: Run) -> TurnFold:
-        """The turn shows from here on, so it needs a task."""
-        live = run.live or self._promote(run)
-        live.turns += 1
-        made = [each.artifact_id for each in live.ahead().artifacts] if live.turns > 1 else ()
-        self.move(live, Step.START)
-        run.fold = TurnFold(
-            run_id=run.run_id,
-            task_id=live.task_id,
-            context_id=live.context_id,
-            number=live.turns,
-            artifact_ids=made,
-        )
-        return run.fold
+    def _is_done_with(self, run: Run, output: Output) -> bool:
+        """Whether nothing counts any more of what a stopped run says."""
+        if self._recorder.hear(run, output):
+            return isinstance(output, ENDS_TURN)
+        if run.agent.profile.late_output == "drop" or run.stopping is None:
+            return True
+        run.late = run.late or LateOutput()
+        return run.late.hear(output) or isinstance(output, ENDS_TURN)
 
-    def _feed(self, run: Run, output: Output) -> bool:
-        """Record what the output means; True when it ended the turn."""
-        fold = run.fold or self._begin(run)
-        live = run.live
-        assert live is not None
-        ended = False
-        for decision in fold.feed(output):
-            ended = self._record(live, decision) or ended
-        return ended
+    async def _promote_later(self, run: Run, seconds: float) -> None:
+        """A run that takes long shows as a task, also while it waits in the queue."""
+        await self._clock.sleep(seconds)
+        if run.live is not None or run.is_released or run.is_fenced:
+            return
+        if run.is_waiting:
+            self._untold.discard(run)
+            self._promote(run)
+            return
+        if not self._reveal(run):
+            await self._stop_run(run, Step.FAIL, AGENT_FAILED)
 
-    def _record(self, live: LiveTask, decision: Decision) -> bool:
-        if isinstance(decision, Chunk):
-            if decision.is_closing and self._close_last(live, decision):
-                return False
-            event = TaskArtifactUpdateEvent(
-                task_id=live.task_id,
-                context_id=live.context_id,
-                artifact=decision.artifact,
-                append=decision.append,
-                last_chunk=decision.last_chunk,
-            )
-            self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
+    def _reveal(self, run: Run) -> bool:
+        """Make the run a task; False when some of what it said cannot be recorded."""
+        try:
+            self._recorder.reveal(run)
+        except Exception:  # noqa: BLE001 - goes to the log
+            # It may be no JSON. By now there is a task, which is all that matters here.
+            _log.exception("agent failed", extra=_extra(run))
             return False
-        step = decision.step
-        # A message that waits is the answer to a question, and work left to do.
-        if live.waiting and step in (Step.COMPLETE, Step.ASK, Step.NEED_AUTH):
-            step = Step.CONTINUE
-        self.move(live, step, decision.message)
-        return step is not Step.NOTE
-
-    def _close_last(self, live: LiveTask, closing: Chunk) -> bool:
-        """Mark the chunk before as the last one, if it has not left for the store yet."""
-        last = live.unflushed[-1].event if live.unflushed else None
-        if (
-            not isinstance(last, TaskArtifactUpdateEvent)
-            or last.artifact.artifact_id != closing.artifact.artifact_id
-        ):
-            return False
-        self._journal.amend(live, structs.replace(last, last_chunk=True))
         return True
+
+    async def _keep_late(self, run: Run) -> None:
+        assert run.stopping is not None
+        assert run.live is not None
+        # After the end, and the task may have left the memory since.
+        await asyncio.shield(run.stopping)
+        with suppress(TaskNotFound):
+            live = await self._registry.load(run.scope, run.live.task_id)
+            self._recorder.keep_late(run, live)
+            self._registry.forget_if_idle(live)
 
     def move(self, live: LiveTask, step: Step, message: Message | None = None) -> None:
         """Record a step of the task."""
-        now_ms = self._clock.now_ms()
-        state = after(live.state, step)
-        status = TaskStatus(state=state, message=message, timestamp=format_timestamp(now_ms))
-        event = TaskStatusUpdateEvent(
-            task_id=live.task_id, context_id=live.context_id, status=status
-        )
-        self._journal.record(live, event, state=state, status_ms=now_ms)
-        if state in TERMINAL:
-            self._drop_waiting(live)
+        self._recorder.move(live, step, message)
 
     async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
         """End the task by `step`, whatever it is doing. Late output is fenced off."""
@@ -224,22 +197,25 @@ class Turns:
         if run.is_released:
             return
         if run.stopping is None:
+            if run.live is None:
+                self._reveal(run)
+            assert run.live is not None
             run.is_fenced = True
             # On its own: whoever asked may leave, and the task must end all the same.
             run.stopping = self._tasks.start(
-                self._end_run(run, run.live or self._promote(run), step, reason),
-                name=f"stop {run.run_id}",
+                self._end_run(run, run.live, step, reason), name=f"stop {run.run_id}"
             )
         await asyncio.shield(run.stopping)
 
     async def _end_run(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
         if not await self._abort(run):
             grace_s = run.agent.profile.cancel_grace_s
-            stuck = f"The agent did not stop within {grace_s:g} s; its late output is dropped."
+            late = "dropped" if run.agent.profile.late_output == "drop" else "kept"
+            stuck = f"The agent did not stop within {grace_s:g} s; its late output is {late}."
             reason = f"{reason} {stuck}".strip()
             _log.warning("agent ignores cancellation", extra=_extra(run))
         if live.state not in TERMINAL and not live.is_dropped:
-            self.move(live, step, say(live, f"{run.run_id}.stop", reason) if reason else None)
+            self._recorder.end(run, live, step, reason)
         self._release(run)
 
     async def _abort(self, run: Run) -> bool:
@@ -345,6 +321,8 @@ class Turns:
         if run.is_released:
             return
         run.is_released = True
+        if run.timer is not None:
+            run.timer.cancel()
         self.running.discard(run)
         self._untold.discard(run)
         live = run.live
@@ -383,28 +361,6 @@ class Turns:
             extensions=options.extensions,
             metadata=options.metadata,
         )
-
-
-def say(live: LiveTask, message_id: str, text: str) -> Message:
-    """A message of the gateway itself, in the agent's place."""
-    return Message(
-        message_id=f"{live.task_id}.{message_id}",
-        context_id=live.context_id,
-        task_id=live.task_id,
-        role=Role.AGENT,
-        parts=(Part(text=text),),
-    )
-
-
-def _direct(run: Run, output: DirectReply) -> Reply:
-    message = Message(
-        message_id=run.run_id,
-        context_id=run.lane.context_id,
-        role=Role.AGENT,
-        parts=output.parts,
-        metadata=output.metadata,
-    )
-    return Reply(_encode(message))
 
 
 async def _close(outputs: AsyncIterator[Output]) -> None:

@@ -101,7 +101,7 @@ class Bindings:
                 request,
                 send,
                 reader,
-                Frames(exchange.dialect, exchange.result if wraps else None),
+                Frames(exchange.dialect, exchange.result if wraps else None, error=exchange.error),
                 headers=_echo(caller, exchange.dialect.version),
                 # A new task shows nothing until it is stored, and may yet be refused.
                 waits_for_first=last_seq is None or not isinstance(value, SubscribeToTaskRequest),

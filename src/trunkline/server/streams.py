@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
-from trunkline.protocol import sse
+from trunkline.protocol import rest, sse
 from trunkline.protocol.dialect import Dialect
-from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Reply, Subscription
+from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Refusal, Reply, Subscription
 from trunkline.server.http import Header, Request, Send
 
 _HEADERS: tuple[Header, ...] = (
@@ -50,11 +51,18 @@ class StreamCounts:
 class Frames:
     """Items as frames, in one client's dialect and envelope."""
 
-    __slots__ = ("_dialect", "_wrap")
+    __slots__ = ("_dialect", "_error", "_wrap")
 
-    def __init__(self, dialect: Dialect, wrap: Callable[[bytes], bytes] | None = None) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        wrap: Callable[[bytes], bytes] | None = None,
+        error: Callable[[Exception], tuple[int, bytes]] | None = None,
+    ) -> None:
+        """As they are, and errors as REST has them, unless there is an envelope for both."""
         self._dialect = dialect
         self._wrap = wrap
+        self._error = error or partial(rest.error, version=dialect.version)
 
     def frame(self, item: Item) -> bytes:
         if isinstance(item, Entry):
@@ -64,6 +72,8 @@ class Frames:
                 return self._frame(self._dialect.stream_task(item.task), item.seq)
             case Reply():
                 return self._frame(self._dialect.stream_message(item.message), None)
+            case Refusal():
+                return b"data: %b\n\n" % self._error(item.error)[1]
             case Gap():
                 return sse.gap(item.after, item.resumes_at)
             case Beat():
@@ -91,14 +101,16 @@ async def pump(
 ) -> None:
     """Write the subscription out until it ends or the client leaves.
 
-    Raises Unavailable, before anything is sent, when there is nothing to stream because
-    the store failed.
+    Raises before anything is sent when there is nothing to stream: because the store
+    failed, or because the caller takes nothing of what the agent says.
     """
     watcher: asyncio.Task[None] | None = None
     try:
         items = await reader.next() if waits_for_first else []
         if items and isinstance(items[0], CutOff) and items[0].seq == 0:
             raise Unavailable(items[0].reason, retry_after_s=RETRY_AFTER_S)
+        if items and isinstance(items[0], Refusal):
+            raise items[0].error
         await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
         if not waits_for_first:
             # Show the client an open stream, also when nothing happens for a while.

@@ -1,6 +1,7 @@
 import pytest
 
-from trunkline.engine.admission import check_follow_up, check_message, mode_matches
+from trunkline.engine.admission import check_follow_up, check_message
+from trunkline.engine.modes import mode_matches
 from trunkline.model.errors import ContentTypeNotSupported, InvalidParams, UnsupportedOperation
 from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState
 
