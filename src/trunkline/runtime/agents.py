@@ -26,8 +26,12 @@ class PublishedAgent:
         backend: Backend,
         input_modes: tuple[str, ...] = ("*/*",),
         profile: Profile | None = None,
+        agent_id: str = "",
+        account_id: str = "",
     ) -> None:
         self.handle = handle
+        self.agent_id = agent_id or handle.partition("/")[2]
+        self.account_id = account_id or handle
         self.backend = backend
         self.input_modes = input_modes
         self.profile = profile or Profile()

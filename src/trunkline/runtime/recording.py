@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import msgspec
 from msgspec import structs
 
 from trunkline.engine.decisions import Chunk, Decision
@@ -25,14 +24,12 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.clock import Clock
-from trunkline.runtime.fanout import Refusal, Reply
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.run import Run
 
 # The artifact with what came too late; a task ends once, so it is there once at most.
 LATE = "late-output"
-_encode = msgspec.json.Encoder().encode
 
 
 class Recorder:
@@ -125,9 +122,9 @@ class Recorder:
             case Verdict.PROMOTE:
                 return self.reveal(run)
             case Direct():
-                run.reply(_reply(run, outcome))
+                run.outcome = _reply(run, outcome)
             case Unrepresentable():
-                run.reply(Refusal(_unrepresentable(run, outcome)))
+                run.outcome = _unrepresentable(run, outcome)
         return True
 
     def _record(self, live: LiveTask, decision: Decision) -> bool:
@@ -200,15 +197,14 @@ def _accepted(run: Run) -> AcceptedModes | None:
     return None if options is None else AcceptedModes.of(options.accepted_output_modes)
 
 
-def _reply(run: Run, direct: Direct) -> Reply:
-    message = Message(
+def _reply(run: Run, direct: Direct) -> Message:
+    return Message(
         message_id=run.run_id,
-        context_id=run.lane.context_id,
+        context_id=run.context_id,
         role=Role.AGENT,
         parts=direct.parts,
         metadata=direct.metadata,
     )
-    return Reply(_encode(message))
 
 
 def _unrepresentable(run: Run, outcome: Unrepresentable) -> ContentTypeNotSupported:

@@ -35,6 +35,7 @@ class Run:
         "live",
         "message",
         "options",
+        "outcome",
         "reader",
         "run_id",
         "scope",
@@ -75,12 +76,17 @@ class Run:
         self.fold: TurnFold | None = None
         # What the agent said after it was stopped, where it is kept.
         self.late: LateOutput | None = None
-        # For runs without a task: what it holds back, what makes it a task when it takes
-        # long, what became of it, and who streams it.
+        # For runs without a task: what it holds back, how it ended, what makes it a task
+        # when it takes long, what became of it, and who streams it.
         self.staging: Staging | None = None
+        self.outcome: Message | TrunklineError | None = None
         self.timer: asyncio.Task[None] | None = None
         self.answer: asyncio.Future[Reply | Refusal | LiveTask] | None = None
         self.reader: Subscription | None = None
+
+    @property
+    def context_id(self) -> str:
+        return self.lane.context_id
 
     @property
     def is_waiting(self) -> bool:
@@ -94,13 +100,22 @@ class Run:
         """What the journal calls once the run's message is committed."""
         return partial(told, self)
 
-    def reply(self, reply: Reply | Refusal) -> None:
+    def reply(self, reply: Reply) -> None:
         """Answer without a task."""
         if self.reader is not None:
             self.reader.put(reply)
             self.reader.end()
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(reply)
+
+    def refuse(self, error: TrunklineError) -> None:
+        """There is neither a reply nor a task."""
+        refusal = Refusal(error)
+        if self.reader is not None:
+            self.reader.put(refusal)
+            self.reader.end()
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_result(refusal)
 
     def become(self, live: LiveTask) -> None:
         """The run has a task now."""

@@ -5,6 +5,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
+import msgspec
+
 from trunkline.engine.late import LateOutput
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import (
@@ -20,11 +22,13 @@ from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output
 from trunkline.model.values import TERMINAL, Message, TaskState
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.runtime.journal import Journal
+from trunkline.runtime.fanout import Reply
+from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.recording import Recorder, say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
+from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.turns")
@@ -40,6 +44,7 @@ AGENT_FAILED = "The agent failed while working on this task. The gateway's log h
 # States in which somebody has to do something for the task.
 HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 _NO_OPTIONS = TurnOptions()
+_encode = msgspec.json.Encoder().encode
 
 
 class Turns:
@@ -50,7 +55,9 @@ class Turns:
         clock: Clock,
         promote: Callable[[Run], LiveTask],
         registry: Registry,
+        sessions: Sessions,
     ) -> None:
+        self._sessions = sessions
         self._journal = journal
         self._clock = clock
         self._promote = promote
@@ -110,13 +117,13 @@ class Turns:
                 if run.task is None or run.task.cancelling():
                     raise
                 _log.exception("agent failed", extra=_extra(run))
-                self._recorder.feed(run, Failed(AGENT_FAILED))
+                self._fail(run)
         except Exception as error:  # noqa: BLE001 - goes to the log, and the task fails
             if run.is_fenced:
                 _log.info("agent failed after it was stopped", exc_info=error, extra=_extra(run))
             else:
                 _log.exception("agent failed", extra=_extra(run))
-                self._recorder.feed(run, Failed(AGENT_FAILED))
+                self._fail(run)
         finally:
             if run.late:
                 self._tasks.spawn(self._keep_late(run), name=f"late {run.run_id}")
@@ -124,6 +131,17 @@ class Turns:
             self._release(run)
             if outputs is not None:
                 await _close(outputs)
+
+    def _fail(self, run: Run) -> None:
+        if run.outcome is not None:
+            # A reply that could not be given, and what it was made of.
+            run.outcome = run.staging = None
+        try:
+            self._recorder.feed(run, Failed(AGENT_FAILED))
+        except Exception:  # noqa: BLE001 - goes to the log
+            # What it held back may be no JSON either. It is gone by now.
+            _log.exception("agent failed", extra=_extra(run))
+            self._recorder.feed(run, Failed(AGENT_FAILED))
 
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
         recorder = self._recorder
@@ -134,12 +152,28 @@ class Turns:
                 if self._is_done_with(run, output):
                     return
             elif recorder.feed(run, output):
-                return
+                break
             live = run.live
             if live is not None and len(live.in_flight) + len(live.unflushed) > MAX_UNCOMMITTED:
                 await self._journal.durable(live)
-        if not run.is_fenced:
-            recorder.feed(run, Final())
+        else:
+            if not run.is_fenced:
+                recorder.feed(run, Final())
+        if run.outcome is not None:
+            await self._reply(run, run.outcome)
+
+    async def _reply(self, run: Run, message: Message | TrunklineError) -> None:
+        """Answer without a task. The session remembers it before anybody reads it."""
+        if isinstance(message, TrunklineError):
+            run.refuse(message)
+            return
+        try:
+            await self._sessions.remember(run, message)
+        except StoreError as error:
+            _log.error("an answer could not be stored", extra=_extra(run), exc_info=error)
+            run.refuse(not_stored())
+        else:
+            run.reply(Reply(_encode(message)))
 
     def _is_done_with(self, run: Run, output: Output) -> bool:
         """Whether nothing counts any more of what a stopped run says."""
@@ -153,7 +187,7 @@ class Turns:
     async def _promote_later(self, run: Run, seconds: float) -> None:
         """A run that takes long shows as a task, also while it waits in the queue."""
         await self._clock.sleep(seconds)
-        if run.live is not None or run.is_released or run.is_fenced:
+        if run.live is not None or run.outcome is not None or run.is_released:
             return
         if run.is_waiting:
             self._untold.discard(run)
@@ -195,6 +229,11 @@ class Turns:
 
     async def _stop_run(self, run: Run, step: Step, reason: str) -> None:
         if run.is_released:
+            return
+        if run.outcome is not None:
+            # It has its answer, which is all that was left to do.
+            assert run.task is not None
+            await asyncio.wait({run.task})
             return
         if run.stopping is None:
             if run.live is None:
@@ -351,7 +390,7 @@ class Turns:
             run_id=run.run_id,
             agent=run.agent.handle,
             task_id=live.task_id if live is not None else "",
-            context_id=run.lane.context_id,
+            context_id=run.context_id,
             message=run.message,
             history=history,
             artifacts=before.artifacts if before is not None else (),
@@ -360,6 +399,7 @@ class Turns:
             accepted_output_modes=options.accepted_output_modes,
             extensions=options.extensions,
             metadata=options.metadata,
+            session=self._sessions.of(run),
         )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from trunkline.model.errors import KeyTaken, StoreError, StoreUnusable
 from trunkline.model.events import Entry
@@ -10,6 +11,7 @@ from trunkline.model.values import TERMINAL, TaskState
 from trunkline.ports.store import (
     Append,
     Creation,
+    Exchange,
     IdempotencyRecord,
     Scope,
     Settled,
@@ -73,6 +75,7 @@ class MemoryStore:
         self._to_do: dict[int, _Task] = {}
         self._ended: _Order = []
         self._records: dict[tuple[Scope, str], IdempotencyRecord] = {}
+        self._exchanges: dict[Scope, list[Exchange]] = {}
         self._leases: dict[str, int] = {}
 
     async def open(self) -> None:
@@ -162,6 +165,22 @@ class MemoryStore:
         if task is None or task.creation.scope != scope:
             return None
         return _stored(task)
+
+    async def owner(self, task_id: str) -> Scope | None:
+        task = self._tasks.get(task_id)
+        return None if task is None else task.creation.scope
+
+    async def remember(self, exchange: Exchange) -> None:
+        if self._loop is None:
+            raise StoreUnusable("The store is not open")
+        self._exchanges.setdefault(exchange.scope, []).append(exchange)
+
+    async def exchanges(
+        self, scope: Scope, *, context_id: str = "", limit: int
+    ) -> tuple[Exchange, ...]:
+        latest = reversed(self._exchanges.get(scope, []))
+        found = (each for each in latest if not context_id or each.context_id == context_id)
+        return tuple(islice(found, limit))
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         task = self._tasks.get(task_id)

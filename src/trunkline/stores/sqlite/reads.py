@@ -6,6 +6,7 @@ from typing import Any
 
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
+    Exchange,
     IdempotencyRecord,
     Scope,
     Snapshot,
@@ -15,6 +16,7 @@ from trunkline.ports.store import (
 )
 from trunkline.stores.sqlite.codes import CODES, MAX_SEQ, SEQ_BITS, STATES
 from trunkline.stores.sqlite.lists import count_statement, needs_count, page_statement
+from trunkline.stores.sqlite.packing import entries_after
 from trunkline.stores.sqlite.statements import SQL
 
 _MAX_SCOPES = 65536
@@ -36,8 +38,9 @@ class Reader:
         scope_id = self._scope_id(scope)
         if scope_id is None:
             return None
-        # Rows are always fetched to the end. A statement that is left halfway would
-        # keep its view of the database, and the log from being written back.
+        # Rows are always fetched to the end, or the cursor is closed. A statement that is
+        # left halfway would keep its view of the database, and the log from being written
+        # back.
         rows = self._db.execute(SQL["get_task"], (task_id, scope_id)).fetchall()
         return self._stored(rows[0], scope) if rows else None
 
@@ -52,8 +55,30 @@ class Reader:
     def _entries(self, key: int, after: int, limit: int) -> tuple[Entry, ...]:
         start = key << SEQ_BITS
         bounds = (start | min(after, MAX_SEQ), start | MAX_SEQ, limit)
-        rows = self._db.execute(SQL["get_entries"], bounds).fetchall()
-        return tuple([Entry(seq, kind, body) for seq, kind, body in rows])
+        cursor = self._db.execute(SQL["get_entries"], bounds)
+        try:
+            return entries_after(cursor, after, limit)
+        finally:
+            cursor.close()
+
+    def ended(self, before_ms: int, limit: int) -> list[int]:
+        """The numbers of tasks that may be forgotten."""
+        return [
+            key for (key,) in self._db.execute(SQL["find_ended"], (before_ms, limit)).fetchall()
+        ]
+
+    def owner(self, task_id: str) -> Scope | None:
+        rows = self._db.execute(SQL["get_scope"], (task_id,)).fetchall()
+        return Scope(*rows[0]) if rows else None
+
+    def exchanges(self, scope: Scope, context_id: str, limit: int) -> tuple[Exchange, ...]:
+        scope_id = self._scope_id(scope)
+        if context_id:
+            where = (scope_id, context_id, limit)
+            rows = self._db.execute(SQL["get_exchanges_of_context"], where).fetchall()
+        else:
+            rows = self._db.execute(SQL["get_exchanges"], (scope_id, limit)).fetchall()
+        return tuple([Exchange(scope, *row) for row in rows])
 
     def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
         scope_id = self._scope_id(scope)
