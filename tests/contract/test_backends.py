@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ class HangingObject:
         return async_generator.fn(turn)
 
 
-def python(of: Agent, **able: str) -> BackendSubject:
+def python(of: Agent, **able: Any) -> BackendSubject:
     return BackendSubject(make=lambda: PythonBackend(of, clock=FakeClock()), crash="crash", **able)
 
 

@@ -102,11 +102,14 @@ class World:
         id: str = "",
         now: bool = False,
         history_length: int | None = None,
+        modes: tuple[str, ...] = (),
     ) -> SendMessageRequest:
         return SendMessageRequest(
             message=self.message(text, context=context, task=task, id=id),
             configuration=SendMessageConfiguration(
-                return_immediately=now, history_length=history_length
+                return_immediately=now,
+                history_length=history_length,
+                accepted_output_modes=modes,
             ),
         )
 

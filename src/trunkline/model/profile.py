@@ -188,7 +188,14 @@ class Profile(Struct, frozen=True, kw_only=True):
     ] = "by-version"
     artifact_style: Annotated[
         Literal["answer", "openclaw-inbound", "openclaw-design"],
-        _key("X-14", "Names of the artifacts that the gateway makes of an agent's output."),
+        _key(
+            "X-14",
+            "Which artifacts the gateway makes of an agent's output. `answer`: one for each "
+            "message and each call of a tool. `openclaw-inbound`: `assistant-output-0001`, "
+            "`tool-progress-…`, `tool-result-0001`; a task also says that it is submitted before "
+            "it is worked on, and a canceled one ends with what the agent said last. "
+            "`openclaw-design`: results of tools alone, as JSON text.",
+        ),
     ] = "answer"
     message_checks: Annotated[
         Literal["strict", "openclaw-inbound"],
@@ -238,6 +245,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "overflow": "error",
         "agent_style": "task-generating",
         "stream_shape": "status-text",
+        "result_in": ("status", "history"),
         "message_context": "openclaw-design",
         "artifact_style": "openclaw-design",
     },
