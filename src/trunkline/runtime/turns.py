@@ -127,8 +127,10 @@ class Turns:
         finally:
             if run.late:
                 self._tasks.spawn(self._keep_late(run), name=f"late {run.run_id}")
-            # The next turn does not wait for an agent that is slow to clean up.
-            self._release(run)
+            # The next turn does not wait for an agent that is slow to clean up. A run that
+            # is being stopped holds on to its task until that has ended.
+            if run.stopping is None:
+                self._release(run)
             if outputs is not None:
                 await _close(outputs)
 
@@ -247,6 +249,12 @@ class Turns:
         await asyncio.shield(run.stopping)
 
     async def _end_run(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
+        try:
+            await self._end_task(run, live, step, reason)
+        finally:
+            self._release(run)
+
+    async def _end_task(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
         if not await self._abort(run):
             grace_s = run.agent.profile.cancel_grace_s
             late = "dropped" if run.agent.profile.late_output == "drop" else "kept"
@@ -255,7 +263,6 @@ class Turns:
             _log.warning("agent ignores cancellation", extra=_extra(run))
         if live.state not in TERMINAL and not live.is_dropped:
             self._recorder.end(run, live, step, reason)
-        self._release(run)
 
     async def _abort(self, run: Run) -> bool:
         """Ask the backend and the run to end; True when the run did within the grace."""
