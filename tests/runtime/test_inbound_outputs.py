@@ -96,8 +96,17 @@ async def test_i9_tool_progress_is_replaced_in_each_phase() -> None:
             "toolCallId": "call-grep",
             "sequence": 1,
         }
-        assert progress.parts[0] == Part(text="Completed tool grep")
-        assert progress.parts[1].data["result"] == {"found": 2}
+        text, data = progress.parts
+        assert text == Part(text="Completed tool grep")
+        assert data == Part(
+            data={
+                "phase": "result",
+                "name": "grep",
+                "toolCallId": "call-grep",
+                "result": {"found": 2},
+                "isError": False,
+            }
+        )
         failed = await w.send("tool-event error grep")
         assert artifact_of(failed, "tool-progress-call-grep").parts[0].text == "Tool grep failed"
 

@@ -29,13 +29,10 @@ async def outcome(w: World, mode: str, script: str, modes: tuple[str, ...]) -> T
         return await w.ended((await w.submit(script, modes=modes)).id)
     if mode == "streaming":
         reading = await w.stream(script, modes=modes)
-        items = await reading.all()
-        match items:
-            case [Reply()]:
-                return "message"
-            case [Refusal(error)]:
-                return error.message
-        return await w.get(reading.task_id)
+        first = (await reading.all())[0]
+        if isinstance(first, Refusal):
+            return first.error.message
+        return "message" if isinstance(first, Reply) else await w.get(reading.task_id)
     answer = await w.service.send(w.agent, ALICE, w.request(script, modes=modes))
     return "message" if isinstance(answer, Reply) else await w.ended((await w.listed())[0].id)
 

@@ -9,6 +9,7 @@ from tests.runtime.world import opened, said, world
 from trunkline.model.events import Entry
 from trunkline.model.values import Role, Task, TaskState, text_of
 from trunkline.runtime.fanout import Opening
+from trunkline.testing import settle
 
 COMPLETED = TaskState.COMPLETED
 
@@ -103,6 +104,7 @@ async def test_x14_snapshots_in_the_middle_of_a_turn() -> None:
     async with world(stream_shape="snapshots") as w:
         task = await w.submit("say a; wait gate; say b")
         await w.gates.reached("gate")
+        await settle()
         following = await w.follow(task.id)
         w.gates.open("gate")
         first, last = shown(await following.all())

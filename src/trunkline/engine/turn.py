@@ -299,4 +299,4 @@ def has_text(parts: Parts) -> bool:
 
 
 def _texts(parts: Parts) -> Parts:
-    return tuple(part for part in parts if part.text is not None)
+    return tuple([part for part in parts if part.text is not None])

@@ -33,7 +33,7 @@ from trunkline.model.events import Entry
 from trunkline.model.values import TaskState
 
 
-class Scope(Struct, frozen=True):
+class Scope(Struct, frozen=True, cache_hash=True):
     """Whose tasks these are. Nothing is visible across scopes."""
 
     agent: str

@@ -11,7 +11,7 @@ from trunkline.runtime.fanout import SnapshotSubscription, Subscription
 from trunkline.runtime.run import Run
 
 
-class Lane(Struct, frozen=True):
+class Lane(Struct, frozen=True, cache_hash=True):
     """Turns of one caller's context run one after the other."""
 
     scope: Scope

@@ -114,7 +114,9 @@ class Intake:
 
     def promote(self, run: Run) -> LiveTask:
         """A run that began without a task needs one now."""
-        live = self._create(run.lane, run.message, run.options, TaskState.SUBMITTED, None)
+        live = self._live(run.lane, None)
+        message = live.history_message(run.message)
+        self._create(live, message, run.options)
         run.become(live)
         return live
 
@@ -138,48 +140,50 @@ class Intake:
         record: IdempotencyRecord | None,
         reader: Subscription | None,
     ) -> LiveTask:
-        is_full = agent.lanes.is_full(lane)
-        state = TaskState.REJECTED if is_full else TaskState.SUBMITTED
-        live = self._create(lane, message, options, state, record)
+        live = self._live(lane, record)
+        message = live.history_message(message)
         if reader is not None:
             live.subscriptions.append(reader)
-        if not is_full:
-            run = self._run(agent, lane, live.history_message(message), options, live)
-            self._enter(run, live)
+        if agent.lanes.is_full(lane):
+            self._create(live, message, options, refusal=_queue_full(live))
+        else:
+            self._create(live, message, options)
+            self._enter(self._run(agent, lane, message, options, live), live)
+        return live
+
+    def _live(self, lane: Lane, record: IdempotencyRecord | None) -> LiveTask:
+        """A task that nothing is recorded of yet."""
+        task_id = record.task_id if record is not None else self._ids.new()
+        live = LiveTask(task_id=task_id, scope=lane.scope, context_id=lane.context_id, epoch=1)
+        if record is not None:
+            self._keep(live, record)
         return live
 
     def _create(
         self,
-        lane: Lane,
+        live: LiveTask,
         message: Message,
         options: TurnOptions | None,
-        state: TaskState,
-        record: IdempotencyRecord | None,
-    ) -> LiveTask:
-        task_id = record.task_id if record is not None else self._ids.new()
+        refusal: Message | None = None,
+    ) -> None:
         now_ms = self._clock.now_ms()
-        live = LiveTask(task_id=task_id, scope=lane.scope, context_id=lane.context_id, epoch=1)
-        live.creation = Creation(lane.scope, lane.context_id, now_ms, self._registry.node)
-        self._keep(live, record)
-        said = _queue_full(live) if state is TaskState.REJECTED else None
-        history = (live.history_message(message),)
+        state = TaskState.SUBMITTED if refusal is None else TaskState.REJECTED
         task = Task(
-            id=task_id,
-            context_id=lane.context_id,
-            status=TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms)),
-            history=history if said is None else (*history, said),
+            id=live.task_id,
+            context_id=live.context_id,
+            status=TaskStatus(state=state, message=refusal, timestamp=format_timestamp(now_ms)),
+            history=(message,) if refusal is None else (message, refusal),
         )
         event = task if options is None else TaskSubmitted(task=task, options=options)
+        live.creation = Creation(live.scope, live.context_id, now_ms, self._registry.node)
         self._registry.add(live)
         self._journal.record(live, event, state=state, status_ms=now_ms)
-        return live
 
-    def _keep(self, live: LiveTask, record: IdempotencyRecord | None) -> None:
+    def _keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
         """Know the key from now on, and store it with what is recorded next."""
-        if record is not None:
-            live.idempotency = record
-            live.keys.append(record)
-            self._keys[record.scope, record.key] = (record.digest, live)
+        live.idempotency = record
+        live.keys.append(record)
+        self._keys[record.scope, record.key] = (record.digest, live)
 
     def _start_directly(
         self,
@@ -255,7 +259,8 @@ class Intake:
             status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
         )
         event = MessageAccepted(message=message, status_update=update, options=options)
-        self._keep(live, record)
+        if record is not None:
+            self._keep(live, record)
         self._journal.record(live, event, state=state, status_ms=now_ms)
         run = self._run(agent, lane, message, options, live)
         self._enter(run, live)
@@ -264,10 +269,12 @@ class Intake:
     def _enter(self, run: Run, live: LiveTask) -> None:
         """Queue the run. It waits for its message to be stored, unless it does no harm."""
         self._turns.enter(run)
-        self._journal.once_durable(live, run.when_durable(self._turns.durable))
         if run.agent.backend.is_pure:
+            # Should the store refuse, it ends with its task.
             run.is_durable = True
             self._turns.start_if_ready(run)
+        else:
+            self._journal.once_durable(live, run.when_durable(self._turns.durable))
 
     def _run(
         self,
@@ -283,7 +290,6 @@ class Intake:
             run_id=run_id,
             agent=agent,
             lane=lane,
-            scope=lane.scope,
             message=message,
             options=options,
             live=live,

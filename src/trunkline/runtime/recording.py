@@ -39,12 +39,12 @@ class Recorder:
         journal: Journal,
         clock: Clock,
         promote: Callable[[Run], LiveTask],
-        on_ended: Callable[[LiveTask], None],
+        drop_waiting: Callable[[LiveTask], None],
     ) -> None:
         self._journal = journal
         self._clock = clock
         self._promote = promote
-        self._on_ended = on_ended
+        self._drop_waiting = drop_waiting
 
     def begin(self, run: Run) -> TurnFold:
         """The turn shows from here on, so it needs a task."""
@@ -177,8 +177,8 @@ class Recorder:
             state=state,
             status_ms=now_ms,
         )
-        if state in TERMINAL:
-            self._on_ended(live)
+        if live.waiting and state in TERMINAL:
+            self._drop_waiting(live)
 
 
 def say(live: LiveTask, message_id: str, text: str) -> Message:

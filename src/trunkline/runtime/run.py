@@ -5,13 +5,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from trunkline.engine.late import LateOutput
 from trunkline.engine.promotion import Staging
 from trunkline.engine.turn import TurnFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.values import Message
-from trunkline.ports.store import Scope
 from trunkline.runtime.fanout import Refusal, Reply, Subscription
 from trunkline.runtime.live import Durable, LiveTask
 
@@ -19,70 +20,34 @@ if TYPE_CHECKING:
     from trunkline.runtime.agents import Lane, PublishedAgent
 
 
-class Run:
+class Run(Struct, kw_only=True, eq=False):
     """It starts when its lane grants it and its message is durable, whichever comes last."""
 
-    __slots__ = (
-        "agent",
-        "answer",
-        "fold",
-        "is_durable",
-        "is_fenced",
-        "is_granted",
-        "is_released",
-        "lane",
-        "late",
-        "live",
-        "message",
-        "options",
-        "outcome",
-        "reader",
-        "run_id",
-        "scope",
-        "staging",
-        "started",
-        "stopping",
-        "task",
-        "timer",
-    )
-
-    def __init__(
-        self,
-        *,
-        run_id: str,
-        agent: "PublishedAgent",
-        lane: "Lane",
-        scope: Scope,
-        message: Message,
-        options: TurnOptions | None,
-        live: LiveTask | None,
-    ) -> None:
-        self.run_id = run_id
-        self.agent = agent
-        self.lane = lane
-        self.scope = scope
-        self.message = message
-        self.options = options
-        # None while the agent may still answer with a message alone.
-        self.live = live
-        self.is_durable = False
-        self.is_granted = False
-        self.is_released = False
-        # Nothing that the agent emits from now on counts.
-        self.is_fenced = False
-        self.started: float | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.stopping: asyncio.Task[None] | None = None
-        self.fold: TurnFold | None = None
-        # What the agent said after it was stopped, where it is kept.
-        self.late: LateOutput | None = None
-        # For runs without a task: what it holds back, how it ended, what makes it a task
-        # when it takes long, what became of it, and who streams it.
-        self.staging: Staging | None = None
-        self.outcome: Message | TrunklineError | None = None
-        self.timer: asyncio.Task[None] | None = None
-        self.answer: asyncio.Future[Reply | Refusal | LiveTask] | None = None
-        self.reader: Subscription | None = None
+    run_id: str
+    agent: "PublishedAgent"
+    lane: "Lane"
+    message: Message
+    options: TurnOptions | None
+    # None while the agent may still answer with a message alone.
+    live: LiveTask | None
+    is_durable: bool = False
+    is_granted: bool = False
+    is_released: bool = False
+    # Nothing that the agent emits from now on counts.
+    is_fenced: bool = False
+    started: float | None = None
+    task: asyncio.Task[None] | None = None
+    stopping: asyncio.Task[None] | None = None
+    fold: TurnFold | None = None
+    # What the agent said after it was stopped, where it is kept.
+    late: LateOutput | None = None
+    # For runs without a task: what it holds back, how it ended, what makes it a task when
+    # it takes long, what became of it, and who streams it.
+    staging: Staging | None = None
+    outcome: Message | TrunklineError | None = None
+    timer: asyncio.Task[None] | None = None
+    answer: asyncio.Future[Reply | Refusal | LiveTask] | None = None
+    reader: Subscription | None = None
 
     @property
     def context_id(self) -> str:

@@ -62,7 +62,7 @@ class Turns:
         self._clock = clock
         self._promote = promote
         self._recorder = Recorder(
-            journal=journal, clock=clock, promote=promote, on_ended=self._drop_waiting
+            journal=journal, clock=clock, promote=promote, drop_waiting=self._drop_waiting
         )
         self._registry = registry
         self._tasks = Tasks("turns")
@@ -131,8 +131,9 @@ class Turns:
             # is being stopped holds on to its task until that has ended.
             if run.stopping is None:
                 self._release(run)
-            if outputs is not None:
-                await _close(outputs)
+            close = getattr(outputs, "aclose", None)
+            if close is not None:
+                await close()
 
     def _fail(self, run: Run) -> None:
         if run.outcome is not None:
@@ -214,7 +215,7 @@ class Turns:
         # After the end, and the task may have left the memory since.
         await asyncio.shield(run.stopping)
         with suppress(TaskNotFound):
-            live = await self._registry.load(run.scope, run.live.task_id)
+            live = await self._registry.load(run.lane.scope, run.live.task_id)
             self._recorder.keep_late(run, live)
             self._registry.forget_if_idle(live)
 
@@ -401,19 +402,13 @@ class Turns:
             message=run.message,
             history=history,
             artifacts=before.artifacts if before is not None else (),
-            principal=run.scope.principal,
-            tenant=run.scope.tenant,
+            principal=run.lane.scope.principal,
+            tenant=run.lane.scope.tenant,
             accepted_output_modes=options.accepted_output_modes,
             extensions=options.extensions,
             metadata=options.metadata,
             session=self._sessions.of(run),
         )
-
-
-async def _close(outputs: AsyncIterator[Output]) -> None:
-    close = getattr(outputs, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _extra(run: Run) -> dict[str, str]:

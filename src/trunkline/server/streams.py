@@ -9,7 +9,7 @@ from trunkline.model.events import Entry
 from trunkline.protocol import rest, sse
 from trunkline.protocol.dialect import Dialect
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Refusal, Reply, Subscription
-from trunkline.server.http import Header, Request, Send
+from trunkline.server.http import Header, Request, Response
 
 _HEADERS: tuple[Header, ...] = (
     (b"content-type", b"text/event-stream"),
@@ -51,27 +51,32 @@ class StreamCounts:
 class Frames:
     """Items as frames, in one client's dialect and envelope."""
 
-    __slots__ = ("_dialect", "_error", "_wrap")
+    __slots__ = ("_before", "_behind", "_dialect", "_error")
 
     def __init__(
         self,
         dialect: Dialect,
-        wrap: Callable[[bytes], bytes] | None = None,
+        envelope: tuple[bytes, bytes] = (b"", b""),
         error: Callable[[Exception], tuple[int, bytes]] | None = None,
     ) -> None:
         """As they are, and errors as REST has them, unless there is an envelope for both."""
         self._dialect = dialect
-        self._wrap = wrap
+        # JSON of ours has no line breaks, so the general frame writer is not needed.
+        self._before = b"data: " + envelope[0]
+        self._behind = envelope[1] + b"\n\n"
         self._error = error or partial(rest.error, version=dialect.version)
 
     def frame(self, item: Item) -> bytes:
         if isinstance(item, Entry):
-            return self._frame(self._dialect.event(item), item.seq)
+            data = self._dialect.event(item)
+            return b"id: %d\n%b%b%b" % (item.seq, self._before, data, self._behind)
         match item:
             case Opening():
-                return self._frame(self._dialect.stream_task(item.task), item.seq)
+                data = self._dialect.stream_task(item.task)
+                return b"id: %d\n%b%b%b" % (item.seq, self._before, data, self._behind)
             case Reply():
-                return self._frame(self._dialect.stream_message(item.message), None)
+                data = self._dialect.stream_message(item.message)
+                return b"%b%b%b" % (self._before, data, self._behind)
             case Refusal():
                 return b"data: %b\n\n" % self._error(item.error)[1]
             case Gap():
@@ -81,18 +86,10 @@ class Frames:
             case CutOff():
                 return sse.comment(f"{item.reason}; resume with Last-Event-ID: {item.seq}")
 
-    def _frame(self, data: bytes, seq: int | None) -> bytes:
-        if self._wrap is not None:
-            data = self._wrap(data)
-        # JSON of ours has no line breaks, so the general frame writer is not needed.
-        if seq is None:
-            return b"data: %b\n\n" % data
-        return b"id: %d\ndata: %b\n\n" % (seq, data)
-
 
 async def pump(
     request: Request,
-    send: Send,
+    response: Response,
     reader: Subscription,
     frames: Frames,
     *,
@@ -111,15 +108,14 @@ async def pump(
             raise Unavailable(items[0].reason, retry_after_s=RETRY_AFTER_S)
         if items and isinstance(items[0], Refusal):
             raise items[0].error
-        await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
+        await response.begin(200, [*_HEADERS, *headers])
         if not waits_for_first:
             # Show the client an open stream, also when nothing happens for a while.
-            await send({"type": "http.response.body", "body": b": open\n\n", "more_body": True})
+            await response.write(b": open\n\n")
             items = await reader.next()
         while items:
             # All that is pending goes out in one write.
-            body = b"".join([frames.frame(item) for item in items])
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await response.write(b"".join([frames.frame(item) for item in items]))
             if watcher is None and isinstance(items[0], Beat):
                 # Only a stream that has been quiet for a while is worth a task that
                 # notices a client that left; busy ones end soon anyway.
@@ -127,7 +123,7 @@ async def pump(
                     _leave(request, reader), name="stream watcher"
                 )
             items = await reader.next()
-        await send({"type": "http.response.body", "body": b""})
+        await response.end()
     finally:
         reader.close()
         if watcher is not None:

@@ -74,7 +74,7 @@ def decided(*outputs: Output) -> Outcome:
 
 
 def test_i8_deltas_and_blocks_never_promote() -> None:
-    pieces = [Text("a"), TextPreview("ab"), Block(HI), TextReplaced("abc")] * 500
+    pieces: list[Output] = [Text("a"), TextPreview("ab"), Block(HI), TextReplaced("abc")] * 500
     staging = hybrid()
     assert set(outcomes(staging, *pieces)) == {HOLD}
     assert staging.feed(Final()) == Direct((Part(text="abc"),))
@@ -198,14 +198,12 @@ def test_i8_it_agrees_with_the_rules_read_off_the_whole_run(
 ) -> None:
     run = [*outputs, end]
     staging = hybrid()
-    for number, output in enumerate(run, 1):
-        outcome = staging.feed(output)
-        assert (outcome is PROMOTE) == is_task(run[:number])
-        if outcome is not HOLD:
-            break
+    seen = outcomes(staging, *run)
+    fed = [run[: number + 1] for number in range(len(seen))]
+    assert [outcome is PROMOTE for outcome in seen] == [is_task(prefix) for prefix in fed]
     # Nothing that showed is lost on the way into the task, and in order.
-    if outcome is PROMOTE:
-        shown = [each for each in run[:number] if each is not HELD[-1]]
+    if seen[-1] is PROMOTE:
+        shown = [each for each in fed[-1] if each is not HELD[-1]]
         assert texts(staging.take()) == texts(shown)
 
 

@@ -132,10 +132,11 @@ SELECT t.key, t.id, n.name FROM tasks AS t JOIN nodes AS n ON n.id = t.node WHER
 UPDATE tasks SET node = ?, epoch = epoch + 1 WHERE key = ?;
 
 -- name: find_ended
--- Tasks that retention may forget, those of a scope and state together.
+-- Tasks that retention may forget, those of a scope and state together. Without the plus
+-- SQLite searches for states above 4, and not for the one at hand.
 SELECT t.key FROM counts AS c
 CROSS JOIN tasks AS t INDEXED BY tasks_by_state
-ON t.scope = c.scope AND t.state = c.state AND t.status_ms < ?
+ON t.scope = c.scope AND t.state = +c.state AND t.status_ms < ?
 WHERE c.state > 4 AND c.n > 0
 LIMIT ?;
 
