@@ -131,7 +131,12 @@ class Profile(Struct, frozen=True, kw_only=True):
     ] = "declared"
     promote_after_ms: Annotated[
         int,
-        _key("X-13", "With `hybrid`: a run that takes longer becomes a task. 0: never.", ge=0),
+        _key(
+            "X-13",
+            "With `hybrid`: a run that takes longer, its wait in the queue included, becomes a "
+            "task. 0: never.",
+            ge=0,
+        ),
     ] = 0
     stream_shape: Annotated[
         Literal["events", "status-text", "snapshots"],

@@ -5,7 +5,14 @@ from hypothesis import strategies as st
 
 from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import GatewayBug
-from trunkline.model.events import Entry, Event, MessageAccepted, TaskSubmitted, TurnOptions
+from trunkline.model.events import (
+    Entry,
+    Event,
+    MessageAccepted,
+    StatusShown,
+    TaskSubmitted,
+    TurnOptions,
+)
 from trunkline.model.values import (
     Artifact,
     Message,
@@ -75,6 +82,7 @@ _first: st.SearchStrategy[Event] = _tasks | st.builds(
 _later: st.SearchStrategy[Event] = st.one_of(
     _updates,
     st.builds(MessageAccepted, message=_messages, status_update=_updates, options=_options),
+    st.builds(StatusShown, status_update=_updates),
     st.builds(
         TaskArtifactUpdateEvent,
         task_id=st.just("t"),
@@ -382,3 +390,21 @@ def test_an_empty_snapshot_has_no_artifacts() -> None:
         b'"history":[{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"m1"}]}]}',
         b"",
     )
+
+
+def test_a_status_that_is_only_shown_leaves_no_trace_in_history() -> None:
+    said, piece = message("a1", Role.AGENT), message("a2", Role.AGENT)
+    fold = TaskFold.of(
+        None,
+        journal(
+            task(),
+            status(S.WORKING),
+            StatusShown(status_update=status(S.WORKING, piece)),
+            status(S.COMPLETED, said),
+        ),
+    )
+    assert fold.history == (message("m1"), said)
+    assert not fold.pending
+    half = TaskFold.of(None, journal(task(), StatusShown(status_update=status(S.WORKING, piece))))
+    assert half.status.message == piece
+    assert not half.pending
