@@ -1,5 +1,6 @@
 """What an agent says, over JSON-RPC 0.3 and under the preset `openclaw-inbound`."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -125,12 +126,30 @@ async def test_i8_a_blocking_send_may_be_a_message(world: World) -> None:
 
 
 async def test_i6_minus_32005_names_what_there_was(world: World) -> None:
-    for method in ("message/send", "message/stream"):
-        answer = await world.http.send(request(method, "say words", modes=["image/png"]))
-        assert b'"code":-32005' in answer.body
-        assert UNREPRESENTABLE.encode() in answer.body
-        for word in (b"acceptedOutputModes", b"image/png", b"availableOutputModes", b"text/plain"):
-            assert word in answer.body
+    error = {
+        "code": -32005,
+        "message": UNREPRESENTABLE,
+        "data": {"acceptedOutputModes": ["image/png"], "availableOutputModes": ["text/plain"]},
+    }
+    sent = await world.http.send(request("message/send", "say words", modes=["image/png"]))
+    assert sent.json()["error"] == error
+    sent = await world.http.send(request("message/stream", "say words", modes=["image/png"]))
+    event, data = sent.body.decode().strip().split("\n")
+    assert event == "event: error"
+    assert msgspec.json.decode(data.removeprefix("data: "))["error"] == error
+
+
+async def test_i6_an_error_after_a_heartbeat_is_the_last_event(world: World) -> None:
+    asked = request("message/stream", "wait gate; say words", modes=["image/png"])
+    async with asyncio.TaskGroup() as group:
+        answer = group.create_task(world.http.send(asked))
+        await world.agent.gates.reached("gate")
+        await world.clock.advance(16)
+        world.agent.gates.open("gate")
+    beat, error = answer.result().body.decode().strip().split("\n\n")
+    assert beat.startswith(":")
+    assert error.startswith("event: error\ndata: ")
+    assert UNREPRESENTABLE in error
 
 
 async def test_d2_an_empty_list_of_modes_takes_everything(world: World) -> None:
@@ -141,6 +160,7 @@ async def test_d2_an_empty_list_of_modes_takes_everything(world: World) -> None:
 async def test_i10_a_pause_ends_the_stream(world: World) -> None:
     events = await streamed(world.http, 'tool shell {"status": "needs_approval"}')
     assert events[-1]["status"]["state"] == "input-required"
+    assert not any(event.get("final") for event in events)
     [text] = events[-1]["status"]["message"]["parts"]
     assert text["text"] == "OpenClaw is waiting for tool approval to continue."
     task_id = events[0]["id"]

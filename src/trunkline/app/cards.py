@@ -17,19 +17,23 @@ from trunkline.model.card import (
     SecurityScheme,
     StringList,
 )
+from trunkline.protocol.spoken import spoken_by
 from trunkline.protocol.versions import Version
 from trunkline.settings import AgentSettings, Settings, SkillSettings
 from trunkline.settings.agents import DEFAULT_MODES, ExtensionSettings
+from trunkline.version import VERSION
 
 _ROOT_CARD = "/.well-known/agent-card.json"
 _ROOT_JSONRPC = "/a2a/jsonrpc"
 _ROOT_REST = "/a2a/rest"
+_DEFAULT_VERSION = "1.0.0"
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
     card_paths: tuple[str, ...]
     jsonrpc: str
-    rest: str
+    # None: not served over HTTP+JSON.
+    rest: str | None
 
 
 def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> list[Addresses]:
@@ -41,16 +45,19 @@ def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> l
         rest=own,
     )
     chosen = (settings.agent_card_path, settings.jsonrpc_path, settings.rest_path)
-    if not is_default and not any(chosen):
+    if not is_default and not any(chosen) and settings.addresses == "all":
         return [by_handle]
     card, jsonrpc, rest = (
         (_ROOT_CARD, _ROOT_JSONRPC, _ROOT_REST)
         if is_default
         else (by_handle.card_paths[0], own, own)
     )
+    card, jsonrpc = settings.agent_card_path or card, settings.jsonrpc_path or jsonrpc
+    if settings.addresses == "exact":
+        return [Addresses(card_paths=(card,), jsonrpc=jsonrpc, rest=None)]
     preferred = Addresses(
-        card_paths=(settings.agent_card_path or card,),
-        jsonrpc=(settings.jsonrpc_path or jsonrpc).rstrip("/"),
+        card_paths=(card,),
+        jsonrpc=jsonrpc.rstrip("/"),
         rest=(settings.rest_path or rest).rstrip("/"),
     )
     return [preferred, by_handle]
@@ -71,14 +78,17 @@ def agent_card(
     schemes, requirements = _security(access)
     documentation = settings.documentation_url or (code.documentation_url if code else "")
     provider = settings.provider
+    inputs = _shown_modes(settings, input_modes(settings, code))
+    outputs = _shown_modes(settings, output_modes(settings, code))
+    skills = _skills(settings.skills) or _fallback_skills(handle, name, description, code)
     return AgentCard(
         name=name,
         description=description,
-        supported_interfaces=_interfaces(base_url, addresses, settings.tenants),
+        supported_interfaces=_interfaces(base_url, addresses, settings),
         provider=None
         if provider is None
         else AgentProvider(url=provider.url, organization=provider.organization),
-        version=_own(settings.version, code.version if code is not None else None, "1.0.0"),
+        version=_version(settings, code),
         documentation_url=documentation or None,
         capabilities=AgentCapabilities(
             streaming=settings.streaming,
@@ -89,11 +99,11 @@ def agent_card(
         ),
         security_schemes=schemes,
         security_requirements=requirements,
-        default_input_modes=input_modes(settings, code),
-        default_output_modes=_modes(
-            settings.output_modes, code.output_modes if code is not None else None
-        ),
-        skills=_skills(settings.skills) or _fallback_skills(handle, name, description, code),
+        default_input_modes=inputs,
+        default_output_modes=outputs,
+        skills=_with_modes(skills, inputs, outputs)
+        if settings.card_style == "openclaw-inbound"
+        else skills,
         icon_url=settings.icon_url or None,
     )
 
@@ -120,30 +130,49 @@ def input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
     return _modes(settings.input_modes, code.input_modes if code is not None else None)
 
 
+def output_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
+    return _modes(settings.output_modes, code.output_modes if code is not None else None)
+
+
+def _shown_modes(settings: AgentSettings, modes: tuple[str, ...]) -> tuple[str, ...]:
+    """OpenClaw's design knows the old short name alone; what is taken stays the same."""
+    is_short = settings.card_style == "openclaw-design" and modes == DEFAULT_MODES
+    return ("text",) if is_short else modes
+
+
 def _modes(configured: tuple[str, ...], own: tuple[str, ...] | None) -> tuple[str, ...]:
     return own if own and configured == DEFAULT_MODES else configured
 
 
-def _own(configured: str, own: str | None, default: str) -> str:
-    return own if own is not None and configured == default else configured
+def _version(settings: AgentSettings, code: Agent | None) -> str:
+    if settings.version != _DEFAULT_VERSION:
+        return settings.version
+    if code is not None:
+        return code.version
+    # There, the version is that of what serves the agent.
+    return VERSION if settings.card_style == "openclaw-inbound" else _DEFAULT_VERSION
 
 
 def _interfaces(
-    base_url: str, addresses: Addresses, tenants: tuple[str, ...]
+    base_url: str, addresses: Addresses, settings: AgentSettings
 ) -> tuple[AgentInterface, ...]:
-    jsonrpc, rest = base_url + addresses.jsonrpc, base_url + addresses.rest
+    served = [("JSONRPC", base_url + addresses.jsonrpc)]
+    if addresses.rest is not None:
+        served.append(("HTTP+JSON", base_url + addresses.rest))
+    versions = spoken_by(settings.own_profile()).versions
     current = [
         AgentInterface(
             url=url, protocol_binding=binding, protocol_version=Version.V1_0, tenant=tenant
         )
-        for tenant in tenants or ("",)
-        for binding, url in (("JSONRPC", jsonrpc), ("HTTP+JSON", rest))
+        for tenant in settings.tenants or ("",)
+        for binding, url in served
+        if Version.V1_0 in versions
     ]
     # 0.3 has no tenants; where they are required there is nothing to offer to it.
     older = [
         AgentInterface(url=url, protocol_binding=binding, protocol_version=Version.V0_3)
-        for binding, url in (("JSONRPC", jsonrpc), ("HTTP+JSON", rest))
-        if not tenants
+        for binding, url in served
+        if Version.V0_3 in versions and not settings.tenants
     ]
     return (*current, *older)
 
@@ -186,6 +215,20 @@ def _skills(skills: tuple[SkillSettings, ...]) -> tuple[AgentSkill, ...]:
             examples=skill.examples,
             input_modes=skill.input_modes,
             output_modes=skill.output_modes,
+        )
+        for skill in skills
+    )
+
+
+def _with_modes(
+    skills: tuple[AgentSkill, ...], inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> tuple[AgentSkill, ...]:
+    """Each skill says what it takes and gives, though that be what the agent does."""
+    return tuple(
+        replace(
+            skill,
+            input_modes=skill.input_modes or inputs,
+            output_modes=skill.output_modes or outputs,
         )
         for skill in skills
     )

@@ -13,6 +13,8 @@ from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
+from trunkline.protocol.cards import STYLES
+from trunkline.protocol.spoken import spoken_by
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.runtime import Runtime
@@ -179,6 +181,7 @@ def _endpoints(
         yield Endpoint(
             agent=agent,
             service=service,
+            spoken=spoken_by(agent.profile),
             limits=limits,
             card=card,
             extended_card=extended_card(card, agent_settings),
@@ -186,6 +189,7 @@ def _endpoints(
             jsonrpc_path=addresses.jsonrpc,
             rest_path=addresses.rest,
             tenants=frozenset(agent_settings.tenants),
+            shape=STYLES[agent_settings.card_style],
         )
 
 

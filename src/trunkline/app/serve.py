@@ -77,7 +77,9 @@ def _info(gateway: Gateway, base_url: str) -> ServeInfo:
         url=base_url,
         card_url=base_url + default.card_paths[0] if default is not None else "",
         jsonrpc_url=base_url + default.jsonrpc_path if default is not None else "",
-        rest_url=base_url + default.rest_path if default is not None else "",
+        rest_url=base_url + default.rest_path
+        if default is not None and default.rest_path is not None
+        else "",
         data="memory" if store.kind == "memory" else str(database_path(store)),
         agents=[
             (handle, endpoint.card.name, base_url + endpoint.jsonrpc_path)

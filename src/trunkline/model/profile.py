@@ -28,7 +28,8 @@ class Profile(Struct, frozen=True, kw_only=True):
         _key(
             "X-01",
             "Protocol versions that are spoken. `auto`: both, as each request shows. `v0.3-legacy` "
-            "also takes parts that say `type` where 0.3 says `kind`.",
+            "also takes parts that say `type` where 0.3 says `kind`, and method names such as "
+            "`message.send` and `sendMessage`.",
         ),
     ] = "auto"
     default_version: Annotated[
@@ -191,6 +192,10 @@ class Profile(Struct, frozen=True, kw_only=True):
             "and goes in 0.3, where a question is final.",
         ),
     ] = "by-version"
+    question_is_final: Annotated[
+        bool,
+        _key("X-14", "Whether the question that ends a stream of 0.3 says `final: true`."),
+    ] = True
     artifact_style: Annotated[
         Literal["answer", "openclaw-inbound", "openclaw-design"],
         _key(
@@ -202,17 +207,35 @@ class Profile(Struct, frozen=True, kw_only=True):
             "`openclaw-design`: results of tools alone, as JSON text.",
         ),
     ] = "answer"
+    addresses: Annotated[
+        Literal["all", "exact"],
+        _key(
+            "X-20",
+            "Where the agent is served. `exact`: its card and JSON-RPC, at one path each. `all`: "
+            "also below its handle, and with the HTTP+JSON binding.",
+        ),
+    ] = "all"
+    card_style: Annotated[
+        Literal["standard", "openclaw-inbound", "openclaw-design"],
+        _key(
+            "X-20",
+            "What the 0.3 card says beyond the standard. `openclaw-inbound` names the interface "
+            "twice, denies `stateTransitionHistory`, and is the card of who asks for no version; "
+            "`openclaw-design` affirms it, and names the schemes in `authentication` as well.",
+        ),
+    ] = "standard"
     message_checks: Annotated[
         Literal["strict", "openclaw-inbound"],
         _key(
             "X-01",
-            "`openclaw-inbound` takes messages of any role, and answers one without content "
-            "with a message that says so.",
+            "`openclaw-inbound` takes messages of either role and media types that the card does "
+            "not name, passes over parts of 0.3 JSON-RPC whose kind it does not know, and answers "
+            "a message without content with a message that says so.",
         ),
     ] = "strict"
     error_style: Annotated[
         Literal["standard", "openclaw-inbound"],
-        _key("X-01", "Codes and texts of errors."),
+        _key("X-01", "Codes and texts of errors over JSON-RPC."),
     ] = "standard"
     streaming: Annotated[bool, _key("X-14", "Offer streams, on the card and in fact.")] = True
     deduplicate_messages: Annotated[
@@ -238,7 +261,10 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "history_default": "none",
         "subscribe_ended": "snapshot",
         "subscribe_pause": "close",
+        "question_is_final": False,
         "artifact_style": "openclaw-inbound",
+        "addresses": "exact",
+        "card_style": "openclaw-inbound",
         "message_checks": "openclaw-inbound",
         "error_style": "openclaw-inbound",
     },
@@ -253,6 +279,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "result_in": ("status", "history"),
         "message_context": "openclaw-design",
         "artifact_style": "openclaw-design",
+        "card_style": "openclaw-design",
     },
     "hub": {
         "retention_s": 1800.0,

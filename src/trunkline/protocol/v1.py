@@ -18,6 +18,7 @@ from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidParams
 from trunkline.model.events import ARTIFACT, MESSAGE, SHOWN, STATUS, SUBMITTED, TASK, Entry
 from trunkline.protocol import cards, protojson
+from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.dialect import Dialect, Dispatching, PushConfigQuery, page_of
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
@@ -98,7 +99,7 @@ class _V1(Dispatching):
             total_size=total_size,
         )
 
-    def card(self, card: AgentCard) -> bytes:
+    def card(self, card: AgentCard, shape: Shape = STANDARD) -> bytes:
         return cards.encode(card, "1.0")
 
 

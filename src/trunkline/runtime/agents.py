@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from trunkline.engine.decisions import style_of
 from trunkline.engine.lanes import Lanes
+from trunkline.engine.message_rules import MessageRules
 from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.store import Scope
@@ -35,6 +36,7 @@ class PublishedAgent:
         self.backend = backend
         self.input_modes = input_modes
         self.profile = profile or Profile()
+        self.rules = MessageRules(input_modes, self.profile)
         self.style = style_of(self.profile)
         is_whole = self.profile.stream_shape == "snapshots"
         self.reader = SnapshotSubscription if is_whole else Subscription

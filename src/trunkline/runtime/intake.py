@@ -6,7 +6,8 @@ import hashlib
 import msgspec
 from msgspec import Struct
 
-from trunkline.engine.admission import check_follow_up, check_message
+from trunkline.engine.admission import check_follow_up
+from trunkline.engine.message_rules import NO_CONTENT
 from trunkline.engine.transitions import Step, after
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import (
@@ -30,7 +31,7 @@ from trunkline.model.values import (
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, Store
 from trunkline.runtime.agents import Lane, PublishedAgent
-from trunkline.runtime.fanout import Subscription
+from trunkline.runtime.fanout import Reply, Subscription
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
@@ -45,6 +46,9 @@ _encode = msgspec.json.Encoder().encode
 
 class Admitted(Struct, frozen=True, kw_only=True):
     """What became of a message. Exactly one member is set."""
+
+    # An answer that took neither task nor run.
+    reply: Reply | None = None
 
     # The task that it created or continued.
     live: LiveTask | None = None
@@ -90,10 +94,11 @@ class Intake:
         """
         if self.is_closed:
             raise Unavailable("The gateway is shutting down; try again", retry_after_s=5)
-        message = request.message
         _check_request(request)
-        check_message(message, agent.input_modes)
         scope = Scope(agent.handle, caller.tenant, caller.principal)
+        message = agent.rules.admit(request.message)
+        if message is None:
+            return await self._answer_empty(scope, request.message)
         options = _options(caller, request)
         record: IdempotencyRecord | None = None
         if key := _key(agent, caller, message):
@@ -111,6 +116,24 @@ class Intake:
             return self._start_directly(agent, lane, message, options, reader)
         live = self._submit(agent, lane, message, options, record, reader)
         return Admitted(live=live)
+
+    async def _answer_empty(self, scope: Scope, message: Message) -> Admitted:
+        """Say that there is no content, if the message could have been let in otherwise."""
+        context_id = message.context_id
+        if message.task_id:
+            live = await self._registry.load(scope, message.task_id)
+            context_id = live.context_id
+            try:
+                check_follow_up(message, context_id=context_id, state=live.state)
+            finally:
+                self._registry.forget_if_idle(live)
+        said = Message(
+            message_id=self._ids.new(),
+            context_id=context_id or self._ids.new(),
+            role=Role.AGENT,
+            parts=(Part(text=NO_CONTENT),),
+        )
+        return Admitted(reply=Reply(_encode(said)))
 
     def promote(self, run: Run) -> LiveTask:
         """A run that began without a task needs one now."""

@@ -91,6 +91,8 @@ class Service:
         admitted = await self._intake.admit(agent, caller, request, needs_task=returns_immediately)
         if admitted.earlier is not None:
             return TaskAnswer(task_json(admitted.earlier, history_length))
+        if admitted.reply is not None:
+            return admitted.reply
         live = admitted.live
         if admitted.run is not None:
             assert admitted.run.answer is not None
@@ -135,6 +137,10 @@ class Service:
         if admitted.earlier is not None:
             earlier = admitted.earlier
             reader.put(Opening(earlier.seq, task_json(earlier, history_length)))
+            reader.end()
+            return
+        if admitted.reply is not None:
+            reader.put(admitted.reply)
             reader.end()
             return
         live = admitted.live

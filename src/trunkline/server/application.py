@@ -40,8 +40,9 @@ class Application:
         # Endpoints of one agent may share an address; the one that comes first is preferred.
         for endpoint in endpoints:
             self._jsonrpc.setdefault(endpoint.jsonrpc_path, endpoint)
-            self._jsonrpc.setdefault(endpoint.jsonrpc_path + "/", endpoint)
-            self._rest.setdefault(endpoint.rest_path, endpoint)
+            if endpoint.rest_path is not None:
+                self._jsonrpc.setdefault(endpoint.jsonrpc_path + "/", endpoint)
+                self._rest.setdefault(endpoint.rest_path, endpoint)
             for path in endpoint.card_paths:
                 self._card_paths.setdefault(path, endpoint)
         self._longest_rest = max(map(len, self._rest), default=0)
@@ -57,7 +58,7 @@ class Application:
         path = request.path
         endpoint = self._jsonrpc.get(path)
         if endpoint is not None:
-            exchange = JsonRpcExchange(endpoint.default_version)
+            exchange = JsonRpcExchange(endpoint.spoken)
             await self._bindings.serve(endpoint, exchange, request, response)
         elif (endpoint := self._card_paths.get(path)) is not None:
             await self._cards.serve(endpoint, request, response)
@@ -69,8 +70,9 @@ class Application:
     async def _serve_rest(self, request: Request, response: Response) -> None:
         prefix = self._rest_prefix(request.path)
         if prefix is not None:
-            exchange = RestExchange(rest_path(request, prefix))
-            await self._bindings.serve(self._rest[prefix], exchange, request, response)
+            endpoint = self._rest[prefix]
+            exchange = RestExchange(rest_path(request, prefix), endpoint.spoken)
+            await self._bindings.serve(endpoint, exchange, request, response)
             return
         known = ", ".join(sorted(self._card_paths))
         error = RouteNotFound(f"Nothing is served at this path; agent cards are at {known}")

@@ -24,9 +24,9 @@ class Cards:
         try:
             if request.method not in ("GET", "HEAD"):
                 raise WrongHttpMethod("The agent card is read with GET", allow="GET, HEAD")
-            stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
-            form = cards.form_for(stated, request.query_value("format"))
-            body, tag = self._encoded(endpoint, form)
+            body, tag = self._encoded(
+                endpoint, endpoint.spoken.card_form or _form(endpoint, request)
+            )
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
             await response.answer(status, body, headers=error_headers(error))
@@ -49,7 +49,7 @@ class Cards:
         key = (endpoint.card_paths, form)
         cached = self._cache.get(key)
         if cached is None:
-            body = cards.encode(endpoint.card, form)
+            body = cards.encode(endpoint.card, form, endpoint.shape)
             cached = self._cache[key] = (body, cards.etag(body))
         return cached
 
@@ -65,3 +65,8 @@ class Cards:
             return self._modified_s <= parsedate_to_datetime(since).timestamp()
         except ValueError:
             return False
+
+
+def _form(endpoint: Endpoint, request: Request) -> Form:
+    stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
+    return cards.form_for(stated, request.query_value("format"), endpoint.shape.form)

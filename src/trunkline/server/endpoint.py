@@ -4,7 +4,8 @@ from msgspec import Struct
 
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ExtensionSupportRequired, InvalidParams
-from trunkline.protocol.versions import Version
+from trunkline.protocol.cards import STANDARD, Shape
+from trunkline.protocol.spoken import Spoken
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
 from trunkline.server.exchange import Limits
@@ -14,19 +15,18 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     agent: PublishedAgent
     # Of the runtime that holds the agent's tasks.
     service: Service
+    spoken: Spoken
     limits: Limits
     card: AgentCard
     # What only authenticated callers get to see; None when the agent has no such card.
     extended_card: AgentCard | None = None
     card_paths: tuple[str, ...]
     jsonrpc_path: str
-    rest_path: str
+    # None: the agent is not served over HTTP+JSON.
+    rest_path: str | None
     # Empty: any tenant.
     tenants: frozenset[str] = frozenset()
-
-    @property
-    def default_version(self) -> Version:
-        return Version(self.agent.profile.default_version)
+    shape: Shape = STANDARD
 
     @property
     def streams(self) -> bool:

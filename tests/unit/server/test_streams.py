@@ -7,6 +7,7 @@ from tests.unit.server.requests import Answer, body, request
 from trunkline.model.errors import ContentTypeNotSupported, TooManyRequests, Unavailable
 from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, TaskState, TaskStatus, TaskStatusUpdateEvent
+from trunkline.protocol import sse
 from trunkline.protocol.v03 import V03
 from trunkline.protocol.v1 import V1
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Refusal, Reply, Subscription
@@ -97,7 +98,7 @@ async def pumped(
         AsgiResponse(answer),
         following,
         Frames(V1),
-        headers=[(b"x-a", b"1")],
+        headers=[*sse.HEADERS, (b"x-a", b"1")],
         waits_for_first=waits_for_first,
     )
     return answer
@@ -162,9 +163,9 @@ async def test_an_answer_that_is_refused_after_a_while_is_the_last_event() -> No
     assert (status["code"], status["message"]) == (400, "nothing for you")
 
 
-def test_an_error_in_a_stream_is_in_the_envelope_of_errors() -> None:
-    frames = Frames(V1, (b"<", b">"), lambda error: (200, f"[{error}]".encode()))
-    assert frames.frame(refused()) == b"data: [nothing for you]\n\n"
+def test_a_binding_has_its_own_frame_for_errors() -> None:
+    frames = Frames(V1, (b"<", b">"), lambda error: f"[{error}]".encode())
+    assert frames.frame(refused()) == b"[nothing for you]"
 
 
 async def test_a_stream_that_is_cut_off_later_says_where_to_resume() -> None:

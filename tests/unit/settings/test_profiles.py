@@ -55,6 +55,13 @@ def test_keys_of_later_features_are_refused_as_not_available(key: str) -> None:
             "tenants",
             "0.3 has no tenants",
         ),
+        ({"error_style": "openclaw-inbound"}, "error_style", "speaks 1.0"),
+        (
+            {"message_checks": "openclaw-inbound", "dialect": "v1.0"},
+            "message_checks",
+            'dialect = "v1.0"',
+        ),
+        ({"addresses": "exact", "rest_path": "/rest"}, "rest_path", "no HTTP+JSON"),
         ({"busy": "fail", "queued_send": "return"}, "queued_send", "nothing ever waits"),
         ({"reply_wait_s": 9, "task_deadline_s": 5}, "reply_wait_s", "task_deadline_s = 5"),
         ({"on_reply_wait": "fail"}, "on_reply_wait", "reply_wait_s is 0"),

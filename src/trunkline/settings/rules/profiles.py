@@ -11,9 +11,11 @@ def profile_problems(settings: Settings) -> Iterator[Problem]:
     for handle, agent in settings.agents.items():
         path = ("agents", handle)
         yield from _versions(agent, path)
+        yield from _openclaw(agent, path)
         yield from _waiting(agent, path)
         yield from _answers(agent, path)
         yield from _restart(agent, path)
+        yield from _addresses(agent, path)
 
 
 def _misfit(path: Path, key: str, value: object, what: str, remedy: str, *reads: str) -> Problem:
@@ -46,6 +48,23 @@ def _versions(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             'Remove the tenants, or set dialect = "auto".',
             "dialect",
         )
+
+
+def _openclaw(agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    """What only the 0.3 of an OpenClaw can mean."""
+    for key, value in (
+        ("error_style", agent.error_style),
+        ("message_checks", agent.message_checks),
+    ):
+        if value == "openclaw-inbound" and agent.dialect in ("auto", "v1.0"):
+            yield _misfit(
+                path,
+                key,
+                value,
+                f'is of A2A 0.3, and dialect = "{agent.dialect}" speaks 1.0',
+                f'Set dialect = "v0.3" and default_version = "0.3", or leave {key} out.',
+                "dialect",
+            )
 
 
 def _waiting(agent: AgentSettings, path: Path) -> Iterator[Problem]:
@@ -136,4 +155,16 @@ def _restart(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             "says not exactly one thing about tasks that were running",
             'Name one of "fail_running", "retry_running" and "leave_orphaned", and before it '
             '"resume_queued" if those that waited are to go on.',
+        )
+
+
+def _addresses(agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    if agent.addresses == "exact" and agent.rest_path:
+        yield _misfit(
+            path,
+            "rest_path",
+            agent.rest_path,
+            'addresses = "exact" serves no HTTP+JSON binding',
+            'Remove rest_path, or set addresses = "all".',
+            "addresses",
         )
