@@ -121,8 +121,10 @@ def create_app(settings: Settings, *, base_url: str = "") -> Application:
 def _runtime(
     settings: Settings, store: StoreSettings, agents: list[PublishedAgent], clock: Clock
 ) -> Runtime:
+    handles = [agent.handle for agent in agents]
+    default = settings.default_agent()
     return Runtime(
-        store=make_store(store),
+        store=make_store(store, agent=default if default in handles else handles[0], clock=clock),
         clock=clock,
         ids=Uuid7Ids(),
         agents=agents,

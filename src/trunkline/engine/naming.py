@@ -73,6 +73,8 @@ class AnswerNames:
 
     def stage(self) -> Label:
         self._stages += 1
+        if self._stages == 1 and not self._suffix:
+            return _ANSWER
         return Label(self._numbered("answer", self._stages), "answer")
 
     def tool(self, called: ToolCalled) -> Artifact | None:
@@ -176,6 +178,8 @@ class InboundNames:
         return self._sequence
 
 
+# By far the most frequent one.
+_ANSWER: Final = Label("answer", "answer")
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 _DATA_KEYS: Final = {"start": "args", "update": "partialResult", "result": "result"}
 _VERBS: Final = {"start": "Started", "update": "Updated", "result": "Completed"}

@@ -53,6 +53,7 @@ class TurnFold:
         "_accepted",
         "_context_id",
         "_has_answer",
+        "_is_plain",
         "_known",
         "_last",
         "_left_out",
@@ -84,11 +85,12 @@ class TurnFold:
         self._known = set(artifact_ids)
         self._names = style.names(number, self._known)
         self._messages = 0
+        self._is_plain = style is STANDARD and accepted is None
         self._stage: ShownStage | None = None
         # The newest message that has something to say in the status.
         self._last: Parts = ()
         # Media types of content that the caller does not take, in order.
-        self._left_out: dict[str, None] = {}
+        self._left_out: tuple[str, ...] = ()
         self._has_answer = False
 
     def feed(self, output: Output) -> Decisions:
@@ -211,10 +213,9 @@ class TurnFold:
         return (Chunk(artifact, append=False, last_chunk=not self._names.marks_open),)
 
     def _finish(self, parts: Parts, metadata: Metadata) -> Decisions:
-        if self._stage is None and self._style is STANDARD and self._accepted is None and parts:
-            decisions = self._tell_at_once(parts, metadata)
-        else:
-            decisions = (*self._tell(parts), *self._close(metadata))
+        if parts and self._is_plain and self._stage is None and not self._last:
+            return self._tell_at_once(parts, metadata)
+        decisions = (*self._tell(parts), *self._close(metadata))
         if self._left_out and not self._has_answer:
             return (*decisions, self._unrepresentable())
         # Files are in the artifact; the status repeats what can be read at a glance.
@@ -226,12 +227,13 @@ class TurnFold:
 
     def _tell_at_once(self, parts: Parts, metadata: Metadata) -> Decisions:
         """By far the most frequent answer, for which a stage would be too much."""
-        self._remember(parts)
         label = self._names.stage()
         artifact = Artifact(
             artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=metadata
         )
-        return (Chunk(artifact, False, True),)
+        said = _texts(parts)
+        message = self._message(said, metadata) if said else None
+        return (Chunk(artifact, False, True), Move(Step.COMPLETE, message))
 
     def _tell(self, parts: Parts) -> Decisions:
         if not parts or self._names.closes_apart:
@@ -275,8 +277,9 @@ class TurnFold:
         if has_content(kept):
             self._has_answer = True
         for part in parts:
-            if part not in kept and has_content((part,)):
-                self._left_out[mode_of(part)] = None
+            mode = mode_of(part)
+            if part not in kept and has_content((part,)) and mode not in self._left_out:
+                self._left_out += (mode,)
         return kept
 
     def _say(self, step: Step, text: str) -> Move:
