@@ -1,7 +1,7 @@
 """What an agent says as events of its task (I-9), under the preset `openclaw-inbound`."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -12,6 +12,7 @@ from tests.runtime.world import World, said, world
 from trunkline.model.outputs import Final, Output, Text
 from trunkline.model.values import Part, TaskArtifactUpdateEvent, TaskState
 from trunkline.ports.backend import TurnRequest
+from trunkline.ports.store import Store
 from trunkline.testing import Gates
 
 TASK = [("task", "submitted"), ("submitted",), ("working",)]
@@ -224,9 +225,13 @@ async def test_i9_a_cancel_without_text_says_who_asked_for_it(script: str) -> No
         assert said(canceled) == "Task cancellation requested by the client."
 
 
-async def test_x10_late_output_is_kept_in_an_artifact_where_the_profile_says_so() -> None:
+async def test_x10_late_output_is_kept_in_an_artifact_where_the_profile_says_so(
+    make_store: Callable[[], Store],
+) -> None:
     stubborn = Stubborn()
-    async with world(backend=stubborn, late_output="keep", cancel_grace_s=1.0) as w:
+    async with world(
+        store=make_store(), backend=stubborn, late_output="keep", cancel_grace_s=1.0
+    ) as w:
         task = await w.submit("some")
         await stubborn.gates.reached("gate")
         cancel = w.soon(w.cancel(task.id))
@@ -235,8 +240,11 @@ async def test_x10_late_output_is_kept_in_an_artifact_where_the_profile_says_so(
         assert "its late output is kept" in said(canceled)
         assert artifacts_of(canceled) == {"answer": "some"}
         stubborn.gates.open("gate")
-        await w.clock.advance(0)
-        late = await w.get(task.id)
+        late = canceled
+        async with asyncio.timeout(10):
+            while "late-output" not in artifacts_of(late):
+                await w.clock.advance(0)
+                late = await w.get(task.id)
         assert late.status == canceled.status
         assert artifacts_of(late) == {"answer": "some", "late-output": " and more"}
         assert len(w.runtime.registry) == 0

@@ -1,6 +1,6 @@
 """Accepted output modes, in every way in which an answer can come and be stored (D1, D2)."""
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from tests.runtime.outputs import artifacts_of, content
@@ -10,17 +10,15 @@ from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.values import Task, TaskState, text_of
 from trunkline.ports.store import Store
 from trunkline.runtime.fanout import Refusal, Reply
-from trunkline.stores.memory import MemoryStore
-from trunkline.stores.sqlite import SqliteStore
 
 UNREPRESENTABLE = "The response could not be represented in any accepted output mode."
 IMAGE = 'parts [{"url": "https://x.test/a.png"}]'
 MIXED = 'parts [{"text": "see"}, {"url": "https://x.test/a.png"}, {"data": {"a": 1}}]'
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "tasks.db")
+@pytest.fixture
+def store(make_store: Callable[[], Store]) -> Store:
+    return make_store()
 
 
 async def outcome(w: World, mode: str, script: str, modes: tuple[str, ...]) -> Task | str:

@@ -1,5 +1,6 @@
 """How an answer streams, and where it is (X-14, X-15, X-25, D-19 … D-21)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from tests.runtime.world import opened, said, world
 
 from trunkline.model.events import Entry
 from trunkline.model.values import Role, Task, TaskState, text_of
+from trunkline.ports.store import Store
 from trunkline.runtime.fanout import Opening
 from trunkline.testing import settle
 
@@ -51,8 +53,10 @@ async def test_d20_media_is_a_file_part_of_the_status() -> None:
         assert [part.url for part in task.status.message.parts] == [None, "https://x.test/a.png"]
 
 
-async def test_pieces_in_the_status_are_no_history_after_a_reload_either() -> None:
-    async with world(preset_name="openclaw-design", queued_send="wait") as w:
+async def test_pieces_in_the_status_are_no_history_after_a_reload_either(
+    make_store: Callable[[], Store],
+) -> None:
+    async with world(store=make_store(), preset_name="openclaw-design", queued_send="wait") as w:
         task = await w.send("say a; say b; ask which?")
         assert len(w.runtime.registry) == 0
         reloaded = await w.send("say c", task=task.id)
