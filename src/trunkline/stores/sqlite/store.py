@@ -22,7 +22,7 @@ from trunkline.ports.store import (
 )
 from trunkline.stores.settling import settle
 from trunkline.stores.sqlite import upkeep
-from trunkline.stores.sqlite.commits import CommitThread
+from trunkline.stores.commits import CommitThread
 from trunkline.stores.sqlite.connections import (
     Synchronous,
     cannot_open,
