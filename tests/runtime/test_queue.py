@@ -6,7 +6,7 @@ import pytest
 from tests.runtime.world import World, said, world
 
 from trunkline.model.calls import Caller
-from trunkline.model.errors import Unavailable
+from trunkline.model.errors import TooManyRequests
 from trunkline.model.outputs import Output, Text
 from trunkline.model.values import TaskState
 from trunkline.ports.backend import TurnRequest
@@ -103,7 +103,7 @@ async def test_a_full_queue_refuses_a_follow_up_and_leaves_its_task_alone() -> N
         running = await w.submit("wait a", context="c")
         await w.gates.reached("a")
         waiting = await w.submit("say x", context="c")
-        with pytest.raises(Unavailable):
+        with pytest.raises(TooManyRequests):
             await w.send("say XL", task=asked.id)
         assert await w.state(asked.id) is TaskState.INPUT_REQUIRED
         w.gates.open("a")

@@ -56,7 +56,6 @@ class World:
         node: str = "id",
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
-        retention_s: float = 0.0,
         preset_name: str = "standard",
         **profile: Any,
     ) -> None:
@@ -73,7 +72,6 @@ class World:
             agents=[self.agent],
             stream_buffer=stream_buffer,
             heartbeat_s=heartbeat_s,
-            retention_s=retention_s,
         )
         self.service = self.runtime.service
         self.callers = Tasks("callers")

@@ -123,7 +123,6 @@ def _runtime(
         agents=agents,
         stream_buffer=settings.server.stream_buffer_events,
         heartbeat_s=settings.server.heartbeat_s,
-        retention_s=store.retention_days * 86400,
     )
 
 

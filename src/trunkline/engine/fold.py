@@ -5,10 +5,18 @@ Appending costs the chunk and not the artifact, so the pieces of a streamed text
 kept apart until somebody reads.
 """
 
+from typing import TypeAlias
+
 import msgspec
 
 from trunkline.model.errors import GatewayBug
-from trunkline.model.events import Entry, MessageAccepted, TaskSubmitted, TurnOptions
+from trunkline.model.events import (
+    Entry,
+    MessageAccepted,
+    TaskSubmitted,
+    TurnOptions,
+    TurnRetried,
+)
 from trunkline.model.values import (
     Artifact,
     Message,
@@ -102,10 +110,22 @@ class _ArtifactFold:
         )
 
 
+_Pending: TypeAlias = tuple[Message, TurnOptions | None]
+
+
 class TaskFold:
     """The task as the entries up to `seq` tell it."""
 
-    __slots__ = ("_artifacts", "_history", "_known", "_task", "pending", "seq", "status")
+    __slots__ = (
+        "_artifacts",
+        "_before_turn",
+        "_history",
+        "_known",
+        "_task",
+        "pending",
+        "seq",
+        "status",
+    )
 
     def __init__(self, seq: int, task: Task, options: TurnOptions | None = None) -> None:
         self.seq = seq
@@ -118,8 +138,10 @@ class TaskFold:
         self._artifacts: dict[str, Artifact | _ArtifactFold] = {
             artifact.artifact_id: artifact for artifact in task.artifacts
         }
+        # What the turn under way took up, and what there was of the task by then.
+        self._before_turn: tuple[_Pending, int, tuple[Artifact, ...]] | None = None
         # Messages that no turn has taken up yet.
-        self.pending: list[tuple[Message, TurnOptions | None]] = []
+        self.pending: list[_Pending] = []
         if task.status.state is TaskState.SUBMITTED:
             last = task.history[-1] if task.history else None
             if last is not None and last.role is Role.USER:
@@ -187,13 +209,25 @@ class TaskFold:
             self._history.append(event.message)
             self.pending.append((event.message, event.options))
             self._apply_status(event.status_update.status)
+        elif isinstance(event, TurnRetried):
+            self._undo_turn()
+            self._apply_status(event.status_update.status)
         else:
             raise GatewayBug("a task is submitted once")
+
+    def _undo_turn(self) -> None:
+        if self._before_turn is None:
+            raise GatewayBug(f"task {self._task.id} has no turn to run again")
+        taken_up, length, artifacts = self._before_turn
+        # What callers said since stays; it waits for later turns.
+        self._history[length:] = [m for m in self._history[length:] if m.role is Role.USER]
+        self._artifacts = {artifact.artifact_id: artifact for artifact in artifacts}
+        self.pending.insert(0, taken_up)
 
     def _apply_status(self, status: TaskStatus) -> None:
         before = self.status.state
         if before is TaskState.SUBMITTED and status.state is TaskState.WORKING and self.pending:
-            del self.pending[0]
+            self._before_turn = (self.pending.pop(0), len(self._history), self.artifacts)
         if status.message is not None:
             self._remember(status.message)
         self.status = status
@@ -225,6 +259,7 @@ class TaskFold:
             for key, each in self._artifacts.items()
         }
         other.pending = list(self.pending)
+        other._before_turn = self._before_turn
         return other
 
     def whole(self) -> Task:

@@ -47,8 +47,20 @@ class MessageAccepted(
     options: TurnOptions | None = None
 
 
+class TurnRetried(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+    """The turn under way is void and waits to be run again: the message that it took up
+    is the next to be taken up, and nothing that the agent said since counts."""
+
+    status_update: TaskStatusUpdateEvent
+
+
 Event: TypeAlias = (
-    Task | TaskSubmitted | TaskStatusUpdateEvent | TaskArtifactUpdateEvent | MessageAccepted
+    Task
+    | TaskSubmitted
+    | TaskStatusUpdateEvent
+    | TaskArtifactUpdateEvent
+    | MessageAccepted
+    | TurnRetried
 )
 PublicEvent: TypeAlias = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 
@@ -57,6 +69,9 @@ SUBMITTED: Final = "submitted.1"
 STATUS: Final = "status.1"
 ARTIFACT: Final = "artifact.1"
 MESSAGE: Final = "message.1"
+RETRIED: Final = "retried.1"
+# Kinds whose public form is only a part of what is recorded.
+_WRAPPED: Final = frozenset({SUBMITTED, MESSAGE, RETRIED})
 
 _KINDS: dict[type, str] = {
     Task: TASK,
@@ -64,6 +79,7 @@ _KINDS: dict[type, str] = {
     TaskStatusUpdateEvent: STATUS,
     TaskArtifactUpdateEvent: ARTIFACT,
     MessageAccepted: MESSAGE,
+    TurnRetried: RETRIED,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Event]] = {
     kind: msgspec.json.Decoder(of_type) for of_type, kind in _KINDS.items()
@@ -99,14 +115,14 @@ class Entry:
     @property
     def public(self) -> PublicEvent:
         event = self.event
-        if isinstance(event, MessageAccepted):
+        if isinstance(event, MessageAccepted | TurnRetried):
             return event.status_update
         return event.task if isinstance(event, TaskSubmitted) else event
 
     @property
     def public_body(self) -> bytes:
         """The JSON of the public form, without the name of its kind around it."""
-        if self.kind != MESSAGE and self.kind != SUBMITTED:
+        if self.kind not in _WRAPPED:
             return self.body
         if self._public is None:
             self._public = _encode(self.public)

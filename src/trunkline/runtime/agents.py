@@ -10,10 +10,11 @@ from trunkline.runtime.run import Run
 
 
 class Lane(Struct, frozen=True):
-    """Turns of one caller's context run one after the other."""
+    """What shares a queue: turns of one lane run one after the other."""
 
     scope: Scope
-    context_id: str
+    # By the profile's `context_mode` a context, a task, or nothing more than the caller.
+    name: str
 
 
 class PublishedAgent:
@@ -33,3 +34,10 @@ class PublishedAgent:
             max_waiting=self.profile.max_queue_per_context,
             max_running=self.profile.max_concurrency,
         )
+
+    def lane(self, scope: Scope, context_id: str, task_id: str) -> Lane:
+        """Where the turns of this task queue."""
+        mode = self.profile.context_mode
+        if mode == "session":
+            return Lane(scope, context_id)
+        return Lane(scope, "" if mode == "client" else task_id)

@@ -7,12 +7,14 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.engine.admission import check_follow_up, check_message
+from trunkline.engine.joining import QUEUE_FULL, RETRY_AFTER_S, Refusal, context_of, refusal
 from trunkline.engine.transitions import Step, after
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import (
     IdempotencyConflict,
     InvalidParams,
     PushNotificationNotSupported,
+    TooManyRequests,
     Unavailable,
 )
 from trunkline.model.events import MessageAccepted, TaskSubmitted, TurnOptions
@@ -39,6 +41,8 @@ from trunkline.runtime.turns import Turns
 
 # Ids from clients are kept and indexed, so they are bounded. UUIDs have 36 characters.
 MAX_ID_CHARS = 256
+
+REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -105,70 +109,93 @@ class Intake:
         if message.task_id:
             return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
-        context_id = message.context_id or self._ids.new()
-        lane = Lane(scope, context_id)
+        context_id = context_of(agent.profile, message) or self._ids.new()
+        task_id = record.task_id if record is not None else self._ids.new()
+        lane = agent.lane(scope, context_id, task_id)
+        run = Run(
+            run_id=task_id,
+            agent=agent,
+            lane=lane,
+            scope=scope,
+            context_id=context_id,
+            message=message,
+            options=options,
+            live=None,
+        )
+        refused = refusal(agent.profile, agent.lanes, lane)
+        if refused is not None:
+            return Admitted(live=self._refuse(run, refused, record, reader))
         if agent.backend.may_reply_directly and not needs_task and record is None:
-            return self._start_directly(agent, lane, message, options, reader)
-        live = self._submit(agent, lane, message, options, record, reader)
-        return Admitted(live=live)
+            waits = agent.lanes.is_taken(lane) or not agent.lanes.has_room
+            # Who is not to wait for the answer needs a task to ask for it later.
+            if not (waits and agent.profile.queued_send == "return"):
+                return self._start_directly(run, reader)
+        return Admitted(live=self._submit(run, record, reader))
 
     def promote(self, run: Run) -> LiveTask:
         """A run that began without a task needs one now."""
-        live = self._create(run.lane, run.message, run.options, TaskState.SUBMITTED, None)
+        live = self._create(run, None)
         run.become(live)
         return live
 
     def requeue(self, agent: PublishedAgent, live: LiveTask) -> None:
         """Queue again what a restart interrupted before it ran."""
-        lane = Lane(live.scope, live.context_id)
-        for number, (message, options) in enumerate(live.committed().pending):
+        lane = agent.lane(live.scope, live.context_id, live.task_id)
+        for number, (message, options) in enumerate(live.ahead().pending):
             run = self._run(agent, lane, message, options, live)
-            if number:  # they were all recorded by now, so the sequence does not tell them apart
-                run.run_id = f"{run.run_id}-{number}"
+            # They were all recorded by now, so the sequence does not tell them apart.
+            run.run_id = f"{run.run_id}-{number}"
             run.is_durable = True
             self._turns.enter(run)
             self._turns.start_if_ready(run)
 
     def _submit(
+        self, run: Run, record: IdempotencyRecord | None, reader: Subscription | None
+    ) -> LiveTask:
+        live = self._create(run, record)
+        run.live = live
+        run.run_id = f"{live.task_id}.{live.seq}"
+        self._enter(run, live)
+        # A stream that begins in the queue begins with a snapshot, which shows the place.
+        if reader is not None and run.is_granted:
+            live.subscriptions.append(reader)
+        return live
+
+    def _refuse(
         self,
-        agent: PublishedAgent,
-        lane: Lane,
-        message: Message,
-        options: TurnOptions | None,
+        run: Run,
+        refused: Refusal,
         record: IdempotencyRecord | None,
         reader: Subscription | None,
     ) -> LiveTask:
-        is_full = agent.lanes.is_full(lane)
-        state = TaskState.REJECTED if is_full else TaskState.SUBMITTED
-        live = self._create(lane, message, options, state, record)
+        profile = run.agent.profile
+        if refused is QUEUE_FULL and profile.overflow == "error":
+            raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
+        live = self._create(run, record, refused)
         if reader is not None:
             live.subscriptions.append(reader)
-        if not is_full:
-            run = self._run(agent, lane, live.history_message(message), options, live)
-            self._enter(run, live)
         return live
 
     def _create(
-        self,
-        lane: Lane,
-        message: Message,
-        options: TurnOptions | None,
-        state: TaskState,
-        record: IdempotencyRecord | None,
+        self, run: Run, record: IdempotencyRecord | None, refused: Refusal | None = None
     ) -> LiveTask:
-        task_id = record.task_id if record is not None else self._ids.new()
         now_ms = self._clock.now_ms()
-        live = LiveTask(task_id=task_id, scope=lane.scope, context_id=lane.context_id, epoch=1)
-        live.creation = Creation(lane.scope, lane.context_id, now_ms, self._registry.node)
+        live = LiveTask(task_id=run.run_id, scope=run.scope, context_id=run.context_id, epoch=1)
+        live.creation = Creation(run.scope, run.context_id, now_ms, self._registry.node)
         self._keep(live, record)
-        said = _queue_full(live) if state is TaskState.REJECTED else None
-        history = (live.history_message(message),)
+        state = TaskState.SUBMITTED
+        said: Message | None = None
+        if refused is not None:
+            state = REFUSAL_STATES[run.agent.profile.refusal_state]
+            said = _refusal_message(live, refused)
+        run.message = live.history_message(run.message)
         task = Task(
-            id=task_id,
-            context_id=lane.context_id,
+            id=live.task_id,
+            context_id=live.context_id,
             status=TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms)),
-            history=history if said is None else (*history, said),
+            history=(run.message,) if said is None else (run.message, said),
         )
+        options = run.options
         event = task if options is None else TaskSubmitted(task=task, options=options)
         self._registry.add(live)
         self._journal.record(live, event, state=state, status_ms=now_ms)
@@ -181,18 +208,7 @@ class Intake:
             live.keys.append(record)
             self._keys[record.scope, record.key] = (record.digest, live)
 
-    def _start_directly(
-        self,
-        agent: PublishedAgent,
-        lane: Lane,
-        message: Message,
-        options: TurnOptions | None,
-        reader: Subscription | None,
-    ) -> Admitted:
-        if agent.lanes.is_full(lane):
-            live = self._submit(agent, lane, message, options, None, reader)
-            return Admitted(live=live)
-        run = self._run(agent, lane, message, options, None)
+    def _start_directly(self, run: Run, reader: Subscription | None) -> Admitted:
         run.answer = asyncio.get_running_loop().create_future()
         run.reader = reader
         run.is_durable = True  # there is nothing to store before it shows
@@ -240,15 +256,16 @@ class Intake:
         record: IdempotencyRecord | None,
     ) -> Admitted:
         check_follow_up(message, context_id=live.context_id, state=live.state)
-        lane = Lane(live.scope, live.context_id)
-        if agent.lanes.is_full(lane):
-            raise Unavailable(
-                "The queue of this context is full; try again when some of it is done",
-                retry_after_s=5,
-            )
+        lane = agent.lane(live.scope, live.context_id, live.task_id)
+        refused = refusal(agent.profile, agent.lanes, lane)
+        if refused is not None:
+            raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
         message = live.history_message(message)
         now_ms = self._clock.now_ms()
-        state = after(live.state, Step.ACCEPT)
+        is_orphan = live.is_orphan
+        # The turn that an orphan was in is over, and will not say so itself.
+        left_off = is_orphan and live.state is TaskState.WORKING
+        state = after(live.state, Step.CONTINUE if left_off else Step.ACCEPT)
         update = TaskStatusUpdateEvent(
             task_id=live.task_id,
             context_id=live.context_id,
@@ -256,6 +273,9 @@ class Intake:
         )
         event = MessageAccepted(message=message, status_update=update, options=options)
         self._keep(live, record)
+        if is_orphan:
+            # What waited when it was left comes first.
+            self.requeue(agent, live)
         self._journal.record(live, event, state=state, status_ms=now_ms)
         run = self._run(agent, lane, message, options, live)
         self._enter(run, live)
@@ -275,15 +295,15 @@ class Intake:
         lane: Lane,
         message: Message,
         options: TurnOptions | None,
-        live: LiveTask | None,
+        live: LiveTask,
     ) -> Run:
-        # Derived where it can be: a task's runs are numbered in the order of its messages.
-        run_id = self._ids.new() if live is None else f"{live.task_id}.{live.seq}"
+        """A run for a further message; they are numbered in the order of the journal."""
         return Run(
-            run_id=run_id,
+            run_id=f"{live.task_id}.{live.seq}",
             agent=agent,
             lane=lane,
             scope=lane.scope,
+            context_id=live.context_id,
             message=message,
             options=options,
             live=live,
@@ -323,15 +343,14 @@ class Intake:
         live.keys.clear()
 
 
-def _queue_full(live: LiveTask) -> Message:
-    text = "The queue of this context is full. Send the message again when some of it is done."
+def _refusal_message(live: LiveTask, refused: Refusal) -> Message:
     return Message(
-        message_id=f"{live.task_id}.queue-full",
+        message_id=f"{live.task_id}.{refused.reason.replace('_', '-')}",
         context_id=live.context_id,
         task_id=live.task_id,
         role=Role.AGENT,
-        parts=(Part(text=text),),
-        metadata={"reason": "queue_full"},
+        parts=(Part(text=refused.text),),
+        metadata={"reason": refused.reason, "retryAfterSeconds": RETRY_AFTER_S},
     )
 
 

@@ -23,6 +23,7 @@ class Run:
     __slots__ = (
         "agent",
         "answer",
+        "context_id",
         "fold",
         "is_durable",
         "is_fenced",
@@ -47,6 +48,7 @@ class Run:
         agent: "PublishedAgent",
         lane: "Lane",
         scope: Scope,
+        context_id: str,
         message: Message,
         options: TurnOptions | None,
         live: LiveTask | None,
@@ -55,6 +57,7 @@ class Run:
         self.agent = agent
         self.lane = lane
         self.scope = scope
+        self.context_id = context_id
         self.message = message
         self.options = options
         # None while the agent may still answer with a message alone.

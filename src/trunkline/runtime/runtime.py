@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 
-from trunkline.engine.recovery import RESTART_REASON, Recovery, recover
+from trunkline.engine.recovery import Recovery, recover, restart_reason
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.ports.clock import Clock, Ids
@@ -38,7 +38,6 @@ class Runtime:
         agents: Iterable[PublishedAgent],
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
-        retention_s: float = 0.0,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -65,6 +64,7 @@ class Runtime:
             journal=self.journal,
             turns=self.turns,
             intake=self.intake,
+            clock=clock,
             stream_buffer=stream_buffer,
         )
         self._housekeeping = Housekeeping(
@@ -73,8 +73,8 @@ class Runtime:
             turns=self.turns,
             clock=clock,
             node=self.registry.node,
+            agents=self.agents.values(),
             heartbeat_s=heartbeat_s,
-            retention_s=retention_s,
         )
         self.is_ready = False
 
@@ -101,15 +101,20 @@ class Runtime:
     def _recover(self, stored: StoredTask) -> Recovery:
         agent = self.agents.get(stored.scope.agent)
         # Tasks of an agent that is no longer published wait until it is again.
-        decision = recover(stored.state) if agent is not None else Recovery.LEAVE
-        if agent is None or decision is Recovery.LEAVE:
+        if agent is None:
             return Recovery.LEAVE
+        decision = recover(stored.state, agent.profile.on_restart)
+        if decision is Recovery.LEAVE:
+            return decision
         live = LiveTask.of(stored)
         self.registry.add(live)
-        if decision is Recovery.REQUEUE:
-            self.intake.requeue(agent, live)
-        else:
-            self.turns.move(live, Step.FAIL, say(live, f"restart.{live.seq}", RESTART_REASON))
+        if decision is Recovery.FAIL:
+            reason = restart_reason(stored.state)
+            self.turns.move(live, Step.FAIL, say(live, f"restart.{live.seq}", reason))
+            return decision
+        if decision is Recovery.RETRY:
+            self.turns.retry(live)
+        self.intake.requeue(agent, live)
         return decision
 
     def stop_admitting(self) -> None:

@@ -17,16 +17,16 @@ from trunkline.model.errors import (
     TrunklineError,
     Unavailable,
 )
-from trunkline.model.events import TurnOptions
+from trunkline.model.events import TurnOptions, TurnRetried
 from trunkline.model.outputs import DirectReply, Failed, Final, Output
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
+    HAS_WORK,
     TERMINAL,
     Message,
     Part,
     Role,
     TaskArtifactUpdateEvent,
-    TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
 )
@@ -49,8 +49,6 @@ MAX_UNCOMMITTED = 256
 STORE_RETRY_S = 2.0
 
 AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
-# States in which somebody has to do something for the task.
-HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 _NO_OPTIONS = TurnOptions()
 _encode = msgspec.json.Encoder().encode
 
@@ -160,6 +158,18 @@ class Turns:
         )
         return run.fold
 
+    def become_task(self, run: Run) -> LiveTask:
+        """Whoever waits for the run gets a task, whether it has begun or not."""
+        live = run.live
+        if live is None and run.is_waiting:
+            self._untold.discard(run)
+            live = self._promote(run)
+        elif live is None:
+            self._begin(run)
+            live = run.live
+        assert live is not None
+        return live
+
     def _feed(self, run: Run, output: Output) -> bool:
         """Record what the output means; True when it ended the turn."""
         fold = run.fold or self._begin(run)
@@ -212,6 +222,21 @@ class Turns:
         self._journal.record(live, event, state=state, status_ms=now_ms)
         if state in TERMINAL:
             self._drop_waiting(live)
+
+    def retry(self, live: LiveTask) -> None:
+        """Record that the turn under way, of which nobody knows any more, is run again."""
+        now_ms = self._clock.now_ms()
+        state = after(live.state, Step.CONTINUE)
+        update = TaskStatusUpdateEvent(
+            task_id=live.task_id,
+            context_id=live.context_id,
+            status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
+            metadata={"reason": "gateway_restarted", "previousState": live.state.value},
+        )
+        event = TurnRetried(status_update=update)
+        self._journal.record(live, event, state=state, status_ms=now_ms)
+        # The turn has the same number again, so that its artifacts have the same ids.
+        live.turns -= 1
 
     async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
         """End the task by `step`, whatever it is doing. Late output is fenced off."""
@@ -326,8 +351,7 @@ class Turns:
         self._is_draining = True
         for run in list(self._untold):
             # It would be lost otherwise: only tasks outlive the process.
-            self._untold.discard(run)
-            self._promote(run)
+            self.become_task(run)
         timer = self._tasks.start(self._clock.sleep(grace_s), name="drain")
         while not timer.done():
             busy = {run.task for run in self.running if run.task is not None}
@@ -373,7 +397,7 @@ class Turns:
             run_id=run.run_id,
             agent=run.agent.handle,
             task_id=live.task_id if live is not None else "",
-            context_id=run.lane.context_id,
+            context_id=run.context_id,
             message=run.message,
             history=history,
             artifacts=before.artifacts if before is not None else (),
@@ -399,7 +423,7 @@ def say(live: LiveTask, message_id: str, text: str) -> Message:
 def _direct(run: Run, output: DirectReply) -> Reply:
     message = Message(
         message_id=run.run_id,
-        context_id=run.lane.context_id,
+        context_id=run.context_id,
         role=Role.AGENT,
         parts=output.parts,
         metadata=output.metadata,

@@ -89,9 +89,6 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "`normal`: it may lose the last moments; a crash of the process loses nothing."
         ),
     ] = "full"
-    retention_days: Annotated[
-        float, Meta(ge=0, description="Days that finished tasks are kept; 0 keeps them for ever.")
-    ] = 7.0
 
 
 class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

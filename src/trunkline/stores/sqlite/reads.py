@@ -101,6 +101,18 @@ class Reader:
             next=(rows[-1][4], rows[-1][0]) if has_more else None,
         )
 
+    def scopes(self) -> tuple[Scope, ...]:
+        return tuple([Scope(*row) for row in self._db.execute(SQL["get_scopes"]).fetchall()])
+
+    def count_ended(self, agent: str, before_ms: int | None) -> int:
+        places = self._db.execute(SQL["get_ended"], (agent,)).fetchall()
+        if before_ms is None:
+            return sum(count for _, _, count in places)
+        return sum(
+            self._db.execute(SQL["count_ended"], (scope, state, before_ms)).fetchall()[0][0]
+            for scope, state, _ in places
+        )
+
     def _stored(self, row: tuple[Any, ...], scope: Scope) -> StoredTask:
         key, task_id, context, state, status_ms, created_ms, epoch, node, seq, body, artifacts = (
             row[:11]

@@ -20,9 +20,9 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
+from trunkline.stores.commits import CommitThread
 from trunkline.stores.settling import settle
 from trunkline.stores.sqlite import upkeep
-from trunkline.stores.commits import CommitThread
 from trunkline.stores.sqlite.connections import (
     Synchronous,
     cannot_open,
@@ -251,9 +251,17 @@ class SqliteStore:
         claimed = [self._require_open().reader.claimed(key) for key in keys]
         return tuple([task for task in claimed if task is not None])
 
-    async def prune(self, *, ended_before_ms: int, limit: int) -> int:
+    async def scopes(self) -> tuple[Scope, ...]:
+        return self._require_open().reader.scopes()
+
+    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
         opened = self._require_open()
-        prune = partial(upkeep.prune, opened.writer, ended_before_ms=ended_before_ms, limit=limit)
+        count = partial(opened.slow_reader.count_ended, agent, before_ms)
+        return await opened.loop.run_in_executor(opened.readers, count)
+
+    async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
+        opened = self._require_open()
+        prune = partial(upkeep.prune, opened.writer, agent, limit=limit, before_ms=before_ms)
         return await self._enqueue(partial(opened.in_transaction, prune))
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:

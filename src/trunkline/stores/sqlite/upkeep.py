@@ -1,10 +1,14 @@
 """Changes of the store that are no appends: taking tasks over, and forgetting them."""
 
 from collections.abc import Mapping
+from heapq import nsmallest
 
 from trunkline.stores.sqlite.bulk import write_rows
 from trunkline.stores.sqlite.statements import SQL
 from trunkline.stores.sqlite.writer import Writer
+
+# Later than any status: all ended tasks are older.
+_FOREVER_MS = (1 << 63) - 1
 
 
 def take_over(
@@ -37,15 +41,19 @@ def take_over(
     return [key for key, _ in free]
 
 
-def prune(writer: Writer, *, ended_before_ms: int, limit: int) -> int:
+def prune(writer: Writer, agent: str, *, limit: int, before_ms: int | None) -> int:
     db = writer.connection
-    ended = db.execute(SQL["find_ended"], (ended_before_ms, limit)).fetchall()
-    keys = [(key,) for key, _, _, _ in ended]
+    before = _FOREVER_MS if before_ms is None else before_ms
+    found: list[tuple[int, int, str, int, int]] = []
+    for scope, state, _ in db.execute(SQL["get_ended"], (agent,)).fetchall():
+        found += db.execute(SQL["find_ended"], (scope, state, before, limit)).fetchall()
+    ended = nsmallest(limit, found)
+    keys = [(key,) for _, key, _, _, _ in ended]
     for statement in ("delete_task", "delete_events", "delete_snapshot", "delete_idempotency"):
         db.executemany(SQL[statement], keys)
-    for _, _, scope, state in ended:
+    for _, _, _, scope, state in ended:
         write_rows(db, "add_counts", 3, [state, scope, -1])
-    for _, task_id, _, _ in ended:
+    for _, _, task_id, _, _ in ended:
         writer.forget(task_id)
     return len(ended)
 

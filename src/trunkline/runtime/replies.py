@@ -1,0 +1,84 @@
+"""A blocking send: what it waits for, how long, and what it does when that is over."""
+
+import asyncio
+from typing import Any
+
+from trunkline.engine.transitions import Step
+from trunkline.model.profile import Profile
+from trunkline.model.values import HAS_WORK
+from trunkline.ports.clock import Clock
+from trunkline.runtime.fanout import Reply
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live import LiveTask
+from trunkline.runtime.run import Run
+from trunkline.runtime.tasks import Tasks
+from trunkline.runtime.turns import Turns
+
+
+class Replies:
+    def __init__(self, *, journal: Journal, turns: Turns, clock: Clock) -> None:
+        self._journal = journal
+        self._turns = turns
+        self._clock = clock
+        self._timers = Tasks("replies")
+
+    async def wait(
+        self, profile: Profile, live: LiveTask | None, run: Run | None
+    ) -> Reply | LiveTask:
+        """The message that the agent answered with, or the task to answer with.
+
+        There is a task, or a run that may still do without one.
+        """
+        if profile.queued_send == "return" and live is not None and _is_queued(live):
+            await self._journal.durable(live)
+            return live
+        if profile.reply_wait_s:
+            return await self._wait_at_most(profile, live, run)
+        if run is not None:
+            assert run.answer is not None
+            outcome = await run.answer
+            if isinstance(outcome, Reply):
+                return outcome
+            live = outcome
+        assert live is not None
+        await self._journal.settled(live)
+        return live
+
+    async def _wait_at_most(
+        self, profile: Profile, live: LiveTask | None, run: Run | None
+    ) -> Reply | LiveTask:
+        timer = self._timers.start(self._clock.sleep(profile.reply_wait_s), name="reply wait")
+        try:
+            if run is not None:
+                assert run.answer is not None
+                if not await _comes_before(run.answer, timer):
+                    return await self._give_up(profile, self._turns.become_task(run))
+                outcome = run.answer.result()
+                if isinstance(outcome, Reply):
+                    return outcome
+                live = outcome
+            assert live is not None
+            settled = self._journal.settled(live)
+            if await _comes_before(settled, timer):
+                settled.result()
+                return live
+            settled.cancel()
+            return await self._give_up(profile, live)
+        finally:
+            timer.cancel()
+
+    async def _give_up(self, profile: Profile, live: LiveTask) -> LiveTask:
+        if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
+            reason = f"agent did not reply within {profile.reply_wait_s:g}s"
+            await self._turns.stop(live, Step.FAIL, reason)
+        await self._journal.durable(live)
+        return live
+
+
+def _is_queued(live: LiveTask) -> bool:
+    return bool(live.waiting) and not live.waiting[-1].is_granted
+
+
+async def _comes_before(future: "asyncio.Future[Any]", timer: "asyncio.Task[None]") -> bool:
+    await asyncio.wait({future, timer}, return_when=asyncio.FIRST_COMPLETED)
+    return future.done()
