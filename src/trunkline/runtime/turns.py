@@ -71,6 +71,9 @@ class Turns:
         # Runs in the queue that have no task yet, so that nothing but a lane knows them.
         self._untold: set[Run] = set()
         self._is_draining = False
+        # Tasks whose end waits for the store to take it, and runs that wait with them.
+        self._stuck: set[LiveTask] = set()
+        self._held: list[Run] = []
 
     def enter(self, run: Run) -> None:
         """Queue the run in its lane; it starts when its time has come."""
@@ -93,6 +96,10 @@ class Turns:
     def start_if_ready(self, run: Run) -> None:
         # What waits while the gateway stops stays as it is, and runs after the restart.
         if run.may_start and not self._is_draining:
+            if self._stuck and self._journal.is_refusing:
+                # It could not store what it does, and would only fail like those before it.
+                self._held.append(run)
+                return
             self._untold.discard(run)
             run.started = self._clock.monotonic()
             if run.live is not None:
@@ -295,6 +302,7 @@ class Turns:
         elif live.state in HAS_WORK and not live.is_stuck:
             # Before anything is let go of: until it has failed, it stays in memory.
             live.is_stuck = True
+            self._stuck.add(live)
             self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
         run = live.run
         if run is not None:
@@ -316,6 +324,7 @@ class Turns:
         is_idle = live.run is None and not live.waiting and not live.is_stuck
         if is_idle and live.state in HAS_WORK and live.epoch == dropped.epoch:
             live.is_stuck = True
+            self._stuck.add(live)
             await self._fail_later(live, error)
         self._registry.forget_if_idle(live)
 
@@ -331,11 +340,15 @@ class Turns:
                     await self._journal.durable(live)
                     break
         finally:
+            self._stuck.discard(live)
             live.is_stuck = False
             self._registry.forget_if_idle(live)
 
     def expire(self) -> None:
-        """Fail the runs that are past their deadline."""
+        """Fail the runs that are past their deadline, and start those that were held."""
+        held, self._held = self._held, []
+        for run in held:
+            self.start_if_ready(run)
         now = self._clock.monotonic()
         for run in list(self.running):
             deadline_s = run.agent.profile.task_deadline_s

@@ -45,9 +45,11 @@ def _shown(task: bytes, history_length: int | None, position: int | None) -> byt
         return task
     value = _decode_task(task)
     history, metadata = value.history, value.metadata
-    if history_length is not None:
+    if history_length is not None and history_length < len(history):
         # The most recent ones. A slice from -0 would be all of them.
-        history = history[max(0, len(history) - history_length) :]
+        history = history[len(history) - history_length :]
+    elif position is None:
+        return task
     if position is not None:
         metadata = {**(metadata or {}), "queue": {"position": position}}
     return _encode(msgspec.structs.replace(value, history=history, metadata=metadata))
