@@ -17,6 +17,7 @@ from pathlib import Path
 from bench.fleet import RESULTS
 from bench.servers import ROOT
 from trunkline.engine.fold import TaskFold
+from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import format_timestamp
@@ -33,7 +34,6 @@ from trunkline.model.values import (
 )
 from trunkline.ports.store import Append, Creation, Scope
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
-from trunkline.server.access import ANONYMOUS
 from trunkline.stores.sqlite import SqliteStore
 
 FILL_LIMIT_S = 900

@@ -38,7 +38,7 @@ from trunkline.model.outputs import (
     ToolCalled,
 )
 from trunkline.ports.backend import TurnRequest
-from trunkline.testing import FakeClock, settle
+from trunkline.testing import FakeClock, FakeSession, settle
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -84,6 +84,7 @@ class _Caller:
         self._agent = agent
         self._numbers = count(1)
         self._history: tuple[Message, ...] = ()
+        self._session = FakeSession()
         self._about: dict[str, Any] = {}
         self._message: dict[str, Any] = {}
         self._parts: list[Part] = []
@@ -127,6 +128,7 @@ class _Caller:
             context_id="context-1",
             message=message,
             history=self._history,
+            session=self._session,
             **({"principal": "somebody"} | self._about),
         )
         self._about, self._message, self._parts = {}, {}, []
@@ -134,8 +136,13 @@ class _Caller:
         with contextlib.redirect_stdout(printed):
             outputs, crash = await self._outputs(turn, cancels=cancels)
         self._remember(message, outputs)
+        answer = _lines(outputs)
+        self._session.say(text)
+        self._session.say("\n".join(answer), role=Role.AGENT)
+        later, self._session.follow_ups = self._session.follow_ups, []
         return [
-            *_lines(outputs),
+            *answer,
+            *(f"[follows up] {each.text}" for each in later),
             *([f"[crashes] {type(crash).__name__}"] if crash else []),
             *(["! cancel"] if cancels else []),
             *(f"(prints) {line}" for line in printed.getvalue().splitlines()),

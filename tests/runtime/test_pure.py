@@ -82,3 +82,25 @@ async def test_a_pure_run_whose_task_is_refused_is_as_if_it_had_not_been() -> No
         assert task.status.state is TaskState.COMPLETED
         assert len(await w.listed()) == 1
         assert len(w.runtime.registry) == 0
+
+
+async def test_a_pure_run_that_waits_leaves_the_queue_when_its_task_is_refused() -> None:
+    store = HeldStore()
+    async with world(store=store) as w:
+        w.scripted.is_pure = True
+        store.is_holding = False
+        first = w.soon(w.send("wait gate; say first", context="c"))
+        await w.gates.reached("gate")
+        await settle()
+        store.is_holding = True
+        second = w.soon(w.send("say second", context="c"))
+        await settle()
+        store.refuse()
+        with pytest.raises(Unavailable):
+            await second
+        w.gates.open("gate")
+        assert (await first).status.state is TaskState.COMPLETED
+        assert len(w.scripted.turns) == 1
+        task = await w.send("say third", context="c")
+        assert task.status.state is TaskState.COMPLETED
+        assert len(w.runtime.registry) == 0

@@ -44,6 +44,7 @@ async def test_contexts_run_beside_each_other() -> None:
         ids = [(await w.submit(f"wait {n}", context=f"c-{n}")).id for n in range(5)]
         for n in range(5):
             await w.gates.reached(str(n))
+        await settle()
         assert await states(w, *ids) == [WORKING] * 5
         for n in range(5):
             w.gates.open(str(n))

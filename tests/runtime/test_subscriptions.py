@@ -32,6 +32,7 @@ async def test_a_reader_that_joins_anywhere_sees_all_once(joins_at: int) -> None
         for n in range(joins_at):
             w.gates.open(str(n))
         await w.gates.reached(str(joins_at))
+        await settle()
         readings = [await w.follow(task.id), await w.follow(task.id, after=0)]
         readings.append(await w.follow(task.id, after=2))
         for n in range(joins_at, 7):

@@ -8,6 +8,7 @@ from starlette.applications import Starlette
 
 from trunkline.app.adapters import load_agents, make_backend, make_store
 from trunkline.app.cards import addresses_of, agent_card, extended_card, input_modes
+from trunkline.app.channel import Account, Channel
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
@@ -35,6 +36,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     application: Application
     runtimes: Runtimes
     endpoints: tuple[Endpoint, ...]
+    channel: Channel
 
 
 def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> Gateway:
@@ -99,6 +101,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         application=application,
         runtimes=runtimes,
         endpoints=tuple(endpoints),
+        channel=Channel(_accounts(runtimes)),
     )
 
 
@@ -134,6 +137,8 @@ def _published(
         backend=backend,
         input_modes=_all_input_modes(settings, code),
         profile=settings.own_profile(),
+        agent_id=settings.agent_id,
+        account_id=settings.account_id,
     )
 
 
@@ -181,6 +186,14 @@ def _endpoints(
             rest_path=addresses.rest,
             tenants=frozenset(agent_settings.tenants),
         )
+
+
+def _accounts(runtimes: Runtimes) -> dict[str, Account]:
+    return {
+        agent.account_id: Account(agent.handle, runtime.follow_ups)
+        for runtime in runtimes
+        for agent in runtime.agents.values()
+    }
 
 
 def _gauges(runtimes: Runtimes, streams: StreamCounts) -> Iterator[tuple[str, str, float]]:

@@ -10,8 +10,10 @@ def check_message(message: Message, modes: tuple[str, ...]) -> None:
         raise InvalidParams.at("message.role", "a client sends messages as ROLE_USER")
     for index, part in enumerate(message.parts):
         mode = _media_type(part)
-        # The first test spares the usual case, a type that the agent names, the patterns.
-        if mode and mode not in modes and not any(mode_matches(each, mode) for each in modes):
+        # A type that the agent names, or an agent that takes all: no need for the patterns.
+        if not mode or mode in modes or "*/*" in modes:
+            continue
+        if not any(mode_matches(each, mode) for each in modes):
             raise ContentTypeNotSupported(
                 f"message.parts[{index}]: this agent does not take {mode}; "
                 f"it takes {', '.join(modes)}",

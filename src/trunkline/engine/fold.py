@@ -70,15 +70,23 @@ class _ArtifactFold:
 
     def extend(self, chunk: Artifact) -> None:
         head = self._head
-        metadata = {**(head.metadata or {}), **(chunk.metadata or {})} or head.metadata
-        if chunk.name or chunk.description or chunk.extensions or chunk.metadata:
+        name = chunk.name or head.name
+        description = chunk.description or head.description
+        extensions = chunk.extensions or head.extensions
+        # Most chunks bring nothing but parts.
+        if (
+            chunk.metadata
+            or name != head.name
+            or description != head.description
+            or extensions != head.extensions
+        ):
             self._head = Artifact(
                 artifact_id=head.artifact_id,
-                name=chunk.name or head.name,
-                description=chunk.description or head.description,
+                name=name,
+                description=description,
                 parts=(),
-                metadata=metadata,
-                extensions=chunk.extensions or head.extensions,
+                metadata={**(head.metadata or {}), **(chunk.metadata or {})} or head.metadata,
+                extensions=extensions,
             )
         for index, part in enumerate(chunk.parts):
             if index == 0 and self._text and _is_bare_text(part):

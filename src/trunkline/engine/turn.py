@@ -69,6 +69,7 @@ class TurnFold:
         self._context_id = context_id
         # Later turns must not overwrite the artifacts of earlier ones.
         self._suffix = f"-{number}" if number > 1 else ""
+        self._answer_id = f"answer{self._suffix}"
         self._text: list[str] = []
         self._messages = 0
         self._known = set(artifact_ids)
@@ -77,6 +78,8 @@ class TurnFold:
         match output:
             case Text():
                 return self._grow(output.delta)
+            case DirectReply() | Final():
+                return self._finish(output.parts, output.metadata)
             case TextReplaced():
                 return self._replace(output.text)
             case ArtifactEmitted():
@@ -89,8 +92,6 @@ class TurnFold:
                 return (*self._close_text(), Move(Step.ASK, self._message(output.parts)))
             case AuthNeeded():
                 return (*self._close_text(), Move(Step.NEED_AUTH, self._message(output.parts)))
-            case DirectReply() | Final():
-                return self._finish(output.parts, output.metadata)
             case Failed():
                 return (*self._close_text(), self._say(Step.FAIL, output.reason))
             case Refused():
@@ -144,20 +145,21 @@ class TurnFold:
             decisions = self._close_text(metadata)
             parts = (Part(text="".join(self._text)),) if self._text else ()
         # Files are in the artifact; the status repeats what can be read at a glance.
-        said = tuple(part for part in parts if part.text is not None)
+        said = tuple([part for part in parts if part.text is not None])
         message = self._message(said, metadata) if said else None
         return (*decisions, Move(Step.COMPLETE, message))
 
     def _close_text(self, metadata: Metadata = None) -> tuple[Decision, ...]:
         if not self._text:
             return ()
-        return (self._answer(_CLOSING, append=True, last_chunk=True, metadata=metadata),)
+        closing = self._answer(_CLOSING, append=True, last_chunk=True, metadata=metadata)
+        return (Chunk(closing.artifact, True, True, is_closing=metadata is None),)
 
     def _answer(
         self, parts: tuple[Part, ...], *, append: bool, last_chunk: bool, metadata: Metadata = None
     ) -> Chunk:
         artifact = Artifact(
-            artifact_id=f"answer{self._suffix}", name="answer", parts=parts, metadata=metadata
+            artifact_id=self._answer_id, name="answer", parts=parts, metadata=metadata
         )
         return Chunk(artifact, append, last_chunk)
 

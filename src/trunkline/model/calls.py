@@ -111,6 +111,10 @@ class GetExtendedAgentCardRequest(
     tenant: str = ""
 
 
+# The principal of everybody who shows no credential. Names of keys cannot be so.
+ANONYMOUS = "@anonymous"
+
+
 class Caller(Struct, frozen=True, gc=False, kw_only=True):
     """Who asks, from credentials alone, and what the request brought beside its body."""
 

@@ -87,20 +87,17 @@ _DECODERS: dict[str, msgspec.json.Decoder[Event]] = {
 _encode = msgspec.json.Encoder().encode
 
 
-class Entry:
+class Entry(Struct, gc=False, eq=False):
     """One journal entry: the event, and its JSON that was written exactly once."""
 
-    __slots__ = ("_event", "_public", "body", "kind", "seq", "wire")
-
-    def __init__(self, seq: int, kind: str, body: bytes, event: Event | None = None) -> None:
-        self.seq = seq
-        self.kind = kind
-        self.body = body
-        self._event = event
-        self._public: bytes | None = None
-        # Other encodings of the same event, made by whoever sends it and kept
-        # here so that a thousand readers cost one conversion.
-        self.wire: dict[str, bytes] = {}
+    seq: int
+    kind: str
+    body: bytes
+    _event: Event | None = None
+    _public: bytes | None = None
+    # Other encodings of the same event, made by whoever sends it and kept
+    # here so that a thousand readers cost one conversion.
+    wire: dict[str, bytes] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, seq: int, event: Event) -> "Entry":

@@ -159,6 +159,10 @@ class Profile(Struct, frozen=True, kw_only=True):
         Literal["suppress-generic-followup", "legacy-origin-routing"],
         _key("X-21", "Whether the backend learns an origin to which it could route by itself."),
     ] = "suppress-generic-followup"
+    message_context: Annotated[
+        Literal["openclaw-inbound", "openclaw-design"],
+        _key("X-21", "Which document's mapping a backend gets that speaks to a host of channels."),
+    ] = "openclaw-inbound"
     refusal_state: Annotated[
         Literal["rejected", "failed"],
         _key("X-25", "State of a task that was refused: by the agent, or by a full queue."),
@@ -234,6 +238,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "overflow": "error",
         "agent_style": "task-generating",
         "stream_shape": "status-text",
+        "message_context": "openclaw-design",
         "artifact_style": "openclaw-design",
     },
     "hub": {

@@ -4,20 +4,26 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# The last second that was formatted. Status updates come in bursts, so the
-# expensive half of the text is nearly always the same as the time before.
-_last: tuple[int, str] = (0, "1970-01-01T00:00:00")
+# The last second and the last instant that were formatted. Status updates come in
+# bursts, so one of them is nearly always the same as the time before.
+_last_second: tuple[int, str] = (0, "1970-01-01T00:00:00")
+_last: tuple[int, str] = (0, "1970-01-01T00:00:00.000Z")
 
 
 def format_timestamp(ms: int) -> str:
     """Milliseconds since the epoch as `2026-01-31T23:59:59.123Z`."""
-    global _last
+    global _last, _last_second
+    known, text = _last
+    if known == ms:
+        return text
     second, milli = divmod(ms, 1000)
-    cached = _last
-    if cached[0] != second:
-        cached = (second, (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S"))
-        _last = cached
-    return f"{cached[1]}.{milli:03d}Z"
+    known, text = _last_second
+    if known != second:
+        text = (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
+        _last_second = (second, text)
+    text = f"{text}.{milli:03d}Z"
+    _last = (ms, text)
+    return text
 
 
 def parse_timestamp(text: str) -> int:

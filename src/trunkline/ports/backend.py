@@ -15,8 +15,35 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.outputs import Output
+from trunkline.model.session import MsgContext
 from trunkline.model.values import Artifact, Message
+
+
+class Session(Protocol):
+    """The conversation that a turn belongs to. Costs nothing until it is asked."""
+
+    @property
+    def key(self) -> str:
+        """Names the session where agents know it by a name, `agent:{agentId}:a2a:{contextId}`."""
+        ...
+
+    def context(self) -> MsgContext:
+        """The message as the host of a channel takes it."""
+        ...
+
+    async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
+        """What was said in the session before this task, oldest first, the last `limit`.
+
+        The messages of one task stay together, in the order in which tasks were last
+        heard of. Those of the task itself are in `TurnRequest.history`.
+        """
+        ...
+
+    async def follow_up(self, payload: ReplyPayload) -> Delivered:
+        """Say something on the task, in this turn or long after it."""
+        ...
 
 
 class TurnRequest(Struct, frozen=True, kw_only=True):
@@ -38,6 +65,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     extensions: tuple[str, ...] = ()
     # Metadata of the request; the message has its own. Never to be trusted.
     metadata: dict[str, Any] | None = None
+    # None only where there is no gateway, as in a test of an agent alone.
+    session: Session | None = None
 
 
 class Backend(Protocol):

@@ -33,7 +33,7 @@ from trunkline.model.events import Entry
 from trunkline.model.values import TaskState
 
 
-class Scope(Struct, frozen=True):
+class Scope(Struct, frozen=True, cache_hash=True):
     """Whose tasks these are. Nothing is visible across scopes."""
 
     agent: str
@@ -70,6 +70,16 @@ class IdempotencyRecord(Struct, frozen=True):
     key: str
     digest: bytes
     task_id: str
+
+
+class Exchange(Struct, frozen=True):
+    """A message and its answer that made no task."""
+
+    scope: Scope
+    context_id: str
+    at_ms: int
+    # JSON array of the two messages.
+    messages: bytes
 
 
 class Append(Struct, frozen=True, kw_only=True):
@@ -144,6 +154,20 @@ class Store(Protocol):
         ...
 
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None: ...
+
+    async def owner(self, task_id: str) -> Scope | None:
+        """Whose task it is. For the gateway's own work, never to answer a caller."""
+        ...
+
+    async def remember(self, exchange: Exchange) -> None:
+        """Keep an exchange; it survives a crash when this returns. Raises StoreUnusable."""
+        ...
+
+    async def exchanges(
+        self, scope: Scope, *, context_id: str = "", limit: int
+    ) -> tuple[Exchange, ...]:
+        """The latest exchanges of the scope, the latest first, in one context or in all."""
+        ...
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         """Journal entries with a sequence above `after`, in order.

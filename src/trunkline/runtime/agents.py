@@ -9,7 +9,7 @@ from trunkline.ports.store import Scope
 from trunkline.runtime.run import Run
 
 
-class Lane(Struct, frozen=True):
+class Lane(Struct, frozen=True, cache_hash=True):
     """What shares a queue: turns of one lane run one after the other."""
 
     scope: Scope
@@ -25,8 +25,12 @@ class PublishedAgent:
         backend: Backend,
         input_modes: tuple[str, ...] = ("*/*",),
         profile: Profile | None = None,
+        agent_id: str = "",
+        account_id: str = "",
     ) -> None:
         self.handle = handle
+        self.agent_id = agent_id or handle.partition("/")[2]
+        self.account_id = account_id or handle
         self.backend = backend
         self.input_modes = input_modes
         self.profile = profile or Profile()

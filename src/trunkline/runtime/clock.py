@@ -5,6 +5,8 @@ import os
 import time
 
 _RANDOM_BLOCK_BYTES = 4096
+# A random digit with its two highest bits set to the variant's, 10.
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 class SystemClock:
@@ -47,9 +49,8 @@ class Uuid7Ids:
 
 def _random_tails() -> list[str]:
     """The last 64 bits of so many ids: the variant's two bits and 62 random ones."""
-    block = os.urandom(_RANDOM_BLOCK_BYTES)
-    tails = []
-    for start in range(0, _RANDOM_BLOCK_BYTES, 8):
-        text = bytes((block[start] & 0x3F | 0x80, *block[start + 1 : start + 8])).hex()
-        tails.append(f"{text[:4]}-{text[4:]}")
-    return tails
+    text = os.urandom(_RANDOM_BLOCK_BYTES).hex()
+    return [
+        f"{_VARIANT[text[at]]}{text[at + 1 : at + 4]}-{text[at + 4 : at + 16]}"
+        for at in range(0, len(text), 16)
+    ]

@@ -116,7 +116,6 @@ class Intake:
             run_id=task_id,
             agent=agent,
             lane=lane,
-            scope=scope,
             context_id=context_id,
             message=message,
             options=options,
@@ -181,32 +180,32 @@ class Intake:
     ) -> LiveTask:
         now_ms = self._clock.now_ms()
         live = LiveTask(task_id=run.run_id, scope=run.scope, context_id=run.context_id, epoch=1)
-        live.creation = Creation(run.scope, run.context_id, now_ms, self._registry.node)
-        self._keep(live, record)
+        if record is not None:
+            self._keep(live, record)
         state = TaskState.SUBMITTED
         said: Message | None = None
         if refused is not None:
             state = REFUSAL_STATES[run.agent.profile.refusal_state]
             said = _refusal_message(live, refused)
-        run.message = live.history_message(run.message)
+        run.message = message = live.history_message(run.message)
         task = Task(
             id=live.task_id,
             context_id=live.context_id,
             status=TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms)),
-            history=(run.message,) if said is None else (run.message, said),
+            history=(message,) if said is None else (message, said),
         )
         options = run.options
         event = task if options is None else TaskSubmitted(task=task, options=options)
+        live.creation = Creation(live.scope, live.context_id, now_ms, self._registry.node)
         self._registry.add(live)
         self._journal.record(live, event, state=state, status_ms=now_ms)
         return live
 
-    def _keep(self, live: LiveTask, record: IdempotencyRecord | None) -> None:
+    def _keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
         """Know the key from now on, and store it with what is recorded next."""
-        if record is not None:
-            live.idempotency = record
-            live.keys.append(record)
-            self._keys[record.scope, record.key] = (record.digest, live)
+        live.idempotency = record
+        live.keys.append(record)
+        self._keys[record.scope, record.key] = (record.digest, live)
 
     def _start_directly(self, run: Run, reader: Subscription | None) -> Admitted:
         run.answer = asyncio.get_running_loop().create_future()
@@ -272,7 +271,8 @@ class Intake:
             status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
         )
         event = MessageAccepted(message=message, status_update=update, options=options)
-        self._keep(live, record)
+        if record is not None:
+            self._keep(live, record)
         if is_orphan:
             # What waited when it was left comes first.
             self.requeue(agent, live)
@@ -284,10 +284,12 @@ class Intake:
     def _enter(self, run: Run, live: LiveTask) -> None:
         """Queue the run. It waits for its message to be stored, unless it does no harm."""
         self._turns.enter(run)
-        self._journal.once_durable(live, run.when_durable(self._turns.durable))
         if run.agent.backend.is_pure:
+            # Should the store refuse, it ends with its task.
             run.is_durable = True
             self._turns.start_if_ready(run)
+        else:
+            self._journal.once_durable(live, run.when_durable(self._turns.durable))
 
     def _run(
         self,
@@ -302,7 +304,6 @@ class Intake:
             run_id=f"{live.task_id}.{live.seq}",
             agent=agent,
             lane=lane,
-            scope=lane.scope,
             context_id=live.context_id,
             message=message,
             options=options,

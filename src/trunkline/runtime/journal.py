@@ -1,7 +1,7 @@
 """Commit, then publish: the only way for anything to happen to a task.
 
-`record` numbers an event and returns at once. All that was recorded in one pass of the
-event loop goes to the store together; when the store says committed, and not before,
+`record` numbers an event and returns at once. All that was recorded until the end of the
+loop's next pass goes to the store together; when the store says committed, and not before,
 readers see it. So an agent never waits for the disk, and no reader sees what a crash
 could take back.
 """
@@ -52,7 +52,10 @@ class Journal:
         if not live.is_dirty:
             live.is_dirty = True
             if not self._dirty:
-                asyncio.get_running_loop().call_soon(self._flush)
+                # After the next pass: a turn that starts now gets to say something first,
+                # and what it says goes along.
+                loop = asyncio.get_running_loop()
+                loop.call_soon(loop.call_soon, self._flush)
             self._dirty.append(live)
         return entry
 
@@ -170,10 +173,11 @@ class Journal:
             callback(None)
 
     def _answer_waiters(self, live: LiveTask, seq: int) -> None:
-        waiting = live.waiters
-        live.waiters = [item for item in waiting if item[0] > seq]
+        waiting, live.waiters = live.waiters, []
         for wanted, waiter in waiting:
-            if wanted <= seq and not waiter.done():
+            if wanted > seq:
+                live.waiters.append((wanted, waiter))
+            elif not waiter.done():
                 waiter.set_result(None)
 
     def _refuse(self, live: LiveTask, error: StoreError) -> None:

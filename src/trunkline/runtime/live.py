@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import Struct
+
 from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import Entry
@@ -20,76 +22,45 @@ MAX_UNFOLDED = 512
 Durable: TypeAlias = Callable[[TrunklineError | None], None]
 
 
-class LiveTask:
+class LiveTask(Struct, kw_only=True, eq=False):
     """Only the event loop touches it, and only the journal moves `committed` forward."""
 
-    __slots__ = (
-        "_fold",
-        "_unfolded",
-        "_view",
-        "committed_seq",
-        "committed_state",
-        "context_id",
-        "creation",
-        "epoch",
-        "generation",
-        "idempotency",
-        "in_flight",
-        "is_dirty",
-        "is_dropped",
-        "is_stuck",
-        "keys",
-        "once_durable",
-        "run",
-        "scope",
-        "seq",
-        "state",
-        "status_ms",
-        "subscriptions",
-        "task_id",
-        "turns",
-        "unflushed",
-        "waiters",
-        "waiting",
-    )
-
-    def __init__(self, *, task_id: str, scope: Scope, context_id: str, epoch: int) -> None:
-        self.task_id = task_id
-        self.scope = scope
-        self.context_id = context_id
-        self.epoch = epoch
-        # As recorded: ahead of the commit. Decisions are made on these.
-        self.seq = 0
-        self.state = TaskState.SUBMITTED
-        self.status_ms = 0
-        self.unflushed: list[Entry] = []
-        self.in_flight: list[Entry] = []
-        self.is_dirty = False
-        # Rises when the store refuses; what was in flight then is void.
-        self.generation = 0
-        # What is in memory is not the task any more; the store has the truth.
-        self.is_dropped = False
-        # The store refused its progress; it ends as soon as that can be stored.
-        self.is_stuck = False
-        self.creation: Creation | None = None
-        # Goes to the store with the next append.
-        self.idempotency: IdempotencyRecord | None = None
-        # All that the task was given while in memory, to know them until the store does.
-        self.keys: list[IdempotencyRecord] = []
-        # As committed: all that anybody outside ever sees. 0 until the task exists.
-        self.committed_seq = 0
-        self.committed_state = TaskState.SUBMITTED
-        # Folded when somebody reads: most tasks end before anybody does.
-        self._fold: TaskFold | None = None
-        self._unfolded: list[Entry] = []
-        self._view: Snapshot | None = None
-        self.subscriptions: list[Subscription] = []
-        self.once_durable: list[tuple[int, Durable]] = []
-        self.waiters: list[tuple[int, asyncio.Future[None]]] = []
-        # Owned by `turns`: how many have started, the one under way, those to come.
-        self.turns = 0
-        self.run: Run | None = None
-        self.waiting: list[Run] = []
+    task_id: str
+    scope: Scope
+    context_id: str
+    epoch: int
+    # As recorded: ahead of the commit. Decisions are made on these.
+    seq: int = 0
+    state: TaskState = TaskState.SUBMITTED
+    status_ms: int = 0
+    unflushed: list[Entry] = []
+    in_flight: list[Entry] = []
+    is_dirty: bool = False
+    # Rises when the store refuses; what was in flight then is void.
+    generation: int = 0
+    # What is in memory is not the task any more; the store has the truth.
+    is_dropped: bool = False
+    # The store refused its progress; it ends as soon as that can be stored.
+    is_stuck: bool = False
+    creation: Creation | None = None
+    # Goes to the store with the next append.
+    idempotency: IdempotencyRecord | None = None
+    # All that the task was given while in memory, to know them until the store does.
+    keys: list[IdempotencyRecord] = []
+    # As committed: all that anybody outside ever sees. 0 until the task exists.
+    committed_seq: int = 0
+    committed_state: TaskState = TaskState.SUBMITTED
+    # Folded when somebody reads: most tasks end before anybody does.
+    _fold: TaskFold | None = None
+    _unfolded: list[Entry] = []
+    _view: Snapshot | None = None
+    subscriptions: list[Subscription] = []
+    once_durable: list[tuple[int, Durable]] = []
+    waiters: list[tuple[int, asyncio.Future[None]]] = []
+    # Owned by `turns`: how many have started, the one under way, those to come.
+    turns: int = 0
+    run: "Run | None" = None
+    waiting: "list[Run]" = []
 
     @classmethod
     def of(cls, stored: StoredTask) -> "LiveTask":
@@ -215,8 +186,8 @@ class LiveTask:
 
 def _folded(fold: TaskFold | None, entries: list[Entry]) -> TaskFold:
     if fold is None:
-        fold = TaskFold.begin(entries[0])
-        entries = entries[1:]
+        first, *entries = entries
+        fold = TaskFold.begin(first)
     for entry in entries:
         fold.apply(entry)
     return fold

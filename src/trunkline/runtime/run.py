@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from trunkline.engine.turn import TurnFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
@@ -17,63 +19,33 @@ if TYPE_CHECKING:
     from trunkline.runtime.agents import Lane, PublishedAgent
 
 
-class Run:
+class Run(Struct, kw_only=True, eq=False):
     """It starts when its lane grants it and its message is durable, whichever comes last."""
 
-    __slots__ = (
-        "agent",
-        "answer",
-        "context_id",
-        "fold",
-        "is_durable",
-        "is_fenced",
-        "is_granted",
-        "is_released",
-        "lane",
-        "live",
-        "message",
-        "options",
-        "reader",
-        "run_id",
-        "scope",
-        "started",
-        "stopping",
-        "task",
-    )
+    run_id: str
+    agent: "PublishedAgent"
+    lane: "Lane"
+    context_id: str
+    message: Message
+    options: TurnOptions | None
+    # None while the agent may still answer with a message alone.
+    live: LiveTask | None
+    is_durable: bool = False
+    is_granted: bool = False
+    is_released: bool = False
+    # Nothing that the agent emits from now on counts.
+    is_fenced: bool = False
+    started: float | None = None
+    task: asyncio.Task[None] | None = None
+    stopping: asyncio.Task[None] | None = None
+    fold: TurnFold | None = None
+    # For runs without a task: what became of it, and who streams it.
+    answer: asyncio.Future[Reply | LiveTask] | None = None
+    reader: Subscription | None = None
 
-    def __init__(
-        self,
-        *,
-        run_id: str,
-        agent: "PublishedAgent",
-        lane: "Lane",
-        scope: Scope,
-        context_id: str,
-        message: Message,
-        options: TurnOptions | None,
-        live: LiveTask | None,
-    ) -> None:
-        self.run_id = run_id
-        self.agent = agent
-        self.lane = lane
-        self.scope = scope
-        self.context_id = context_id
-        self.message = message
-        self.options = options
-        # None while the agent may still answer with a message alone.
-        self.live = live
-        self.is_durable = False
-        self.is_granted = False
-        self.is_released = False
-        # Nothing that the agent emits from now on counts.
-        self.is_fenced = False
-        self.started: float | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.stopping: asyncio.Task[None] | None = None
-        self.fold: TurnFold | None = None
-        # For runs without a task: what became of it, and who streams it.
-        self.answer: asyncio.Future[Reply | LiveTask] | None = None
-        self.reader: Subscription | None = None
+    @property
+    def scope(self) -> Scope:
+        return self.lane.scope
 
     @property
     def is_waiting(self) -> bool:
@@ -94,6 +66,13 @@ class Run:
             self.reader.end()
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(reply)
+
+    def refuse(self, error: TrunklineError) -> None:
+        """There is neither a reply nor a task."""
+        if self.reader is not None:
+            self.reader.stop(error.message, 0)
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(error)
 
     def become(self, live: LiveTask) -> None:
         """The run has a task now."""

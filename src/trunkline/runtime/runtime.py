@@ -11,6 +11,7 @@ from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.housekeeping import Housekeeping
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
@@ -18,6 +19,7 @@ from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.service import Service
+from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.turns import Turns, say
 
 _log = logging.getLogger("trunkline.runtime")
@@ -44,11 +46,15 @@ class Runtime:
         self.agents = {agent.handle: agent for agent in agents}
         self.registry = Registry(store, node=ids.new(), clock=clock)
         self.journal = Journal(store, on_settled=self._settled, on_refused=self._refused)
+        self.follow_ups = FollowUps(
+            store=store, registry=self.registry, journal=self.journal, ids=ids
+        )
         self.turns = Turns(
             journal=self.journal,
             clock=clock,
             promote=self._promote,
             registry=self.registry,
+            sessions=Sessions(store=store, clock=clock, follow_ups=self.follow_ups),
         )
         self.intake = Intake(
             store=store,

@@ -33,10 +33,11 @@ from trunkline.model.values import (
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.runtime.fanout import Reply
-from trunkline.runtime.journal import Journal
+from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
+from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.turns")
@@ -61,7 +62,9 @@ class Turns:
         clock: Clock,
         promote: Callable[[Run], LiveTask],
         registry: Registry,
+        sessions: Sessions,
     ) -> None:
+        self._sessions = sessions
         self._journal = journal
         self._clock = clock
         self._promote = promote
@@ -130,8 +133,9 @@ class Turns:
         finally:
             # The next turn does not wait for an agent that is slow to clean up.
             self._release(run)
-            if outputs is not None:
-                await _close(outputs)
+            close = getattr(outputs, "aclose", None)
+            if close is not None:
+                await close()
 
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
         if run.live is not None:
@@ -140,7 +144,7 @@ class Turns:
             if run.is_fenced:
                 return
             if run.live is None and isinstance(output, DirectReply):
-                run.reply(_direct(run, output))
+                await self._reply(run, _direct(run, output))
                 return
             if self._feed(run, output):
                 return
@@ -149,6 +153,16 @@ class Turns:
                 await self._journal.durable(live)
         if not run.is_fenced:
             self._feed(run, Final())
+
+    async def _reply(self, run: Run, message: Message) -> None:
+        """Answer without a task. The session remembers it before anybody reads it."""
+        try:
+            await self._sessions.remember(run, message)
+        except StoreError as error:
+            _log.error("an answer could not be stored", extra=_extra(run), exc_info=error)
+            run.refuse(not_stored())
+        else:
+            run.reply(Reply(_encode(message)))
 
     def _begin(self, run: Run) -> TurnFold:
         """The turn shows from here on, so it needs a task."""
@@ -227,7 +241,7 @@ class Turns:
             task_id=live.task_id, context_id=live.context_id, status=status
         )
         self._journal.record(live, event, state=state, status_ms=now_ms)
-        if state in TERMINAL:
+        if live.waiting and state in TERMINAL:
             self._drop_waiting(live)
 
     def retry(self, live: LiveTask) -> None:
@@ -414,11 +428,12 @@ class Turns:
             message=run.message,
             history=history,
             artifacts=before.artifacts if before is not None else (),
-            principal=run.scope.principal,
-            tenant=run.scope.tenant,
+            principal=run.lane.scope.principal,
+            tenant=run.lane.scope.tenant,
             accepted_output_modes=options.accepted_output_modes,
             extensions=options.extensions,
             metadata=options.metadata,
+            session=self._sessions.of(run),
         )
 
 
@@ -433,21 +448,14 @@ def say(live: LiveTask, message_id: str, text: str) -> Message:
     )
 
 
-def _direct(run: Run, output: DirectReply) -> Reply:
-    message = Message(
+def _direct(run: Run, output: DirectReply) -> Message:
+    return Message(
         message_id=run.run_id,
         context_id=run.context_id,
         role=Role.AGENT,
         parts=output.parts,
         metadata=output.metadata,
     )
-    return Reply(_encode(message))
-
-
-async def _close(outputs: AsyncIterator[Output]) -> None:
-    close = getattr(outputs, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _extra(run: Run) -> dict[str, str]:

@@ -4,11 +4,10 @@ import hashlib
 import ipaddress
 from collections.abc import Mapping
 
+from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import PermissionDenied, Unauthenticated
 from trunkline.server.http import Header, Request
 
-# Not a name that a key can have.
-ANONYMOUS = "@anonymous"
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 
 # What nearly every caller uses; anything else is looked at closely.

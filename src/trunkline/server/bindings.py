@@ -4,7 +4,7 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any
 
-from trunkline.model.calls import Caller, SubscribeToTaskRequest
+from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
 from trunkline.model.errors import (
     InvalidRequest,
     TooManyRequests,
@@ -18,7 +18,7 @@ from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
-from trunkline.server.access import ANONYMOUS, CHALLENGE, Access
+from trunkline.server.access import CHALLENGE, Access
 from trunkline.server.calls import STREAMING, Calls
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.exchange import Exchange

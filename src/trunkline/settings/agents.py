@@ -172,7 +172,7 @@ class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         str, Meta(description="Name of the agent in its session keys. Empty: the slug.")
     ] = ""
     account_id: Annotated[
-        str, Meta(description="Account in what the backend is told. Empty: the slug.")
+        str, Meta(description="Account in what the backend is told. Empty: the handle.")
     ] = ""
     store: Annotated[
         StoreSettings | None,

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import islice
 
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
     Append,
     Creation,
+    Exchange,
     IdempotencyRecord,
     Scope,
     Settled,
@@ -42,6 +44,7 @@ class MemoryStore:
         self._queue: list[tuple[Append, Settled]] = []
         self._index: Index[_Task] = Index()
         self._next_key = 1
+        self._exchanges: dict[Scope, list[Exchange]] = {}
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -95,6 +98,22 @@ class MemoryStore:
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
         task = self._index.of_scope(scope, task_id)
         return None if task is None else _stored(task)
+
+    async def owner(self, task_id: str) -> Scope | None:
+        task = self._index.get(task_id)
+        return None if task is None else task.scope
+
+    async def remember(self, exchange: Exchange) -> None:
+        if self._loop is None:
+            raise StoreUnusable("The store is not open")
+        self._exchanges.setdefault(exchange.scope, []).append(exchange)
+
+    async def exchanges(
+        self, scope: Scope, *, context_id: str = "", limit: int
+    ) -> tuple[Exchange, ...]:
+        latest = reversed(self._exchanges.get(scope, []))
+        found = (each for each in latest if not context_id or each.context_id == context_id)
+        return tuple(islice(found, limit))
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         task = self._index.get(task_id)

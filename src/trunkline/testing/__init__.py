@@ -3,6 +3,7 @@
 - `FakeClock`, `SequentialIds`, `settle`: time and ids that a test decides.
 - `ScriptedBackend`, `Gates`: an agent that does what the message says.
 - `turn_request`, `run_turn`, `answer_text`: one turn, without a gateway around it.
+- `FakeSession`: a conversation for such a turn.
 - `check_backend`, `BACKEND_CHECKS`, `BackendSubject`: what every backend must do.
 - `check_store`, `CrashingStore`: what every store must do, and one that fails on purpose.
 - `play`, `stateful`: scripts for pure machines.
@@ -17,6 +18,7 @@ from trunkline.testing.crashing_store import CrashingStore
 from trunkline.testing.gates import Gates
 from trunkline.testing.play import play, stateful
 from trunkline.testing.scripted import ScriptedBackend
+from trunkline.testing.session import FakeSession
 from trunkline.testing.turns import answer_text, run_turn, turn_request
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "BackendSubject",
     "CrashingStore",
     "FakeClock",
+    "FakeSession",
     "Gates",
     "ScriptedBackend",
     "SequentialIds",

@@ -9,6 +9,7 @@ from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
     Append,
+    Exchange,
     IdempotencyRecord,
     Scope,
     Settled,
@@ -91,6 +92,19 @@ class CrashingStore:
 
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
         return await self._pass_on(lambda: self._inner.get(scope, task_id))
+
+    async def owner(self, task_id: str) -> Scope | None:
+        return await self._pass_on(lambda: self._inner.owner(task_id))
+
+    async def remember(self, exchange: Exchange) -> None:
+        await self._pass_on(lambda: self._inner.remember(exchange))
+
+    async def exchanges(
+        self, scope: Scope, *, context_id: str = "", limit: int
+    ) -> tuple[Exchange, ...]:
+        return await self._pass_on(
+            lambda: self._inner.exchanges(scope, context_id=context_id, limit=limit)
+        )
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         return await self._pass_on(lambda: self._inner.entries(task_id, after=after, limit=limit))

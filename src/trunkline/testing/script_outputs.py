@@ -100,7 +100,9 @@ def _chunks(command: Command) -> Iterator[tuple[float, Output]]:
 
 
 def _shown(command: Command, turn: TurnRequest) -> Any:
-    known = msgspec.to_builtins(turn)
+    session = turn.session
+    known = msgspec.to_builtins(msgspec.structs.replace(turn, session=None))
+    known["session"] = None if session is None else msgspec.to_builtins(session.context())
     if command.rest not in known:
         raise ScriptError(f"show: one of {', '.join(known)} expected, not {command.rest!r}")
     return known[command.rest]

@@ -53,14 +53,15 @@ def answer(
     last: bool = False,
     artifact_id: str = "answer",
     metadata: Metadata = None,
+    closing: bool = False,
 ) -> Chunk:
     artifact = Artifact(
         artifact_id=artifact_id, name="answer", parts=parts_of(parts), metadata=metadata
     )
-    return Chunk(artifact, append, last)
+    return Chunk(artifact, append, last, closing)
 
 
-CLOSE = answer("", append=True, last=True)
+CLOSE = answer("", append=True, last=True, closing=True)
 
 
 def test_text_streams_into_one_artifact_and_is_repeated_in_the_last_message() -> None:
@@ -241,7 +242,7 @@ def test_later_turns_do_not_overwrite_the_artifacts_of_earlier_ones() -> None:
         (
             Final(),
             [
-                answer("", append=True, last=True, artifact_id="answer-2"),
+                answer("", append=True, last=True, closing=True, artifact_id="answer-2"),
                 Move(Step.COMPLETE, said(1, "a")),
             ],
         ),

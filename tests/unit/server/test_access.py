@@ -3,8 +3,9 @@ import hashlib
 import pytest
 from tests.unit.server.requests import request
 
+from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import PermissionDenied, Unauthenticated
-from trunkline.server.access import ANONYMOUS, Access
+from trunkline.server.access import Access
 
 KEY = b"a-key-that-is-long-enough"
 PRINCIPALS = {hashlib.sha256(KEY).hexdigest(): "alice"}

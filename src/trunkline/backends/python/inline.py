@@ -56,10 +56,12 @@ class InlineRun:
         values: Any = None
         try:
             values = self._fn(self._turn)
-            if inspect.isawaitable(values):
-                values = await values
-            if not hasattr(values, "__aiter__"):
-                values = _one(outputs_of_result(values))
+            # The test that is cheap spares generators, the usual case, the ones that are not.
+            if not inspect.isasyncgen(values):
+                if inspect.isawaitable(values):
+                    values = await values
+                if not hasattr(values, "__aiter__"):
+                    values = _one(outputs_of_result(values))
             async for value in values:
                 for output in self._heard(answer, value):
                     if isinstance(output, ENDS_TURN):

@@ -11,6 +11,7 @@ from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.content import TurnEnd
 from trunkline.backends.python.parts import Content, parts_of
 from trunkline.backends.python.tools import ToolCall
+from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
@@ -92,6 +93,31 @@ class Turn:
     @property
     def context_id(self) -> str:
         return self._request.context_id
+
+    @property
+    def session_key(self) -> str:
+        """Names the conversation, `agent:{agentId}:a2a:{contextId}`; empty in a test."""
+        session = self._request.session
+        return session.key if session is not None else ""
+
+    async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
+        """What was said in the conversation before this task, oldest first.
+
+        Only what this caller said and was told; `history` has the messages of the task.
+        """
+        session = self._request.session
+        return await session.transcript(limit=limit) if session is not None else ()
+
+    async def follow_up(self, text: str, *, media_urls: Iterable[str] = ()) -> Delivered:
+        """Say something more on the task, also long after the turn has ended.
+
+        It becomes an artifact of the task. `ok` is false, with the reason in `error`, when
+        there is no such task: an answer without a task, or one that is no longer kept.
+        """
+        session = self._request.session
+        if session is None:
+            raise RuntimeError("there is no gateway that could keep a follow-up")
+        return await session.follow_up(ReplyPayload(text=text, media_urls=tuple(media_urls)))
 
     @property
     def principal(self) -> str:

@@ -14,10 +14,9 @@ CODES: dict[TaskState, int] = {
     TaskState.REJECTED: 8,
 }
 STATES: tuple[TaskState, ...] = tuple(CODES)
-# An interval, because `state > 4` in the condition of an index costs nothing, while
-# `state IN (…)` builds a table for every row that is written.
+# An interval, so that the counters of all of them lie side by side.
 FIRST_TERMINAL = CODES[TaskState.COMPLETED]
 
-# An entry's place in the journal is `task << SEQ_BITS | seq`.
+# A place in the journal is `task << SEQ_BITS | seq`.
 SEQ_BITS = 24
 MAX_SEQ = (1 << SEQ_BITS) - 1

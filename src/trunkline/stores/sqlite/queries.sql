@@ -83,8 +83,8 @@ WHERE t.key = ?;
 SELECT name FROM nodes WHERE id = ?;
 
 -- name: get_entries
--- One page of a journal, between two places.
-SELECT place & 0xFFFFFF, kind, body FROM events
+-- Rows of a journal, between two places. Each has at least one of the wanted entries.
+SELECT place, kind, body FROM events
 WHERE place > ? AND place <= ? ORDER BY place LIMIT ?;
 
 -- name: get_idempotency
@@ -142,8 +142,12 @@ WHERE c.state IN (5, 6, 7, 8) AND c.n > 0 AND s.agent = ?;
 
 -- name: find_ended
 -- Tasks of one such place that retention may forget, the longest ended first.
-SELECT status_ms, key, id, scope, state FROM tasks INDEXED BY tasks_by_state
+SELECT status_ms, key FROM tasks INDEXED BY tasks_by_state
 WHERE scope = ? AND state = ? AND status_ms < ? ORDER BY status_ms, key LIMIT ?;
+
+-- name: find_still_ended
+-- One such task, for those who are about to delete it.
+SELECT key, id, scope, state FROM tasks WHERE key = ? AND state > 4;
 
 -- name: count_ended
 SELECT count(*) FROM tasks INDEXED BY tasks_by_state
@@ -161,8 +165,29 @@ DELETE FROM snapshots WHERE task = ?;
 -- name: delete_idempotency
 DELETE FROM idempotency WHERE task = ?;
 
--- name: prune_journal
--- Entries that the snapshot covers, up to a sequence.
-DELETE FROM events WHERE place BETWEEN :task << 24 AND :task << 24 | min(
-    :up_to, coalesce((SELECT s.seq FROM snapshots AS s WHERE s.task = :task), 0)
-);
+-- name: find_folded
+-- The number of a task, and up to where its snapshot goes.
+SELECT t.key, coalesce((SELECT s.seq FROM snapshots AS s WHERE s.task = t.key), 0)
+FROM tasks AS t WHERE t.id = ?;
+
+-- name: delete_entries
+DELETE FROM events WHERE place BETWEEN ? AND ?;
+
+-- name: replace_entries
+UPDATE events SET place = ?, kind = ?, body = ? WHERE place = ?;
+
+-- name: insert_exchanges
+INSERT INTO exchanges (scope, context, at_ms, body) VALUES {rows};
+
+-- name: get_exchanges
+-- The latest of a scope.
+SELECT context, at_ms, body FROM exchanges WHERE scope = ? ORDER BY id DESC LIMIT ?;
+
+-- name: get_exchanges_of_context
+SELECT context, at_ms, body FROM exchanges WHERE scope = ? AND context = ?
+ORDER BY id DESC LIMIT ?;
+
+-- name: get_scope
+-- Whose a task is.
+SELECT s.agent, s.tenant, s.principal FROM tasks AS t JOIN scopes AS s ON s.id = t.scope
+WHERE t.id = ?;

@@ -1,11 +1,13 @@
 """Reading what was committed."""
 
 import sqlite3
+from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
 
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
+    Exchange,
     IdempotencyRecord,
     Scope,
     Snapshot,
@@ -15,9 +17,12 @@ from trunkline.ports.store import (
 )
 from trunkline.stores.sqlite.codes import CODES, MAX_SEQ, SEQ_BITS, STATES
 from trunkline.stores.sqlite.lists import count_statement, needs_count, page_statement
+from trunkline.stores.sqlite.packing import entries_after
 from trunkline.stores.sqlite.statements import SQL
 
 _MAX_SCOPES = 65536
+# Later than any status: all tasks are older.
+_FOREVER_MS = (1 << 63) - 1
 _STATUS_MS_AND_KEY = itemgetter(4, 0)
 
 
@@ -36,8 +41,9 @@ class Reader:
         scope_id = self._scope_id(scope)
         if scope_id is None:
             return None
-        # Rows are always fetched to the end. A statement that is left halfway would
-        # keep its view of the database, and the log from being written back.
+        # Rows are always fetched to the end, or the cursor is closed. A statement that is
+        # left halfway would keep its view of the database, and the log from being written
+        # back.
         rows = self._db.execute(SQL["get_task"], (task_id, scope_id)).fetchall()
         return self._stored(rows[0], scope) if rows else None
 
@@ -52,8 +58,32 @@ class Reader:
     def _entries(self, key: int, after: int, limit: int) -> tuple[Entry, ...]:
         start = key << SEQ_BITS
         bounds = (start | min(after, MAX_SEQ), start | MAX_SEQ, limit)
-        rows = self._db.execute(SQL["get_entries"], bounds).fetchall()
-        return tuple([Entry(seq, kind, body) for seq, kind, body in rows])
+        cursor = self._db.execute(SQL["get_entries"], bounds)
+        try:
+            return entries_after(cursor, after, limit)
+        finally:
+            cursor.close()
+
+    def ended(self, agent: str, before_ms: int | None, limit: int) -> list[int]:
+        """The numbers of an agent's tasks that ended, the longest ended first."""
+        before = _FOREVER_MS if before_ms is None else before_ms
+        found: list[tuple[int, int]] = []
+        for scope, state, _ in self._db.execute(SQL["get_ended"], (agent,)).fetchall():
+            found += self._db.execute(SQL["find_ended"], (scope, state, before, limit)).fetchall()
+        return [key for _, key in nsmallest(limit, found)]
+
+    def owner(self, task_id: str) -> Scope | None:
+        rows = self._db.execute(SQL["get_scope"], (task_id,)).fetchall()
+        return Scope(*rows[0]) if rows else None
+
+    def exchanges(self, scope: Scope, context_id: str, limit: int) -> tuple[Exchange, ...]:
+        scope_id = self._scope_id(scope)
+        if context_id:
+            where = (scope_id, context_id, limit)
+            rows = self._db.execute(SQL["get_exchanges_of_context"], where).fetchall()
+        else:
+            rows = self._db.execute(SQL["get_exchanges"], (scope_id, limit)).fetchall()
+        return tuple([Exchange(scope, *row) for row in rows])
 
     def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
         scope_id = self._scope_id(scope)

@@ -1,4 +1,4 @@
--- The latest schema, version 1. A change of it is also a file in migrations/ that
+-- The latest schema, version 3. A change of it is also a file in migrations/ that
 -- leads there from the version before; a test compares the two.
 
 -- Scopes, interned: every task and every index entry would carry the texts otherwise.
@@ -30,15 +30,15 @@ CREATE TABLE tasks (
     state INTEGER NOT NULL,
     status_ms INTEGER NOT NULL
 );
--- Lists. One without a state merges the states that have tasks; that spares an index
--- which every change of status would move.
+-- Lists, and retention. A list without a state merges the states that have tasks; that
+-- spares an index which every change of status would move.
 CREATE INDEX tasks_by_state ON tasks (scope, state, status_ms);
 CREATE INDEX tasks_by_context ON tasks (scope, context);
--- Retention.
-CREATE INDEX tasks_ended ON tasks (status_ms) WHERE state > 4;
 
 -- The journal. The place is `task << 24 | seq`: an entry lies beside those of its task,
--- and a whole page can hold one entry, as it could not in a table without rowid.
+-- and a whole page can hold one entry, as it could not in a table without rowid. Entries
+-- that were committed together share the row of the last one, without a kind: see
+-- packing.py.
 CREATE TABLE events (
     place INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -71,3 +71,14 @@ CREATE TABLE counts (
     n INTEGER NOT NULL,
     PRIMARY KEY (state, scope)
 ) WITHOUT ROWID;
+
+-- Answers that made no task. Numbered as they came, which is the order of reading.
+CREATE TABLE exchanges (
+    id INTEGER PRIMARY KEY,
+    scope INTEGER NOT NULL,
+    context TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
+CREATE INDEX exchanges_by_context ON exchanges (scope, context);
+CREATE INDEX exchanges_by_scope ON exchanges (scope);

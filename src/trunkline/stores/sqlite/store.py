@@ -13,6 +13,7 @@ from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
     Append,
+    Exchange,
     IdempotencyRecord,
     Scope,
     Settled,
@@ -38,7 +39,7 @@ from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
-_Batch = list[tuple[Append, Settled]]
+_Batch = list[tuple[Append | Exchange, Settled]]
 
 # The loop writes a batch in one go, at about 10 µs per append; this bounds the pause.
 _MAX_BATCH = 256
@@ -110,7 +111,7 @@ class SqliteStore:
                 opened.readers.shutdown()
                 self._lock.release()
 
-    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+    def submit(self, appends: Sequence[tuple[Append | Exchange, Settled]]) -> None:
         opened = self._opened
         if opened is None or self._closed is not None:
             closed = StoreUnusable(f"The store {self._path} is not open")
@@ -217,6 +218,28 @@ class SqliteStore:
         # A point read takes less than handing it to a thread would.
         return self._require_open().reader.get(scope, task_id)
 
+    async def owner(self, task_id: str) -> Scope | None:
+        return self._require_open().reader.owner(task_id)
+
+    async def remember(self, exchange: Exchange) -> None:
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell(error: StoreError | None) -> None:
+            if stored.done():
+                return
+            if error is None:
+                stored.set_result(None)
+            else:
+                stored.set_exception(error)
+
+        self.submit([(exchange, tell)])
+        await stored
+
+    async def exchanges(
+        self, scope: Scope, *, context_id: str = "", limit: int
+    ) -> tuple[Exchange, ...]:
+        return self._require_open().reader.exchanges(scope, context_id, limit)
+
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         return self._require_open().reader.entries(task_id, after, limit)
 
@@ -261,7 +284,12 @@ class SqliteStore:
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         opened = self._require_open()
-        prune = partial(upkeep.prune, opened.writer, agent, limit=limit, before_ms=before_ms)
+        # To look for them may take long with many scopes, and must not hold up the writer.
+        ended = partial(opened.slow_reader.ended, agent, before_ms, limit)
+        found = await opened.loop.run_in_executor(opened.readers, ended)
+        if not found:
+            return 0
+        prune = partial(upkeep.prune, opened.writer, found)
         return await self._enqueue(partial(opened.in_transaction, prune))
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:

@@ -1,14 +1,12 @@
 """Changes of the store that are no appends: taking tasks over, and forgetting them."""
 
-from collections.abc import Mapping
-from heapq import nsmallest
+from collections.abc import Iterable, Mapping
 
 from trunkline.stores.sqlite.bulk import write_rows
+from trunkline.stores.sqlite.codes import MAX_SEQ, SEQ_BITS
+from trunkline.stores.sqlite.packing import PACKED, Blob, add_rows, entries_after
 from trunkline.stores.sqlite.statements import SQL
 from trunkline.stores.sqlite.writer import Writer
-
-# Later than any status: all ended tasks are older.
-_FOREVER_MS = (1 << 63) - 1
 
 
 def take_over(
@@ -41,23 +39,31 @@ def take_over(
     return [key for key, _ in free]
 
 
-def prune(writer: Writer, agent: str, *, limit: int, before_ms: int | None) -> int:
+def prune(writer: Writer, found: Iterable[int]) -> int:
+    """Delete those of the tasks that are still there to be. Returns how many."""
     db = writer.connection
-    before = _FOREVER_MS if before_ms is None else before_ms
-    found: list[tuple[int, int, str, int, int]] = []
-    for scope, state, _ in db.execute(SQL["get_ended"], (agent,)).fetchall():
-        found += db.execute(SQL["find_ended"], (scope, state, before, limit)).fetchall()
-    ended = nsmallest(limit, found)
-    keys = [(key,) for _, key, _, _, _ in ended]
+    ended = []
+    for key in found:
+        ended += db.execute(SQL["find_still_ended"], (key,)).fetchall()
+    keys = [(key,) for key, _, _, _ in ended]
     for statement in ("delete_task", "delete_events", "delete_snapshot", "delete_idempotency"):
         db.executemany(SQL[statement], keys)
-    for _, _, _, scope, state in ended:
+    for _, _, scope, state in ended:
         write_rows(db, "add_counts", 3, [state, scope, -1])
-    for _, _, task_id, _, _ in ended:
+    for _, task_id, _, _ in ended:
         writer.forget(task_id)
     return len(ended)
 
 
 def prune_journal(writer: Writer, task_id: str, *, up_to: int) -> None:
-    for (key,) in writer.connection.execute(SQL["find_key"], (task_id,)).fetchall():
-        writer.connection.execute(SQL["prune_journal"], {"task": key, "up_to": up_to})
+    db = writer.connection
+    for key, folded in db.execute(SQL["find_folded"], (task_id,)).fetchall():
+        start = key << SEQ_BITS
+        last = min(up_to, folded)
+        db.execute(SQL["delete_entries"], (start, start | last))
+        # The row that is next may begin before it should now.
+        rows = db.execute(SQL["get_entries"], (start, start | MAX_SEQ, 1)).fetchall()
+        if rows and rows[0][1] == PACKED:
+            kept: list[int | str | Blob] = []
+            add_rows(kept, start, entries_after(rows, last, -1))
+            db.execute(SQL["replace_entries"], (*kept, rows[0][0]))

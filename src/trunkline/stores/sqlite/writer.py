@@ -7,21 +7,23 @@ from itertools import chain
 from msgspec import Struct
 
 from trunkline.model.errors import KeyTaken, StoreError, StoreUnusable
-from trunkline.ports.store import Append, Creation, Scope, Settled
+from trunkline.ports.store import (
+    Append,
+    Exchange,
+    IdempotencyRecord,
+    Scope,
+    Settled,
+)
 from trunkline.stores.heads import refusal
 from trunkline.stores.sqlite.bulk import write_rows
 from trunkline.stores.sqlite.codes import CODES, FIRST_TERMINAL, MAX_SEQ, SEQ_BITS
+from trunkline.stores.sqlite.packing import Blob, add_rows
 from trunkline.stores.sqlite.statements import SQL
 
 # Heads of active tasks, kept so that an append needs no read. Beyond this many the
 # oldest are read again when they are needed.
 _MAX_HEADS = 8192
 _MAX_SCOPES = 65536
-
-
-# The sqlite3 module looks for an adapter of every `bytes` it binds, in vain, and makes
-# an error text each time: 0.4 µs more than copying them into a `bytearray`.
-_Blob = bytearray
 
 
 class Head(Struct, frozen=True, gc=False):
@@ -33,32 +35,59 @@ class Head(Struct, frozen=True, gc=False):
     last_seq: int
 
 
+class _Change:
+    """What a batch does to one task, in one or more appends."""
+
+    __slots__ = (
+        "creation",
+        "entries",
+        "head",
+        "key",
+        "last",
+        "last_seq",
+        "node",
+        "scope",
+        "snapshot",
+    )
+
+    def __init__(
+        self,
+        append: Append,
+        key: int,
+        scope: int,
+        *,
+        head: Head | None = None,
+        node: int = 0,
+    ) -> None:
+        self.key = key
+        self.scope = scope
+        # As it was before the batch; None for a task that the batch creates, by `node`.
+        self.head = head
+        self.node = node
+        self.creation = append.creation
+        self.last = append
+        self.entries = append.entries
+        self.snapshot = append.snapshot
+        self.last_seq = append.expected_seq + len(append.entries)
+
+    def add(self, append: Append) -> None:
+        self.last = append
+        self.last_seq += len(append.entries)
+        self.entries += append.entries
+        if append.snapshot is not None:
+            self.snapshot = append.snapshot
+
+
 class _Staged:
     """What a batch has changed so far. Becomes the truth when the commit succeeds."""
 
-    __slots__ = (
-        "changed",
-        "counts",
-        "created",
-        "events",
-        "heads",
-        "idempotency",
-        "next_key",
-        "nodes",
-        "scopes",
-        "snapshots",
-    )
+    __slots__ = ("changes", "exchanges", "idempotency", "next_key", "nodes", "scopes")
 
     def __init__(self, next_key: int) -> None:
         self.next_key = next_key
-        self.heads: dict[str, Head] = {}
-        self.created: dict[str, tuple[Creation, int]] = {}
-        self.changed: set[str] = set()
-        # Places, kinds and bodies, one entry after the other.
-        self.events: list[int | str | _Blob] = []
-        self.snapshots: dict[int, tuple[int, int, _Blob, _Blob]] = {}
-        self.idempotency: dict[tuple[int, str], tuple[int, str, int, _Blob]] = {}
-        self.counts: dict[tuple[int, int], int] = {}
+        self.changes: dict[str, _Change] = {}
+        self.exchanges: list[int | str | Blob] = []
+        self.idempotency: dict[tuple[int, str], tuple[int, str, int, Blob]] = {}
         self.scopes: dict[Scope, int] = {}
         self.nodes: dict[str, int] = {}
 
@@ -74,7 +103,7 @@ class Writer:
         (last_key,) = connection.execute(SQL["last_key"]).fetchone()
         self._staged = _Staged(last_key + 1)
 
-    def apply(self, batch: Sequence[tuple[Append, Settled]]) -> list[StoreError | None]:
+    def apply(self, batch: Sequence[tuple[Append | Exchange, Settled]]) -> list[StoreError | None]:
         """Begin a transaction and write the batch. One answer per append.
 
         Raises sqlite3.Error, with nothing written, when the database fails.
@@ -88,11 +117,11 @@ class Writer:
             return self._apply(batch, is_careful=True)
 
     def _apply(
-        self, batch: Sequence[tuple[Append, Settled]], *, is_careful: bool
+        self, batch: Sequence[tuple[Append | Exchange, Settled]], *, is_careful: bool
     ) -> list[StoreError | None]:
         try:
             self.connection.execute("BEGIN IMMEDIATE")
-            results = [self._stage(append, is_careful=is_careful) for append, _ in batch]
+            results = [self._stage(append, is_careful) for append, _ in batch]
             self._write()
         except BaseException:
             self.rollback()
@@ -108,12 +137,16 @@ class Writer:
             raise
         staged = self._staged
         heads = self._heads
-        for task_id, head in staged.heads.items():
+        for task_id, change in staged.changes.items():
             # Nothing follows on a terminal task, but for a rare snapshot.
-            if head.state >= FIRST_TERMINAL:
+            last = change.last
+            state = CODES[last.state]
+            if state < FIRST_TERMINAL:
+                heads[task_id] = Head(
+                    change.key, change.scope, last.epoch, state, last.status_ms, change.last_seq
+                )
+            elif change.head is not None:
                 heads.pop(task_id, None)
-            else:
-                heads[task_id] = head
         while len(heads) > _MAX_HEADS:
             del heads[next(iter(heads))]
         if len(self._scopes) > _MAX_SCOPES:
@@ -132,76 +165,51 @@ class Writer:
         """The head changed by other means than an append."""
         self._heads.pop(task_id, None)
 
-    def _stage(self, append: Append, *, is_careful: bool) -> StoreError | None:
+    def _stage(self, append: Append | Exchange, is_careful: bool) -> StoreError | None:
         staged = self._staged
+        if isinstance(append, Exchange):
+            scope = self.scope_id(append.scope)
+            staged.exchanges += (scope, append.context_id, append.at_ms, Blob(append.messages))
+            return None
         task_id = append.task_id
-        head = staged.heads.get(task_id) or self._heads.get(task_id)
-        if head is None and (append.creation is None or is_careful):
-            head = self._find_head(task_id)
-        if head is None:
-            refused = refusal(append, 0, 0)
+        head: Head | None = None
+        change = staged.changes.get(task_id)
+        if change is not None:
+            refused = refusal(append, change.last_seq, change.last.epoch)
         else:
-            refused = refusal(append, head.last_seq, head.epoch)
-        if refused is None and append.idempotency is not None:
-            refused = self._stage_idempotency(append, head, is_careful=is_careful)
+            head = self._heads.get(task_id)
+            if head is None and (append.creation is None or is_careful):
+                head = self._find_head(task_id)
+            if head is None:
+                refused = refusal(append, 0, 0)
+            else:
+                refused = refusal(append, head.last_seq, head.epoch)
         if refused is not None:
             return refused
-
-        state = CODES[append.state]
-        status_ms = append.status_ms
-        entries = append.entries
-        last_seq = append.expected_seq + len(entries)
-        if last_seq > MAX_SEQ:
+        if append.expected_seq + len(append.entries) > MAX_SEQ:
             # Beyond it an entry would lie in the journal of the next task.
             return StoreUnusable(f"Task {task_id} has {MAX_SEQ} journal entries; no more fit")
-        if head is None:
-            key, scope = self._create(append, state)
+        if append.idempotency is not None:
+            known = change or head
+            key = staged.next_key if known is None else known.key
+            refused = self._stage_idempotency(append.idempotency, key, is_careful=is_careful)
+            if refused is not None:
+                return refused
+        if change is not None:
+            change.add(append)
+        elif head is not None:
+            staged.changes[task_id] = _Change(append, head.key, head.scope, head=head)
         else:
-            key, scope = head.key, head.scope
-            if head.state != state:
-                counts = staged.counts
-                counts[scope, head.state] = counts.get((scope, head.state), 0) - 1
-                counts[scope, state] = counts.get((scope, state), 0) + 1
-                staged.changed.add(task_id)
-            elif head.status_ms != status_ms:
-                staged.changed.add(task_id)
-        staged.heads[task_id] = Head(
-            key,
-            scope,
-            append.epoch,
-            state,
-            status_ms,
-            last_seq,
-        )
-        place = key << SEQ_BITS
-        for entry in entries:
-            staged.events += (place | entry.seq, entry.kind, _Blob(entry.body))
-        snapshot = append.snapshot
-        if snapshot is not None:
-            staged.snapshots[key] = (
-                key,
-                snapshot.seq,
-                _Blob(snapshot.task),
-                _Blob(snapshot.artifacts),
-            )
+            creation = append.creation
+            assert creation is not None, "refusal() lets no creation pass without one"
+            scope, node = self.scope_id(creation.scope), self.node_id(creation.node)
+            staged.changes[task_id] = _Change(append, staged.next_key, scope, node=node)
+            staged.next_key += 1
         return None
 
-    def _create(self, append: Append, state: int) -> tuple[int, int]:
-        staged = self._staged
-        creation = append.creation
-        assert creation is not None, "refusal() lets no creation pass without one"
-        key = staged.next_key
-        staged.next_key += 1
-        scope = self.scope_id(creation.scope)
-        staged.created[append.task_id] = (creation, self.node_id(creation.node))
-        staged.counts[scope, state] = staged.counts.get((scope, state), 0) + 1
-        return key, scope
-
     def _stage_idempotency(
-        self, append: Append, head: Head | None, *, is_careful: bool
+        self, record: IdempotencyRecord, key: int, *, is_careful: bool
     ) -> StoreError | None:
-        record = append.idempotency
-        assert record is not None
         staged = self._staged
         scope = self.scope_id(record.scope)
         place = (scope, record.key)
@@ -209,40 +217,55 @@ class Writer:
             is_careful and self.connection.execute(SQL["has_idempotency"], place).fetchall()
         ):
             return KeyTaken(f"The idempotency key {record.key!r} was used before")
-        key = staged.next_key if head is None else head.key
-        staged.idempotency[place] = (scope, record.key, key, _Blob(record.digest))
+        staged.idempotency[place] = (scope, record.key, key, Blob(record.digest))
         return None
 
     def _write(self) -> None:
         staged = self._staged
         db = self.connection
-        created, heads = staged.created, staged.heads
-        tasks: list[int | str] = []
-        for task_id, (creation, node) in created.items():
-            head = heads[task_id]
-            tasks += (
-                head.key,
-                task_id,
-                head.scope,
-                creation.context_id,
-                creation.created_ms,
-                node,
-                head.epoch,
-                head.state,
-                head.status_ms,
-            )
-        write_rows(db, "insert_tasks", 9, tasks)
-        changed = [heads[task_id] for task_id in staged.changed if task_id not in created]
+        created: list[int | str] = []
+        changed: list[tuple[int, int, int]] = []
+        events: list[int | str | Blob] = []
+        snapshots: list[int | Blob] = []
+        counts: dict[tuple[int, int], int] = {}
+        for task_id, change in staged.changes.items():
+            key, scope, head, last = change.key, change.scope, change.head, change.last
+            state, status_ms = CODES[last.state], last.status_ms
+            if head is None:
+                creation = change.creation
+                assert creation is not None
+                created += (
+                    key,
+                    task_id,
+                    scope,
+                    creation.context_id,
+                    creation.created_ms,
+                    change.node,
+                    last.epoch,
+                    state,
+                    status_ms,
+                )
+                counts[state, scope] = counts.get((state, scope), 0) + 1
+            elif head.state != state:
+                changed.append((state, status_ms, key))
+                counts[state, scope] = counts.get((state, scope), 0) + 1
+                counts[head.state, scope] = counts.get((head.state, scope), 0) - 1
+            elif head.status_ms != status_ms:
+                changed.append((state, status_ms, key))
+            add_rows(events, key << SEQ_BITS, change.entries)
+            snapshot = change.snapshot
+            if snapshot is not None:
+                snapshots += (key, snapshot.seq, Blob(snapshot.task), Blob(snapshot.artifacts))
+        write_rows(db, "insert_tasks", 9, created)
         if changed:
-            db.executemany(
-                SQL["update_head"], [(head.state, head.status_ms, head.key) for head in changed]
-            )
-        write_rows(db, "insert_events", 3, staged.events)
-        write_rows(db, "put_snapshots", 4, list(chain.from_iterable(staged.snapshots.values())))
+            db.executemany(SQL["update_head"], changed)
+        write_rows(db, "insert_events", 3, events)
+        write_rows(db, "put_snapshots", 4, snapshots)
         write_rows(
             db, "insert_idempotency", 4, list(chain.from_iterable(staged.idempotency.values()))
         )
-        for (scope, state), n in staged.counts.items():
+        write_rows(db, "insert_exchanges", 4, staged.exchanges)
+        for (state, scope), n in counts.items():
             if n:
                 write_rows(db, "add_counts", 3, [state, scope, n])
 

@@ -1,0 +1,54 @@
+"""A session as the agents behind a channel know it: its key, and a message with its context."""
+
+from typing import Literal
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+
+class Peer(Struct, frozen=True, kw_only=True):
+    """Who speaks in a session, and with which of our agents."""
+
+    # Only ever from a credential; metadata of a message may say anything.
+    principal: str
+    tenant: str = ""
+    is_anonymous: bool = True
+    agent_id: str
+    account_id: str
+    context_id: str
+    # Empty as long as a run has no task.
+    task_id: str = ""
+
+
+class MsgContext(Struct, frozen=True, kw_only=True, rename="pascal"):
+    """One inbound message with all that a host of channels needs to route it.
+
+    The names are those of the host. Text of the peer is in the bodies and in
+    `untrusted_context`, and nowhere else.
+    """
+
+    body: str
+    body_for_agent: str
+    raw_body: str
+    command_body: str
+    body_for_commands: str
+    untrusted_context: tuple[str, ...] = ()
+    from_: str = field(name="From")
+    to: str
+    session_key: str
+    account_id: str
+    chat_type: Literal["direct"] = "direct"
+    conversation_label: str
+    sender_id: str
+    sender_name: str
+    command_authorized: bool
+    provider: str
+    surface: str
+    message_sid: str
+    message_sid_full: str
+    message_thread_id: str | UnsetType = UNSET
+    timestamp: int
+    # Set only where the host may route further replies by itself.
+    originating_channel: str | UnsetType = UNSET
+    originating_to: str | UnsetType = UNSET
+    a2a_task_id: str | UnsetType = field(default=UNSET, name="A2ATaskId")
+    a2a_context_id: str = field(name="A2AContextId")

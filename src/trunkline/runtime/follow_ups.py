@@ -1,0 +1,87 @@
+"""Queued follow-ups: what an agent says later goes onto the task as an artifact.
+
+It is journaled like everything else, so readers of the task see it, and whoever asks for
+the task later does. A task that has ended stays ended; it only has one artifact more.
+"""
+
+from typing import Any
+
+from trunkline.model.errors import TaskNotFound
+from trunkline.model.follow_ups import Delivered, ReplyPayload
+from trunkline.model.values import Artifact, Part, TaskArtifactUpdateEvent
+from trunkline.ports.clock import Ids
+from trunkline.ports.store import Store
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.registry import Registry
+
+TASK_REQUIRED = (
+    "A2A_QUEUED_REPLY_TASK_REQUIRED: queued A2A protocol replies require MessageThreadId to "
+    "carry the local A2A task id."
+)
+
+
+class FollowUps:
+    def __init__(self, *, store: Store, registry: Registry, journal: Journal, ids: Ids) -> None:
+        self._store = store
+        self._registry = registry
+        self._journal = journal
+        self._ids = ids
+
+    async def deliver(
+        self, task_id: str, payload: ReplyPayload, *, agent: str, to: str = ""
+    ) -> Delivered:
+        """Append the reply to a task of the agent. Committed when this returns.
+
+        `to` is the address it was sent to, which the artifact repeats.
+        """
+        if not task_id.strip():
+            return Delivered(ok=False, error=TASK_REQUIRED)
+        parts = _parts(payload)
+        scope = await self._store.owner(task_id)
+        if scope is None or scope.agent != agent:
+            return _not_found(task_id)
+        if not parts:
+            return Delivered(ok=True)
+        try:
+            live = await self._registry.load(scope, task_id)
+        except TaskNotFound:  # pruned meanwhile
+            return _not_found(task_id)
+        message_id = f"queued-reply-{self._ids.new()}"
+        metadata = {"source": "queued-reply", "channel": "a2a", **({"to": to} if to else {})}
+        event = TaskArtifactUpdateEvent(
+            task_id=live.task_id,
+            context_id=live.context_id,
+            artifact=Artifact(
+                artifact_id=message_id,
+                name="Queued follow-up reply",
+                parts=parts,
+                metadata=metadata,
+            ),
+            last_chunk=True,
+        )
+        try:
+            self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
+            await self._journal.durable(live)
+        finally:
+            self._registry.forget_if_idle(live)
+        return Delivered(ok=True, message_id=message_id)
+
+
+def _not_found(task_id: str) -> Delivered:
+    return Delivered(
+        ok=False,
+        error=f'A2A_QUEUED_REPLY_TASK_NOT_FOUND: local A2A task "{task_id}" was not found.',
+    )
+
+
+def _parts(payload: ReplyPayload) -> tuple[Part, ...]:
+    data: dict[str, Any] = {
+        "mediaUrls": list(payload.media_urls),
+        "channelData": payload.channel_data,
+        "isError": payload.is_error,
+        "audioAsVoice": payload.audio_as_voice,
+        "replyToId": payload.reply_to_id,
+    }
+    data = {name: value for name, value in data.items() if value}
+    text = (Part(text=payload.text),) if payload.text.strip() else ()
+    return (*text, Part(data=data)) if data else text

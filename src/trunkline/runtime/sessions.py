@@ -1,0 +1,116 @@
+"""Sessions: the conversation that a turn belongs to.
+
+A session has no record of its own. What was said in it is what its tasks hold, and, for
+answers that made no task, the exchange that is kept in their place. So a transcript is as
+durable as the tasks are, belongs to their caller, and goes when they go.
+"""
+
+import msgspec
+
+from trunkline.engine.fold import TaskFold
+from trunkline.engine.session import msg_context, session_key
+from trunkline.model.calls import ANONYMOUS
+from trunkline.model.follow_ups import Delivered, ReplyPayload
+from trunkline.model.session import MsgContext, Peer
+from trunkline.model.values import Message
+from trunkline.ports.clock import Clock
+from trunkline.ports.store import Exchange, Store, TaskQuery
+from trunkline.runtime.follow_ups import FollowUps
+from trunkline.runtime.run import Run
+
+_PAGE = 50
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(tuple[Message, ...]).decode
+
+
+class Sessions:
+    def __init__(self, *, store: Store, clock: Clock, follow_ups: FollowUps) -> None:
+        self._store = store
+        self._clock = clock
+        self._follow_ups = follow_ups
+
+    def of(self, run: Run) -> "RunSession":
+        return RunSession(run, self._store, self._clock, self._follow_ups)
+
+    async def remember(self, run: Run, answer: Message) -> None:
+        """Keep an exchange that made no task. Committed when this returns."""
+        messages = _encode((run.message, answer))
+        lane = run.lane
+        await self._store.remember(
+            Exchange(lane.scope, run.context_id, self._clock.now_ms(), messages)
+        )
+
+
+class RunSession:
+    """The session of one run. Of use also after the run, to say something later."""
+
+    __slots__ = ("_clock", "_follow_ups", "_run", "_store")
+
+    def __init__(self, run: Run, store: Store, clock: Clock, follow_ups: FollowUps) -> None:
+        self._run = run
+        self._store = store
+        self._clock = clock
+        self._follow_ups = follow_ups
+
+    @property
+    def key(self) -> str:
+        return session_key(self._run.agent.profile, self._peer())
+
+    def context(self) -> MsgContext:
+        run = self._run
+        now_ms = self._clock.now_ms()
+        return msg_context(run.agent.profile, self._peer(), run.message, now_ms=now_ms)
+
+    async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
+        run = self._run
+        mode = run.agent.profile.context_mode
+        if mode == "task" or limit < 1:
+            return ()
+        context_id = "" if mode == "client" else run.context_id
+        told = await self._tasks(context_id, limit)
+        for exchange in await self._store.exchanges(run.scope, context_id=context_id, limit=limit):
+            messages = _decode(exchange.messages)
+            if messages[-1].message_id != run.run_id:  # which is what this run itself answered
+                told.append((exchange.at_ms, messages))
+        # Both came with the latest first; what is of one moment keeps its order.
+        told.reverse()
+        told.sort(key=lambda item: item[0])
+        flat = [message for _, group in told for message in group]
+        return tuple(flat[-limit:])
+
+    async def follow_up(self, payload: ReplyPayload) -> Delivered:
+        agent, live = self._run.agent, self._run.live
+        task_id = live.task_id if live is not None else ""
+        return await self._follow_ups.deliver(task_id, payload, agent=agent.handle)
+
+    async def _tasks(self, context_id: str, limit: int) -> list[tuple[int, tuple[Message, ...]]]:
+        """What the tasks of the session hold, the latest first, and when each was last heard of."""
+        run, found = self._run, list[tuple[int, tuple[Message, ...]]]()
+        own = run.live.task_id if run.live is not None else ""
+        query = TaskQuery(scope=run.scope, context_id=context_id, limit=_PAGE)
+        count = 0
+        while count < limit:
+            page = await self._store.list(query)
+            for stored in page.tasks:
+                if stored.task_id != own:
+                    fold = TaskFold.of(stored.snapshot, stored.tail)
+                    # What waits in the queue has not been said to the agent yet.
+                    messages = fold.settled_history()
+                    count += len(messages)
+                    found.append((stored.status_ms, messages))
+            if page.next is None:
+                break
+            query = msgspec.structs.replace(query, after=page.next)
+        return found
+
+    def _peer(self) -> Peer:
+        run = self._run
+        return Peer(
+            principal=run.scope.principal,
+            tenant=run.scope.tenant,
+            is_anonymous=run.scope.principal == ANONYMOUS,
+            agent_id=run.agent.agent_id,
+            account_id=run.agent.account_id,
+            context_id=run.context_id,
+            task_id=run.live.task_id if run.live is not None else "",
+        )

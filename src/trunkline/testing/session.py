@@ -1,0 +1,35 @@
+"""A conversation to try an agent with."""
+
+from trunkline.engine.session import msg_context
+from trunkline.model.follow_ups import Delivered, ReplyPayload
+from trunkline.model.profile import Profile
+from trunkline.model.session import MsgContext, Peer
+from trunkline.model.values import Message, Part, Role
+
+
+class FakeSession:
+    """Holds what was said before, and keeps the follow-ups that the agent makes."""
+
+    def __init__(self, *told: Message, key: str = "agent:test:a2a:context-1") -> None:
+        self.key = key
+        self.told = list(told)
+        self.follow_ups: list[ReplyPayload] = []
+
+    def say(self, text: str, *, role: Role = Role.USER) -> None:
+        """Somebody said this before."""
+        number = len(self.told) + 1
+        self.told.append(Message(message_id=f"told-{number}", role=role, parts=(Part(text=text),)))
+
+    def context(self) -> MsgContext:
+        peer = Peer(
+            principal="tester", agent_id="test", account_id="test/agent", context_id="context-1"
+        )
+        last = self.told[-1] if self.told else Message(message_id="", role=Role.USER, parts=())
+        return msg_context(Profile(), peer, last, now_ms=0)
+
+    async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
+        return tuple(self.told[-limit:]) if limit > 0 else ()
+
+    async def follow_up(self, payload: ReplyPayload) -> Delivered:
+        self.follow_ups.append(payload)
+        return Delivered(ok=True, message_id=f"queued-reply-{len(self.follow_ups)}")
