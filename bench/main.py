@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,19 +80,22 @@ def main() -> int:
         scale = replace(scale, rounds=options.rounds)
     cases = chosen_cases(options.only, scale)
     interrupted = False
+
+    def report(results: Results, environment: Environment) -> None:
+        print_tables(results, cases, servers, environment)
+        if options.json:
+            write_json(options.json, as_json(results, cases, servers, environment))
+        if options.update_readme:
+            update_readme(ROOT / "bench" / "README.md", results, cases, servers, environment)
+
     if options.from_json:
         results, environment = read_json(options.from_json)
         servers = [*SERVERS, *stored_servers(scale.stored_tasks)]
     else:
         servers = chosen_servers(options.peers, scale)
-        results, environment, interrupted = measure(options.python, scale, cases, servers)
-
-    print_tables(results, cases, servers, environment)
+        results, environment, interrupted = measure(options.python, scale, cases, servers, report)
+    report(results, environment)
     say(environment.noise())
-    if options.json:
-        write_json(options.json, as_json(results, cases, servers, environment))
-    if options.update_readme:
-        update_readme(ROOT / "bench" / "README.md", results, cases, servers, environment)
     problems = results.problems()
     for problem in problems:
         say(f"problem: {problem}")
@@ -99,9 +103,16 @@ def main() -> int:
 
 
 def measure(
-    python: str, scale: Scale, cases: list[Case], servers: list[Server]
+    python: str,
+    scale: Scale,
+    cases: list[Case],
+    servers: list[Server],
+    report: Callable[[Results, Environment], None],
 ) -> tuple[Results, Environment, bool]:
-    """What was found, where, and whether somebody stopped it before the end."""
+    """What was found, where, and whether somebody stopped it before the end.
+
+    Every round is reported when it is over, so a run that is cut off loses only its last.
+    """
     environment = examine(python)
     server_core, load_core = cores.split()
     os.sched_setaffinity(0, {load_core})
@@ -113,7 +124,8 @@ def measure(
     interrupted = False
     try:
         with Fleet(python, server_core) as fleet:
-            Run(fleet, python, scale, results).measure(cases, servers)
+            run = Run(fleet, python, scale, results)
+            run.measure(cases, servers, between_rounds=lambda: report(results, environment))
     except KeyboardInterrupt:
         interrupted = True
         say("interrupted: what was measured so far")

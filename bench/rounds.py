@@ -1,7 +1,7 @@
 """The run: all servers up, cases interleaved over rounds, so that noise falls on all alike."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bench.calls import Send
 from bench.cases.case import Case, Scale
@@ -27,7 +27,13 @@ class Run:
         self._results = results
         self._up: dict[str, Target] = {}
 
-    def measure(self, cases: Sequence[Case], servers: Sequence[Server]) -> None:
+    def measure(
+        self,
+        cases: Sequence[Case],
+        servers: Sequence[Server],
+        *,
+        between_rounds: Callable[[], None],
+    ) -> None:
         for server in servers:
             if any(case.needs in server.can and not case.own_process for case in cases):
                 self._bring_up(server, cases)
@@ -40,6 +46,8 @@ class Run:
                 for server in (*servers[turn:], *servers[:turn]):
                     if case.needs in server.can:
                         self._one(number, case, server)
+            if number + 1 < self._scale.rounds:
+                between_rounds()
 
     def _bring_up(self, server: Server, cases: Sequence[Case]) -> None:
         try:

@@ -13,7 +13,8 @@ import aiohttp
 from msgspec import Struct
 
 from trunkline.model.values import TaskState
-from trunkline.stores.sqlite.codes import MAX_SEQ, SEQ_BITS, STATES
+from trunkline.stores.sqlite.codes import SEQ_BITS, STATES
+from trunkline.stores.sqlite.packing import entries_after
 
 _CONFIG = """
 [server]
@@ -113,9 +114,10 @@ class KillableGateway:
                 "SELECT key, id, state, scope, context FROM tasks ORDER BY key"
             ).fetchall()
             rows = {key: Row(STATES[state], (*lane,), {}) for key, _, state, *lane in tasks}
-            for place, kind, body in db.execute("SELECT place, kind, body FROM events"):
-                row = rows[place >> SEQ_BITS]
-                row.events[place & MAX_SEQ] = (str(kind), bytes(body))
+            for record in db.execute("SELECT place, kind, body FROM events"):
+                events = rows[record[0] >> SEQ_BITS].events
+                for entry in entries_after([record], 0, -1):
+                    events[entry.seq] = (entry.kind, entry.body)
             assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         db.close()
         return {task_id: rows[key] for key, task_id, *_ in tasks}

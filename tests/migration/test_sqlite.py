@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from trunkline.model.errors import StoreUnusable
+from trunkline.model.events import Entry
+from trunkline.ports.store import Snapshot, TaskQuery
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.stores.sqlite.schema import (
     APPLICATION_ID,
@@ -14,6 +16,7 @@ from trunkline.stores.sqlite.schema import (
     prepare,
     shipped_schema,
 )
+from trunkline.testing.stores.kit import ALICE, entries, follow, must_get, must_put, opened
 
 # The schema of every release, as it was.
 SCHEMAS = sorted((Path(__file__).parent / "schemas").glob("*.sql"))
@@ -115,3 +118,31 @@ async def test_file_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     newer.close()
     with pytest.raises(StoreUnusable, match=r"newer release .*Run that release"):
         await SqliteStore(path).open()
+
+
+async def test_tasks_of_the_first_version_are_read_continued_and_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    first = sqlite3.connect(path, isolation_level=None)
+    prepare(first, Schema(SCHEMAS[0].read_text(), {}), "old.db")
+    first.executescript("""
+        INSERT INTO scopes VALUES (1, 'agent', '', 'alice');
+        INSERT INTO nodes VALUES (1, 'node-1');
+        INSERT INTO tasks VALUES
+            (1, 'ended', 1, 'c', 5, 1, 1, 5, 5), (2, 'open', 1, 'c', 5, 1, 1, 2, 5);
+        INSERT INTO counts VALUES (5, 1, 1), (2, 1, 1);
+        INSERT INTO snapshots VALUES (1, 2, x'7b7d', x'');
+        INSERT INTO events VALUES
+            (1 << 24 | 1, 'task.1', x'61'), (1 << 24 | 2, 'status.1', x'62'),
+            (2 << 24 | 1, 'task.1', x'63'), (2 << 24 | 2, 'status.1', x'64');
+    """)
+    first.close()
+    async with opened(lambda _: SqliteStore(path), "") as store:
+        old = (Entry(1, "task.1", b"c"), Entry(2, "status.1", b"d"))
+        assert await store.entries("open", after=0, limit=9) == old
+        assert (await must_get(store, "ended")).snapshot == Snapshot(2, b"{}")
+        await must_put(store, follow("open", 2, count=3))
+        assert (await must_get(store, "open")).tail == (*old, *entries(2, 3))
+        assert await store.prune(ALICE.agent, before_ms=6, limit=9) == 1
+        assert [task.task_id for task in (await store.list(TaskQuery(scope=ALICE))).tasks] == [
+            "open"
+        ]

@@ -44,7 +44,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ServeInfo], None]) -> i
         await runtimes.open()
         try:
             listener = Listener(
-                gateway.application,
+                gateway.application.serve,
                 max_header_bytes=settings.server.max_header_bytes,
                 on_started=lambda: on_ready(_info(gateway, base_url)),
                 on_stopping=lambda: runtimes.drain(grace_s=settings.server.drain_s),

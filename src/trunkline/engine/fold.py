@@ -5,7 +5,7 @@ Appending costs the chunk and not the artifact, so the pieces of a streamed text
 kept apart until somebody reads.
 """
 
-from typing import TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
@@ -118,7 +118,13 @@ class _ArtifactFold:
         )
 
 
-_Pending: TypeAlias = tuple[Message, TurnOptions | None]
+class Pending(NamedTuple):
+    """A message that no turn has taken up yet."""
+
+    message: Message
+    options: TurnOptions | None
+    # When it was accepted, so that a restart can tell what came first.
+    since: str
 
 
 class TaskFold:
@@ -147,13 +153,13 @@ class TaskFold:
             artifact.artifact_id: artifact for artifact in task.artifacts
         }
         # What the turn under way took up, and what there was of the task by then.
-        self._before_turn: tuple[_Pending, int, tuple[Artifact, ...]] | None = None
+        self._before_turn: tuple[Pending, int, tuple[Artifact, ...]] | None = None
         # Messages that no turn has taken up yet.
-        self.pending: list[_Pending] = []
+        self.pending: list[Pending] = []
         if task.status.state is TaskState.SUBMITTED:
             last = task.history[-1] if task.history else None
             if last is not None and last.role is Role.USER:
-                self.pending.append((last, options))
+                self.pending.append(Pending(last, options, task.status.timestamp))
 
     @classmethod
     def of(cls, snapshot: Snapshot | None, tail: tuple[Entry, ...]) -> "TaskFold":
@@ -190,7 +196,7 @@ class TaskFold:
 
     def settled_history(self) -> tuple[Message, ...]:
         """The history without the messages that no turn has taken up yet."""
-        waiting = {id(message) for message, _ in self.pending}
+        waiting = {id(each.message) for each in self.pending}
         return tuple(message for message in self._history if id(message) not in waiting)
 
     @property
@@ -215,7 +221,8 @@ class TaskFold:
             # Clients reuse message ids; what they said is kept all the same.
             self._known.add(event.message.message_id)
             self._history.append(event.message)
-            self.pending.append((event.message, event.options))
+            since = event.status_update.status.timestamp
+            self.pending.append(Pending(event.message, event.options, since))
             self._apply_status(event.status_update.status)
         elif isinstance(event, TurnRetried):
             self._undo_turn()

@@ -76,6 +76,11 @@ def result(id: bytes, body: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id, body)
 
 
+def envelope(id: bytes) -> tuple[bytes, bytes]:
+    """What stands before and behind every result, for those who send many."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":' % id, b"}"
+
+
 class _Error(Struct):
     code: int
     message: str

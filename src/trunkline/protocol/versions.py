@@ -25,8 +25,12 @@ def negotiate(header: str | None, query: str | None) -> Version | None:
     the same version; two that differ are refused, because either choice would answer
     in a form that half of the request did not ask for.
     """
-    if not header and not query:
-        return None
+    if not query:
+        if not header:
+            return None
+        # As nearly every client states it.
+        if known := _KNOWN.get(header):
+            return known
     stated = {_parse(text) for text in (header, query) if text and text.strip()}
     if len(stated) > 1:
         raise VersionNotSupported(

@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+from collections.abc import Iterable
+from operator import itemgetter
 
 import msgspec
 from msgspec import Struct
@@ -137,14 +139,20 @@ class Intake:
         run.become(live)
         return live
 
-    def requeue(self, agent: PublishedAgent, live: LiveTask) -> None:
-        """Queue again what a restart interrupted before it ran."""
-        lane = agent.lane(live.scope, live.context_id, live.task_id)
-        for number, (message, options) in enumerate(live.ahead().pending):
-            run = self._run(agent, lane, message, options, live)
-            # They were all recorded by now, so the sequence does not tell them apart.
-            run.run_id = f"{run.run_id}-{number}"
-            run.is_durable = True
+    def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
+        """Queue again what waited for its turn when a restart came, in the same order."""
+        runs: list[tuple[str, Run]] = []
+        for agent, live in tasks:
+            lane = agent.lane(live.scope, live.context_id, live.task_id)
+            for number, (message, options, since) in enumerate(live.ahead().pending):
+                run = self._run(agent, lane, message, options, live)
+                # They were all recorded by now, so the sequence does not tell them apart.
+                run.run_id = f"{run.run_id}-{number}"
+                run.is_durable = True
+                runs.append((since, run))
+        # An older task may have got its message later.
+        runs.sort(key=itemgetter(0))
+        for _, run in runs:
             self._turns.enter(run)
             self._turns.start_if_ready(run)
 
@@ -275,7 +283,7 @@ class Intake:
             self._keep(live, record)
         if is_orphan:
             # What waited when it was left comes first.
-            self.requeue(agent, live)
+            self.requeue([(agent, live)])
         self._journal.record(live, event, state=state, status_ms=now_ms)
         run = self._run(agent, lane, message, options, live)
         self._enter(run, live)

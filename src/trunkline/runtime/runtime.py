@@ -93,10 +93,13 @@ class Runtime:
     async def recover(self) -> None:
         """Take up what no living node works on. Doing it twice does no harm."""
         outcomes: Counter[Recovery] = Counter()
+        to_run: list[tuple[PublishedAgent, LiveTask]] = []
         while claimed := await self._store.claim(
             self.registry.node, now_ms=self._clock.now_ms(), limit=_CLAIM_STEP
         ):
-            outcomes.update(map(self._recover, claimed))
+            for stored in claimed:
+                outcomes[self._recover(stored, to_run)] += 1
+        self.intake.requeue(to_run)
         # Nobody is to see a task at work that nobody works on.
         for live in self.registry.all():
             with suppress(TrunklineError):
@@ -104,7 +107,9 @@ class Runtime:
         if outcomes:
             _log.info("recovered unfinished tasks", extra={k.value: n for k, n in outcomes.items()})
 
-    def _recover(self, stored: StoredTask) -> Recovery:
+    def _recover(
+        self, stored: StoredTask, to_run: list[tuple[PublishedAgent, LiveTask]]
+    ) -> Recovery:
         agent = self.agents.get(stored.scope.agent)
         # Tasks of an agent that is no longer published wait until it is again.
         if agent is None:
@@ -120,7 +125,7 @@ class Runtime:
             return decision
         if decision is Recovery.RETRY:
             self.turns.retry(live)
-        self.intake.requeue(agent, live)
+        to_run.append((agent, live))
         return decision
 
     def stop_admitting(self) -> None:

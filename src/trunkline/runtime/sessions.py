@@ -68,7 +68,9 @@ class RunSession:
             return ()
         context_id = "" if mode == "client" else run.context_id
         told = await self._tasks(context_id, limit)
-        for exchange in await self._store.exchanges(run.scope, context_id=context_id, limit=limit):
+        for exchange in await self._store.exchanges(
+            run.lane.scope, context_id=context_id, limit=limit
+        ):
             messages = _decode(exchange.messages)
             if messages[-1].message_id != run.run_id:  # which is what this run itself answered
                 told.append((exchange.at_ms, messages))
@@ -87,7 +89,7 @@ class RunSession:
         """What the tasks of the session hold, the latest first, and when each was last heard of."""
         run, found = self._run, list[tuple[int, tuple[Message, ...]]]()
         own = run.live.task_id if run.live is not None else ""
-        query = TaskQuery(scope=run.scope, context_id=context_id, limit=_PAGE)
+        query = TaskQuery(scope=run.lane.scope, context_id=context_id, limit=_PAGE)
         count = 0
         while count < limit:
             page = await self._store.list(query)
@@ -106,9 +108,9 @@ class RunSession:
     def _peer(self) -> Peer:
         run = self._run
         return Peer(
-            principal=run.scope.principal,
-            tenant=run.scope.tenant,
-            is_anonymous=run.scope.principal == ANONYMOUS,
+            principal=run.lane.scope.principal,
+            tenant=run.lane.scope.tenant,
+            is_anonymous=run.lane.scope.principal == ANONYMOUS,
             agent_id=run.agent.agent_id,
             account_id=run.agent.account_id,
             context_id=run.context_id,

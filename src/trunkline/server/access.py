@@ -3,10 +3,11 @@
 import hashlib
 import ipaddress
 from collections.abc import Mapping
+from functools import lru_cache
 
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import PermissionDenied, Unauthenticated
-from trunkline.server.http import Header, Request
+from trunkline.server.http import Header, Request, hostname_of
 
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 
@@ -38,7 +39,8 @@ class Access:
             )
         # A page on the web can point its own host name at the loopback address; what
         # it cannot do is make the browser send another Host.
-        if b"host" in request.headers and not _is_loopback(request.hostname()):
+        host = request.headers.get(b"host")
+        if host is not None and not _is_loopback(host):
             raise PermissionDenied(
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
@@ -56,7 +58,10 @@ def _token(request: Request) -> bytes | None:
     return token.strip()
 
 
-def _is_loopback(hostname: str) -> bool:
+# The same few hosts come again and again.
+@lru_cache(maxsize=256)
+def _is_loopback(host: bytes) -> bool:
+    hostname = hostname_of(host)
     if hostname in _LOOPBACK_NAMES:
         return True
     # An address as a whole: whoever owns example.com owns 127.example.com as well.

@@ -7,15 +7,19 @@ from starlette.applications import Starlette
 from trunkline.model.errors import RouteNotFound
 from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
+from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
 from trunkline.server.bindings import Bindings
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.exchange import JsonRpcExchange, RestExchange, rest_path
-from trunkline.server.http import Receive, Request, Scope, Send, answer
+from trunkline.server.http import Request, Response
 
 
 class Application:
-    """The ASGI application, for the root of a server: cards advertise absolute paths."""
+    """For the root of a server, because cards advertise absolute paths.
+
+    `serve` answers one request. The object itself is an ASGI application.
+    """
 
     def __init__(
         self,
@@ -43,33 +47,35 @@ class Application:
         self._longest_rest = max(map(len, self._rest), default=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            # Lifespan and anything to come: Starlette knows what to do.
+        if scope["type"] != "http" or scope["path"] in self._page_paths:
+            # Lifespan, the pages and anything to come: Starlette knows what to do.
             await self._pages(scope, receive, send)
-            return
-        request = Request(scope, receive)
+        else:
+            await self.serve(AsgiRequest(scope, receive), AsgiResponse(send))
+
+    async def serve(self, request: Request, response: Response) -> None:
         path = request.path
         endpoint = self._jsonrpc.get(path)
         if endpoint is not None:
             exchange = JsonRpcExchange(endpoint.default_version)
-            await self._bindings.serve(endpoint, exchange, request, send)
+            await self._bindings.serve(endpoint, exchange, request, response)
         elif (endpoint := self._card_paths.get(path)) is not None:
-            await self._cards.serve(endpoint, request, send)
+            await self._cards.serve(endpoint, request, response)
         elif path in self._page_paths:
-            await self._pages(scope, receive, send)
+            await serve_with(self._pages, request, response)
         else:
-            await self._serve_rest(request, send)
+            await self._serve_rest(request, response)
 
-    async def _serve_rest(self, request: Request, send: Send) -> None:
+    async def _serve_rest(self, request: Request, response: Response) -> None:
         prefix = self._rest_prefix(request.path)
         if prefix is not None:
             exchange = RestExchange(rest_path(request, prefix))
-            await self._bindings.serve(self._rest[prefix], exchange, request, send)
+            await self._bindings.serve(self._rest[prefix], exchange, request, response)
             return
         known = ", ".join(sorted(self._card_paths))
         error = RouteNotFound(f"Nothing is served at this path; agent cards are at {known}")
         status, body = rest.error(error, Version.V1_0)
-        await answer(send, status, body)
+        await response.answer(status, body)
 
     def _rest_prefix(self, path: str) -> str | None:
         end = path.find("/", 1)

@@ -1,8 +1,6 @@
 """Serving an A2A request: the same steps on every binding."""
 
 import logging
-from collections.abc import MutableMapping
-from typing import Any
 
 from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
 from trunkline.model.errors import (
@@ -22,7 +20,7 @@ from trunkline.server.access import CHALLENGE, Access
 from trunkline.server.calls import STREAMING, Calls
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.exchange import Exchange
-from trunkline.server.http import Disconnected, Header, Request, Send, answer, sequence_of
+from trunkline.server.http import Disconnected, Header, Request, Response, sequence_of
 from trunkline.server.metrics import Metrics, Observation
 from trunkline.server.streams import Frames, StreamCounts, pump
 
@@ -51,34 +49,31 @@ class Bindings:
         self._logs_requests = logs_requests
 
     async def serve(
-        self, endpoint: Endpoint, exchange: Exchange, request: Request, send: Send
+        self, endpoint: Endpoint, exchange: Exchange, request: Request, response: Response
     ) -> None:
         seen = Observation(endpoint.agent.handle, exchange.binding, self._clock.monotonic())
-        begun: _Sending | None = None
         try:
             # Before anything else: an unknown caller learns nothing, and costs nothing.
             principal = self._access.identify(request)
             value = await exchange.read(request, endpoint.limits)
             caller = _caller(endpoint, exchange, request, principal, value)
             if exchange.operation in STREAMING:
-                begun = _Sending(send)
-                await self._stream(endpoint, exchange, request, begun, caller, value)
+                await self._stream(endpoint, exchange, request, response, caller, value)
             else:
                 result = await self._calls.answer(endpoint, exchange.dialect, caller, value)
-                await answer(
-                    send,
+                await response.answer(
                     200,
                     exchange.result(result),
                     content_type=exchange.content_type,
                     headers=_headers(exchange, caller),
                 )
         except TrunklineError as error:
-            await _refuse(begun or send, exchange, error, seen)
+            await _refuse(response, exchange, error, seen)
         except Disconnected:
             seen.outcome = "disconnected"
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
             _log.exception("request failed", extra={"agent": seen.agent})
-            await _refuse(begun or send, exchange, error, seen)
+            await _refuse(response, exchange, error, seen)
         self._observe(exchange, request, seen)
 
     async def _stream(
@@ -86,7 +81,7 @@ class Bindings:
         endpoint: Endpoint,
         exchange: Exchange,
         request: Request,
-        send: "_Sending",
+        response: Response,
         caller: Caller,
         value: RequestValue,
     ) -> None:
@@ -96,12 +91,11 @@ class Bindings:
             reader = await self._calls.open_stream(
                 endpoint, exchange.dialect, caller, value, last_seq=last_seq
             )
-            wraps = exchange.binding == "jsonrpc"
             await pump(
                 request,
-                send,
+                response,
                 reader,
-                Frames(exchange.dialect, exchange.result if wraps else None),
+                Frames(exchange.dialect, exchange.envelope()),
                 headers=_echo(caller, exchange.dialect.version),
                 # A new task shows nothing until it is stored, and may yet be refused.
                 waits_for_first=last_seq is None or not isinstance(value, SubscribeToTaskRequest),
@@ -127,20 +121,6 @@ class Bindings:
                     "ms": round((now - seen.started) * 1000, 2),
                 },
             )
-
-
-class _Sending:
-    """Remembers whether an answer has begun, after which no error can be sent."""
-
-    __slots__ = ("_send", "has_begun")
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self.has_begun = False
-
-    async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        self.has_begun = True
-        await self._send(message)
 
 
 def _caller(
@@ -193,14 +173,14 @@ def _echo(caller: Caller, version: Version) -> list[Header]:
 
 
 async def _refuse(
-    send: Send | _Sending, exchange: Exchange, error: Exception, seen: Observation
+    response: Response, exchange: Exchange, error: Exception, seen: Observation
 ) -> None:
     seen.outcome = wire(error).reason
-    if isinstance(send, _Sending) and send.has_begun:
+    if response.has_begun:
         return
     status, body = exchange.error(error)
-    await answer(
-        send, status, body, content_type=exchange.content_type, headers=error_headers(error)
+    await response.answer(
+        status, body, content_type=exchange.content_type, headers=error_headers(error)
     )
 
 

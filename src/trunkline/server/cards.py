@@ -8,7 +8,7 @@ from trunkline.protocol.cards import Form
 from trunkline.protocol.versions import Version, negotiate
 from trunkline.server.bindings import error_headers
 from trunkline.server.endpoint import Endpoint
-from trunkline.server.http import Header, Request, Send, answer
+from trunkline.server.http import Header, Request, Response
 
 # Short enough that a changed card is seen within minutes, long enough to matter.
 MAX_AGE_S = 300
@@ -20,7 +20,7 @@ class Cards:
         self._modified_s = modified_ms // 1000
         self._cache: dict[tuple[tuple[str, ...], Form], tuple[bytes, str]] = {}
 
-    async def serve(self, endpoint: Endpoint, request: Request, send: Send) -> None:
+    async def serve(self, endpoint: Endpoint, request: Request, response: Response) -> None:
         try:
             if request.method not in ("GET", "HEAD"):
                 raise WrongHttpMethod("The agent card is read with GET", allow="GET, HEAD")
@@ -29,7 +29,7 @@ class Cards:
             body, tag = self._encoded(endpoint, form)
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
-            await answer(send, status, body, headers=error_headers(error))
+            await response.answer(status, body, headers=error_headers(error))
             return
         headers: list[Header] = [
             (b"etag", tag.encode()),
@@ -39,11 +39,11 @@ class Cards:
             (b"vary", b"A2A-Version"),
         ]
         if self._is_fresh(request, tag):
-            await send({"type": "http.response.start", "status": 304, "headers": headers})
-            await send({"type": "http.response.body", "body": b""})
+            await response.begin(304, headers)
+            await response.end()
             return
         # A HEAD has the length of the body and not the body; the server drops it.
-        await answer(send, 200, body, headers=headers)
+        await response.answer(200, body, headers=headers)
 
     def _encoded(self, endpoint: Endpoint, form: Form) -> tuple[bytes, str]:
         key = (endpoint.card_paths, form)

@@ -35,6 +35,9 @@ class Exchange(Protocol):
 
     def result(self, body: bytes) -> bytes: ...
 
+    def envelope(self) -> tuple[bytes, bytes]:
+        """What `result` puts before and behind a body."""
+
     def error(self, error: Exception) -> tuple[int, bytes]: ...
 
 
@@ -87,6 +90,9 @@ class JsonRpcExchange:
     def result(self, body: bytes) -> bytes:
         return jsonrpc.result(self._id, body)
 
+    def envelope(self) -> tuple[bytes, bytes]:
+        return jsonrpc.envelope(self._id)
+
     def error(self, error: Exception) -> tuple[int, bytes]:
         body = jsonrpc.error(self._id, error, self.dialect.version)
         return errors.http_status_for_jsonrpc(error), body
@@ -129,12 +135,15 @@ class RestExchange:
     def result(self, body: bytes) -> bytes:
         return body
 
+    def envelope(self) -> tuple[bytes, bytes]:
+        return b"", b""
+
     def error(self, error: Exception) -> tuple[int, bytes]:
         return rest.error(error, self.dialect.version)
 
 
 def rest_path(request: Request, prefix: str) -> str:
     """The path below the prefix, still percent-encoded: an id may hold a slash."""
-    raw: bytes | None = request.scope.get("raw_path")
+    raw = request.raw_path
     path = request.path if raw is None else raw.partition(b"?")[0].decode("latin-1")
     return path[len(prefix) :] if path.startswith(prefix) else unquote(path)[len(prefix) :]

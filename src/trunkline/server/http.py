@@ -1,14 +1,12 @@
-"""Requests and answers on plain ASGI."""
+"""Requests and responses, whoever carries them: a socket of ours or an ASGI server."""
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TypeAlias
 from urllib.parse import parse_qsl
 
 from trunkline.model.errors import InvalidRequest, PayloadTooLarge
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header: TypeAlias = tuple[bytes, bytes]
 
 
@@ -16,18 +14,34 @@ class Disconnected(Exception):
     """The client left before its request was read."""
 
 
-class Request:
+class Request(ABC):
     """One HTTP request; the headers are looked up, the body is read when asked for."""
 
-    __slots__ = ("_receive", "headers", "method", "path", "query", "scope")
+    __slots__ = ("header_lines", "headers", "method", "path", "query", "raw_path")
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.scope = scope
-        self._receive = receive
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.query: bytes = scope["query_string"]
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        raw_path: bytes | None,
+        query: bytes,
+        header_lines: list[Header],
+    ) -> None:
+        """`raw_path` is the path as it came, still percent-encoded, where that is known."""
+        self.method = method
+        self.path = path
+        self.raw_path = raw_path
+        self.query = query
+        self.header_lines = header_lines
+        self.headers: dict[bytes, bytes] = dict(header_lines)
+
+    @abstractmethod
+    async def piece(self) -> tuple[bytes, bool]:
+        """The next piece of the body, and whether more may follow. Raises Disconnected."""
+
+    @abstractmethod
+    async def disconnected(self) -> None:
+        """Wait until the client has left."""
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
@@ -37,7 +51,7 @@ class Request:
         """The comma-separated values of all headers with one of the names."""
         if not any(name in self.headers for name in names):
             return []
-        values = (value for name, value in self.scope["headers"] if name in names)
+        values = (value for name, value in self.header_lines if name in names)
         items = b",".join(values).decode("latin-1").split(",")
         return [item.strip() for item in items if item.strip()]
 
@@ -55,41 +69,65 @@ class Request:
         announced = self.headers.get(b"content-length")
         if announced is not None and announced.isdigit() and int(announced) > limit:
             raise _too_large(limit)
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        body: bytes = message.get("body", b"")
+        body, has_more = await self.piece()
         if len(body) > limit:
             raise _too_large(limit)
-        if not message.get("more_body"):
+        if not has_more:
             return body
-        chunks = [body]
+        pieces = [body]
         size = len(body)
-        while message.get("more_body"):
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            chunk = message.get("body", b"")
-            size += len(chunk)
+        while has_more:
+            body, has_more = await self.piece()
+            size += len(body)
             if size > limit:
                 raise _too_large(limit)
-            chunks.append(chunk)
-        return b"".join(chunks)
+            pieces.append(body)
+        return b"".join(pieces)
 
-    async def disconnected(self) -> None:
-        """Wait until the client has left."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
-    def hostname(self) -> str:
-        host = (self.header(b"host") or "").strip().lower()
-        if host.startswith("["):
-            return host.partition("]")[0].removeprefix("[")
-        return host.partition(":")[0]
+class Response(ABC):
+    """What goes back: one `answer`, or `begin`, any number of `write`, and `end`.
+
+    To a client that has left, all of them do nothing.
+    """
+
+    __slots__ = ("has_begun",)
+
+    # After that, no other answer can be given.
+    has_begun: bool
+
+    @abstractmethod
+    async def answer(
+        self,
+        status: int,
+        body: bytes,
+        *,
+        content_type: bytes = b"application/json",
+        headers: Sequence[Header] = (),
+    ) -> None: ...
+
+    @abstractmethod
+    async def begin(self, status: int, headers: Sequence[Header]) -> None:
+        """The head of the response. It may wait for the first piece of the body."""
+
+    @abstractmethod
+    async def write(self, data: bytes) -> None:
+        """Returns when the client keeps up."""
+
+    @abstractmethod
+    async def end(self) -> None: ...
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"The request body is larger than {limit} bytes")
+
+
+def hostname_of(header: bytes) -> str:
+    """The name or address in a `Host` header, without the port."""
+    host = header.decode("latin-1").strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0].removeprefix("[")
+    return host.partition(":")[0]
 
 
 def sequence_of(text: str | None) -> int | None:
@@ -101,25 +139,3 @@ def sequence_of(text: str | None) -> int | None:
             "Last-Event-ID must be the id of an event of this stream, which is a number"
         )
     return int(text)
-
-
-async def answer(
-    send: Send,
-    status: int,
-    body: bytes,
-    *,
-    content_type: bytes = b"application/json",
-    headers: Iterable[Header] = (),
-) -> None:
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", content_type),
-                (b"content-length", b"%d" % len(body)),
-                *headers,
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})

@@ -1,4 +1,7 @@
-"""The gateway in uvicorn: a bounded parser, and an end that lets work finish."""
+"""The process as a server: its socket, its signals, and an end that lets work finish.
+
+uvicorn does what is the same for every server; the connections are ours.
+"""
 
 import asyncio
 import signal
@@ -6,20 +9,15 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
 from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from trunkline.server.application import Application
+from trunkline.server.connection import Connection, Handler, Shared
 
 BACKLOG = 2048
-_TOO_LARGE_TEXT = b"The head of the request is too large."
-_HEADERS_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-type: text/plain\r\nconnection: close\r\n"
-    b"content-length: %d\r\n\r\n%b" % (len(_TOO_LARGE_TEXT), _TOO_LARGE_TEXT)
-)
+KEEP_ALIVE_S = 75.0
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -28,118 +26,45 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
-class JoinedWrites(asyncio.Transport):
-    """A transport that sends all that is written in one pass of the loop in one go.
-
-    uvicorn writes the head of an answer and its body one by one. Two system calls, and
-    two wake-ups of the client, took a fifth of the CPU of a small answer.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self._transport = transport
-        self._loop = loop
-        self._pending: list[bytes | bytearray | memoryview] = []
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if not self._pending:
-            self._loop.call_soon(self._flush)
-        self._pending.append(data)
-
-    def _flush(self) -> None:
-        pending, self._pending = self._pending, []
-        if pending:
-            self._transport.write(pending[0] if len(pending) == 1 else b"".join(pending))
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def abort(self) -> None:
-        self._pending = []
-        self._transport.abort()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def is_reading(self) -> bool:
-        return self._transport.is_reading()
-
-    def pause_reading(self) -> None:
-        self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._transport.resume_reading()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._transport.get_extra_info(name, default)
-
-    def get_write_buffer_size(self) -> int:
-        return self._transport.get_write_buffer_size() + sum(map(len, self._pending))
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._transport.set_write_buffer_limits(high, low)
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._transport.set_protocol(protocol)
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        return self._transport.get_protocol()
-
-
-def bounded_protocol(max_header_bytes: int) -> type[asyncio.Protocol]:
-    """uvicorn's HTTP parser takes heads of any size; this one gives up."""
-
-    class BoundedHttp(HttpToolsProtocol):
-        _head_bytes = 0
-
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            joined = JoinedWrites(cast(asyncio.Transport, transport), self.loop)
-            super().connection_made(joined)
-
-        def data_received(self, data: bytes) -> None:
-            cycle = self.cycle
-            HttpToolsProtocol.data_received(self, data)
-            if self.cycle is not cycle or getattr(cycle, "more_body", False):
-                # A head was completed, or this was a piece of a body.
-                self._head_bytes = 0
-                return
-            self._head_bytes += len(data)
-            if self._head_bytes > max_header_bytes:
-                self.transport.write(_HEADERS_TOO_LARGE)
-                self.transport.close()
-
-    return BoundedHttp
-
-
 class Listener(uvicorn.Server):
     def __init__(
         self,
-        app: Application,
+        handler: Handler,
         *,
         max_header_bytes: int,
         on_started: Callable[[], None],
         on_stopping: Callable[[], Awaitable[None]],
     ) -> None:
+        self._shared = Shared(handler, max_header_bytes=max_header_bytes, keep_alive_s=KEEP_ALIVE_S)
         config = uvicorn.Config(
-            app,
+            # Never called: the connections hand requests to the handler.
+            handler,
             loop="uvloop",
-            http=bounded_protocol(max_header_bytes),
+            http=cast(type[asyncio.Protocol], self._connect),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
-            server_header=False,
-            # Nothing here asks for the client's address, and the middleware costs 3 µs.
-            proxy_headers=False,
             backlog=BACKLOG,
             # Streams and runs were told before; what is left then is not ours to wait for.
             timeout_graceful_shutdown=5,
-            timeout_keep_alive=75,
         )
         super().__init__(config)
+        # What its shutdown closes and waits for.
+        self.server_state.connections = cast(Any, self._shared.connections)
+        self.server_state.tasks = self._shared.tasks
         self._on_started = on_started
         self._on_stopping = on_stopping
+
+    def _connect(self, **_: Any) -> Connection:
+        return Connection(self._shared)
+
+    async def on_tick(self, counter: int) -> bool:
+        # Called ten times a second.
+        if counter % 10 == 0:
+            self._shared.date = b"date: %b\r\n" % formatdate(usegmt=True).encode()
+            self._shared.close_idle(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -12,8 +12,8 @@ from trunkline.model.errors import TrunklineError
 from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
 from trunkline.server.access import Access
+from trunkline.server.asgi import AsgiRequest
 from trunkline.server.bindings import error_headers
-from trunkline.server.http import Request as PlainRequest
 from trunkline.server.metrics import Metrics
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
@@ -42,7 +42,7 @@ def build_pages(
     async def metrics_page(request: Request) -> Response:
         # Traffic figures are nobody else's business.
         try:
-            access.identify(PlainRequest(request.scope, request.receive))
+            access.identify(AsgiRequest(request.scope, request.receive))
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
             headers = {name.decode(): value.decode() for name, value in error_headers(error)}

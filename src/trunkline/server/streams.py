@@ -1,14 +1,13 @@
 """Server-sent events: committed entries of a subscription to a client's socket."""
 
 import asyncio
-from collections.abc import Callable
 
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
 from trunkline.protocol import sse
 from trunkline.protocol.dialect import Dialect
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Reply, Subscription
-from trunkline.server.http import Header, Request, Send
+from trunkline.server.http import Header, Request, Response
 
 _HEADERS: tuple[Header, ...] = (
     (b"content-type", b"text/event-stream"),
@@ -50,20 +49,25 @@ class StreamCounts:
 class Frames:
     """Items as frames, in one client's dialect and envelope."""
 
-    __slots__ = ("_dialect", "_wrap")
+    __slots__ = ("_before", "_behind", "_dialect")
 
-    def __init__(self, dialect: Dialect, wrap: Callable[[bytes], bytes] | None = None) -> None:
+    def __init__(self, dialect: Dialect, envelope: tuple[bytes, bytes] = (b"", b"")) -> None:
         self._dialect = dialect
-        self._wrap = wrap
+        # JSON of ours has no line breaks, so the general frame writer is not needed.
+        self._before = b"data: " + envelope[0]
+        self._behind = envelope[1] + b"\n\n"
 
     def frame(self, item: Item) -> bytes:
         if isinstance(item, Entry):
-            return self._frame(self._dialect.event(item), item.seq)
+            data = self._dialect.event(item)
+            return b"id: %d\n%b%b%b" % (item.seq, self._before, data, self._behind)
         match item:
             case Opening():
-                return self._frame(self._dialect.stream_task(item.task), item.seq)
+                data = self._dialect.stream_task(item.task)
+                return b"id: %d\n%b%b%b" % (item.seq, self._before, data, self._behind)
             case Reply():
-                return self._frame(self._dialect.stream_message(item.message), None)
+                data = self._dialect.stream_message(item.message)
+                return b"%b%b%b" % (self._before, data, self._behind)
             case Gap():
                 return sse.gap(item.after, item.resumes_at)
             case Beat():
@@ -71,18 +75,10 @@ class Frames:
             case CutOff():
                 return sse.comment(f"{item.reason}; resume with Last-Event-ID: {item.seq}")
 
-    def _frame(self, data: bytes, seq: int | None) -> bytes:
-        if self._wrap is not None:
-            data = self._wrap(data)
-        # JSON of ours has no line breaks, so the general frame writer is not needed.
-        if seq is None:
-            return b"data: %b\n\n" % data
-        return b"id: %d\ndata: %b\n\n" % (seq, data)
-
 
 async def pump(
     request: Request,
-    send: Send,
+    response: Response,
     reader: Subscription,
     frames: Frames,
     *,
@@ -99,15 +95,14 @@ async def pump(
         items = await reader.next() if waits_for_first else []
         if items and isinstance(items[0], CutOff) and items[0].seq == 0:
             raise Unavailable(items[0].reason, retry_after_s=RETRY_AFTER_S)
-        await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
+        await response.begin(200, [*_HEADERS, *headers])
         if not waits_for_first:
             # Show the client an open stream, also when nothing happens for a while.
-            await send({"type": "http.response.body", "body": b": open\n\n", "more_body": True})
+            await response.write(b": open\n\n")
             items = await reader.next()
         while items:
             # All that is pending goes out in one write.
-            body = b"".join([frames.frame(item) for item in items])
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+            await response.write(b"".join([frames.frame(item) for item in items]))
             if watcher is None and isinstance(items[0], Beat):
                 # Only a stream that has been quiet for a while is worth a task that
                 # notices a client that left; busy ones end soon anyway.
@@ -115,7 +110,7 @@ async def pump(
                     _leave(request, reader), name="stream watcher"
                 )
             items = await reader.next()
-        await send({"type": "http.response.body", "body": b""})
+        await response.end()
     finally:
         reader.close()
         if watcher is not None:

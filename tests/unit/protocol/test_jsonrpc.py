@@ -178,3 +178,9 @@ def test_any_bytes_are_a_request_or_rejected(body: bytes) -> None:
         jsonrpc.decode(body, stated=None, default=Version.V1_0)
     except Rejected as refusal:
         msgspec.json.decode(jsonrpc.error(refusal.id, refusal.error, refusal.version))
+
+
+@pytest.mark.parametrize("id", [b"1", b'"a"', b"null"])
+def test_the_envelope_is_what_a_result_has_around_it(id: bytes) -> None:
+    before, behind = jsonrpc.envelope(id)
+    assert before + b"[7]" + behind == jsonrpc.result(id, b"[7]")

@@ -5,7 +5,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from trunkline.server.http import Header, Request
+from trunkline.server.asgi import AsgiRequest
+from trunkline.server.http import Header
 
 
 def request(
@@ -14,7 +15,7 @@ def request(
     path: str = "/",
     query: bytes = b"",
     headers: Iterable[Header] = (),
-) -> Request:
+) -> AsgiRequest:
     """A request whose body comes as these messages; then the client has left."""
     waiting = list(messages)
 
@@ -28,7 +29,7 @@ def request(
         "query_string": query,
         "headers": list(headers),
     }
-    return Request(scope, receive)
+    return AsgiRequest(scope, receive)
 
 
 def body(data: bytes, *, more: bool = False) -> dict[str, Any]:

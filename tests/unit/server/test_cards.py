@@ -5,6 +5,7 @@ from tests.unit.server.endpoints import card, endpoint
 from tests.unit.server.requests import Answer, request
 
 from trunkline.model.card import AgentInterface
+from trunkline.server.asgi import AsgiResponse
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 
@@ -21,7 +22,9 @@ async def get(
 ) -> Answer:
     sent = Answer()
     asked = request(method=method, query=query, headers=headers)
-    await (cards or Cards(modified_ms=MODIFIED_MS)).serve(at or endpoint(), asked, sent)
+    await (cards or Cards(modified_ms=MODIFIED_MS)).serve(
+        at or endpoint(), asked, AsgiResponse(sent)
+    )
     return sent
 
 

@@ -2,7 +2,8 @@ import pytest
 from tests.unit.server.requests import Answer, body, request
 
 from trunkline.model.errors import InvalidRequest, PayloadTooLarge
-from trunkline.server.http import Disconnected, answer, sequence_of
+from trunkline.server.asgi import AsgiResponse
+from trunkline.server.http import Disconnected, hostname_of, sequence_of
 
 LEFT = {"type": "http.disconnect"}
 
@@ -49,16 +50,15 @@ def test_a_query_value_is_found_whatever_its_case(query: bytes, expected: str | 
 @pytest.mark.parametrize(
     ("host", "name"),
     [
-        (None, ""),
+        (b"", ""),
         (b" Example.COM:80 ", "example.com"),
         (b"example.com", "example.com"),
         (b"[::1]:80", "::1"),
         (b"[::1]", "::1"),
     ],
 )
-def test_the_host_name_has_no_port(host: bytes | None, name: str) -> None:
-    headers = [] if host is None else [(b"host", host)]
-    assert request(headers=headers).hostname() == name
+def test_the_host_name_has_no_port(host: bytes, name: str) -> None:
+    assert hostname_of(host) == name
 
 
 async def test_a_body_may_come_at_once_or_in_pieces() -> None:
@@ -118,7 +118,7 @@ def test_another_last_event_id_is_refused(text: str) -> None:
 
 async def test_an_answer_has_its_length_and_headers() -> None:
     sent = Answer()
-    await answer(sent, 201, b"{}", headers=[(b"x-a", b"1")])
+    await AsgiResponse(sent).answer(201, b"{}", headers=[(b"x-a", b"1")])
     assert sent.status == 201
     assert sent.headers == {
         "content-type": "application/json",

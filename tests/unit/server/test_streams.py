@@ -10,6 +10,7 @@ from trunkline.model.values import TERMINAL, TaskState, TaskStatus, TaskStatusUp
 from trunkline.protocol.v03 import V03
 from trunkline.protocol.v1 import V1
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Reply, Subscription
+from trunkline.server.asgi import AsgiResponse
 from trunkline.server.streams import Frames, StreamCounts, pump
 from trunkline.testing.clock import settle
 
@@ -44,14 +45,14 @@ def test_each_kind_of_item_has_its_frame(item: Item, frame: str) -> None:
 
 @pytest.mark.parametrize("item", [entry(7), Opening(3, b'{"id":"t"}'), Reply(b'{"messageId":"m"}')])
 def test_a_binding_puts_its_envelope_around_what_is_data(item: Item) -> None:
-    wrapped = Frames(V1, lambda data: b'{"result":%b}' % data).frame(item)
+    wrapped = Frames(V1, (b'{"result":', b"}")).frame(item)
     bare = Frames(V1).frame(item)
     assert wrapped == bare.replace(b"data: ", b'data: {"result":').replace(b"\n\n", b"}\n\n")
 
 
 @pytest.mark.parametrize("item", [Gap(2, 9), Beat(), CutOff("slow reader", 4)])
 def test_what_is_no_data_has_no_envelope(item: Item) -> None:
-    assert Frames(V1, lambda data: b"<%b>" % data).frame(item) == Frames(V1).frame(item)
+    assert Frames(V1, (b"<", b">")).frame(item) == Frames(V1).frame(item)
 
 
 def test_a_frame_is_in_the_dialect_of_the_client() -> None:
@@ -93,7 +94,7 @@ async def pumped(
     answer = sent()
     await pump(
         request(),
-        answer,
+        AsgiResponse(answer),
         following,
         Frames(V1),
         headers=[(b"x-a", b"1")],
@@ -163,6 +164,6 @@ async def test_the_watcher_of_a_stream_ends_with_it() -> None:
         if len(sent.messages) == 2:
             following.end()
 
-    await pump(asked, send, following, Frames(V1), headers=[], waits_for_first=True)
+    await pump(asked, AsgiResponse(send), following, Frames(V1), headers=[], waits_for_first=True)
     await settle()
     assert sent.body == b": keep-alive\n\n"

@@ -22,7 +22,7 @@ PACKED = ""
 MAX_ENTRIES = 64
 MAX_BYTES = 65536
 
-_encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
 _decode = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
@@ -33,9 +33,10 @@ def add_rows(rows: list[Any], start: int, entries: Sequence[Entry]) -> None:
             add_rows(rows, start, entries[first : first + MAX_ENTRIES])
         return
     if len(entries) > 1:
-        packed = _encode([(entry.kind, entry.body) for entry in entries])
+        packed = Blob()
+        _encode_into([(entry.kind, entry.body) for entry in entries], packed)
         if len(packed) <= MAX_BYTES:
-            rows += (start | entries[-1].seq, PACKED, Blob(packed))
+            rows += (start | entries[-1].seq, PACKED, packed)
             return
     for entry in entries:
         rows += (start | entry.seq, entry.kind, Blob(entry.body))

@@ -81,11 +81,24 @@ class _Change:
 class _Staged:
     """What a batch has changed so far. Becomes the truth when the commit succeeds."""
 
-    __slots__ = ("changes", "exchanges", "idempotency", "next_key", "nodes", "scopes")
+    __slots__ = (
+        "changes",
+        "ended",
+        "exchanges",
+        "heads",
+        "idempotency",
+        "next_key",
+        "nodes",
+        "scopes",
+    )
 
     def __init__(self, next_key: int) -> None:
         self.next_key = next_key
         self.changes: dict[str, _Change] = {}
+        # What to remember of them: nothing follows on a terminal task, but for a rare
+        # snapshot.
+        self.heads: dict[str, Head] = {}
+        self.ended: list[str] = []
         self.exchanges: list[int | str | Blob] = []
         self.idempotency: dict[tuple[int, str], tuple[int, str, int, Blob]] = {}
         self.scopes: dict[Scope, int] = {}
@@ -137,16 +150,9 @@ class Writer:
             raise
         staged = self._staged
         heads = self._heads
-        for task_id, change in staged.changes.items():
-            # Nothing follows on a terminal task, but for a rare snapshot.
-            last = change.last
-            state = CODES[last.state]
-            if state < FIRST_TERMINAL:
-                heads[task_id] = Head(
-                    change.key, change.scope, last.epoch, state, last.status_ms, change.last_seq
-                )
-            elif change.head is not None:
-                heads.pop(task_id, None)
+        for task_id in staged.ended:
+            heads.pop(task_id, None)
+        heads.update(staged.heads)
         while len(heads) > _MAX_HEADS:
             del heads[next(iter(heads))]
         if len(self._scopes) > _MAX_SCOPES:
@@ -252,6 +258,12 @@ class Writer:
                 counts[head.state, scope] = counts.get((head.state, scope), 0) - 1
             elif head.status_ms != status_ms:
                 changed.append((state, status_ms, key))
+            if state < FIRST_TERMINAL:
+                staged.heads[task_id] = Head(
+                    key, scope, last.epoch, state, status_ms, change.last_seq
+                )
+            elif head is not None:
+                staged.ended.append(task_id)
             add_rows(events, key << SEQ_BITS, change.entries)
             snapshot = change.snapshot
             if snapshot is not None:

@@ -1,0 +1,277 @@
+"""HTTP/1.1 on one connection: bytes to requests, one at a time to the application.
+
+A server for one application on one kind of socket, so it can be small. llhttp (httptools)
+says what the bytes mean; a request that came whole, as nearly all do, is one task and one
+write.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, cast
+from urllib.parse import unquote
+
+import httptools
+
+from trunkline.server.flow import Flow
+from trunkline.server.http import Disconnected, Header, Request, Response
+from trunkline.server.incoming import Incoming
+from trunkline.server.outgoing import Outgoing
+
+_log = logging.getLogger("trunkline.server")
+
+Handler: TypeAlias = Callable[[Request, Response], Awaitable[None]]
+
+_REFUSAL = (
+    b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b"
+)
+
+
+def _refusal(status: bytes, text: bytes) -> bytes:
+    return _REFUSAL % (status, len(text), text)
+
+
+BAD_REQUEST = _refusal(b"400 Bad Request", b"Invalid HTTP request received.")
+HEAD_TOO_LARGE = _refusal(
+    b"431 Request Header Fields Too Large", b"The head of the request is too large."
+)
+
+
+class Shared:
+    """What the connections of one listener have in common."""
+
+    def __init__(self, handler: Handler, *, max_header_bytes: int, keep_alive_s: float) -> None:
+        self.handler = handler
+        self.max_header_bytes = max_header_bytes
+        self.keep_alive_s = keep_alive_s
+        # The line of the header, which the listener renews.
+        self.date = b""
+        self.connections: set[Connection] = set()
+        # Those whose client has left, or that a stop has to wait for.
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def close_idle(self, now: float) -> None:
+        """One look at all connections is cheaper than a timer for each request."""
+        for connection in [*self.connections]:
+            connection.close_if_idle_since(now - self.keep_alive_s)
+
+
+class _HeadTooLarge(Exception):
+    pass
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._loop = asyncio.get_running_loop()
+        self._flow: Flow = cast(Flow, None)
+        self._begin_parsing()
+        self._url = b""
+        self._header_lines: list[Header] = []
+        # Bytes that were read without an end of a head, or a piece of a body, among them.
+        self._unfinished_bytes = 0
+        # The head that was part of a wish for another protocol, without the wish.
+        self._plain_head = b""
+        # Whose body is being read, and those whose turn to be answered has not come.
+        self._incoming: Incoming | None = None
+        self._waiting: deque[Incoming] = deque()
+        self._served: Incoming | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._idle_since: float | None = self._loop.time()
+        self._last_words = b""
+
+    def _begin_parsing(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        # Requests behind one that closes the connection are not answered, but no error.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._flow = Flow(cast(asyncio.Transport, transport), self._loop)
+        self._shared.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._shared.connections.discard(self)
+        self._flow.lose()
+        self._waiting.clear()
+        for request in (self._served, self._incoming):
+            if request is not None:
+                request.wake()
+        self._keep_task()
+        # It holds this object's methods; without the circle, memory is free at once.
+        del self._parser
+
+    def pause_writing(self) -> None:
+        self._flow.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._flow.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        self._unfinished_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            # The connection stays what it is, and the request is served (RFC 9110, 7.8).
+            self._begin_parsing()
+            self.data_received(self._plain_head + data[upgrade.args[0] :])
+            return
+        except httptools.HttpParserError as error:
+            is_large = isinstance(error.__context__, _HeadTooLarge)
+            self._refuse(HEAD_TOO_LARGE if is_large else BAD_REQUEST)
+        else:
+            if self._unfinished_bytes:
+                self._check_unfinished(len(data))
+        if self._waiting:
+            if self._task is None:
+                self._serve_next()
+            if self._waiting:
+                self._flow.pause_reading()
+
+    def _check_unfinished(self, added: int) -> None:
+        """A head may come in pieces, but they must come to an end."""
+        if self._idle_since is not None and self._unfinished_bytes == added:
+            # The first piece; as much time as for keeping still is left for the others.
+            self._idle_since = self._loop.time()
+        if self._unfinished_bytes > self._shared.max_header_bytes:
+            self._refuse(HEAD_TOO_LARGE)
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_lines.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        if self._unfinished_bytes > self._shared.max_header_bytes:
+            self._check_size()
+        self._unfinished_bytes = 0
+        lines, url = self._header_lines, self._url
+        self._header_lines, self._url = [], b""
+        raw_path, query = _split(url)
+        path = raw_path.decode()
+        if "%" in path:
+            path = unquote(path)
+        method = self._parser.get_method().decode()
+        request = Incoming(self._flow, method, path, raw_path, query, lines)
+        headers = request.headers
+        if b"upgrade" in headers and self._parser.should_upgrade():
+            self._plain_head = _without_upgrade(method, url, lines)
+            return
+        if not self._parser.should_keep_alive():
+            request.keep_alive = False
+            request.is_http_1_0 = self._parser.get_http_version() == "1.0"
+        elif b"connection" in headers and self._parser.get_http_version() == "1.0":
+            # It would have to be told that the connection stays; nobody needs it.
+            request.keep_alive = False
+            request.is_http_1_0 = True
+        if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
+            request.awaits_continue = not request.is_http_1_0
+        self._incoming = request
+        self._waiting.append(request)
+
+    def _check_size(self) -> None:
+        """There may be more than the head in what was read, so count only that."""
+        size = len(self._url) + sum(len(n) + len(v) + 4 for n, v in self._header_lines)
+        if size > self._shared.max_header_bytes:
+            raise _HeadTooLarge
+
+    def on_body(self, data: bytes) -> None:
+        self._unfinished_bytes = 0
+        if self._incoming is not None:
+            self._incoming.take(data)
+
+    def on_message_complete(self) -> None:
+        self._unfinished_bytes = 0
+        if self._header_lines:
+            # Trailers of a chunked body, which nobody here asks for.
+            self._header_lines = []
+        if self._incoming is not None:
+            self._incoming.complete()
+            self._incoming = None
+
+    def _serve_next(self) -> None:
+        self._idle_since = None
+        self._served = request = self._waiting.popleft()
+        self._task = self._loop.create_task(self._serve(request))
+
+    async def _serve(self, request: Incoming) -> None:
+        response = Outgoing(self._flow, request, self._shared.date)
+        try:
+            await self._shared.handler(request, response)
+            if not response.has_begun and not request.is_broken:
+                raise RuntimeError("the request was not answered")
+        except Disconnected:
+            pass
+        except Exception:  # noqa: BLE001 - logged; the client learns nothing of it
+            _log.exception("request failed")
+            if not response.has_begun:
+                await response.answer(500, b"Internal Server Error", content_type=b"text/plain")
+        except BaseException:
+            self._flow.close()
+            raise
+        request.finish()
+        if response.has_begun and not (response.is_complete and request.keep_alive):
+            self._flow.close()
+        elif self._flow.is_congested:
+            await self._flow.drain()
+        self._served = self._task = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """After an answer: the next request, or waiting for one, or the end."""
+        if self._flow.is_lost:
+            return
+        if self._waiting:
+            self._serve_next()
+            if self._waiting:
+                return
+        elif self._last_words:
+            self._flow.write(self._last_words)
+            self._flow.close()
+        else:
+            self._idle_since = self._loop.time()
+        self._flow.resume_reading()
+
+    def _refuse(self, answer: bytes) -> None:
+        """What came cannot be understood. What came before it is answered first."""
+        self._flow.stop_reading()
+        self._last_words = answer
+        if self._incoming is not None:
+            self._incoming.finish()
+            self._incoming = None
+        if self._task is None and not self._waiting:
+            self._go_on()
+
+    def close_if_idle_since(self, moment: float) -> None:
+        if self._idle_since is not None and self._idle_since <= moment:
+            self._flow.close()
+
+    def shutdown(self) -> None:
+        """The server stops: what is being answered is the last."""
+        if self._served is None:
+            self._flow.close()
+            return
+        self._served.keep_alive = False
+        self._keep_task()
+
+    def _keep_task(self) -> None:
+        if self._task is not None:
+            self._shared.tasks.add(self._task)
+            self._task.add_done_callback(self._shared.tasks.discard)
+
+
+def _split(url: bytes) -> tuple[bytes, bytes]:
+    """Path and query."""
+    if url.startswith(b"/") and url.find(b"#") < 0:
+        path, _, query = url.partition(b"?")
+        return path, query
+    # As a proxy is asked: with scheme and host.
+    parsed = httptools.parse_url(url)
+    return parsed.path, parsed.query or b""
+
+
+def _without_upgrade(method: str, url: bytes, lines: list[Header]) -> bytes:
+    kept = [b"%b: %b\r\n" % line for line in lines if line[0] not in (b"connection", b"upgrade")]
+    return b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), url, b"".join(kept))

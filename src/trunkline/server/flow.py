@@ -1,0 +1,73 @@
+"""The two directions of one connection, and when each must wait."""
+
+import asyncio
+
+
+class Flow:
+    """A transport with back-pressure, shared by the connection and its requests."""
+
+    __slots__ = (
+        "_can_write",
+        "_is_reading",
+        "_may_read",
+        "_transport",
+        "is_congested",
+        "is_lost",
+        "loop",
+    )
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._can_write: asyncio.Future[None] | None = None
+        self._is_reading = True
+        self._may_read = True
+        self.loop = loop
+        # The client does not read as fast as it is sent to.
+        self.is_congested = False
+        # The client has left, or was sent away.
+        self.is_lost = False
+
+    def write(self, data: bytes) -> None:
+        # The event loop sends what is written in one pass of it in one system call.
+        if not self.is_lost:
+            self._transport.write(data)
+
+    async def drain(self) -> None:
+        """Wait until the client has read most of what it was sent, or has left."""
+        if self._can_write is not None:
+            # Shielded: others may wait for the same.
+            await asyncio.shield(self._can_write)
+
+    def pause_writing(self) -> None:
+        self.is_congested = True
+        self._can_write = self.loop.create_future()
+
+    def resume_writing(self) -> None:
+        if self._can_write is not None:
+            self._can_write.set_result(None)
+            self._can_write = None
+            self.is_congested = False
+
+    def pause_reading(self) -> None:
+        if self._is_reading and not self.is_lost:
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._is_reading and self._may_read and not self.is_lost:
+            self._is_reading = True
+            self._transport.resume_reading()
+
+    def stop_reading(self) -> None:
+        """For good: what comes next means nothing any more."""
+        self.pause_reading()
+        self._may_read = False
+
+    def close(self) -> None:
+        """What was written is still sent."""
+        self.lose()
+        self._transport.close()
+
+    def lose(self) -> None:
+        self.is_lost = True
+        self.resume_writing()

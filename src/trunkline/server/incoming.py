@@ -1,0 +1,104 @@
+"""A request as it comes out of a socket."""
+
+import asyncio
+
+from trunkline.server.flow import Flow
+from trunkline.server.http import Disconnected, Header, Request
+
+# A body that nobody reads is taken in up to here; the rest waits at the client.
+MAX_UNREAD_BYTES = 64 * 1024
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Incoming(Request):
+    __slots__ = (
+        "_body",
+        "_flow",
+        "_is_complete",
+        "_is_over",
+        "_waiter",
+        "awaits_continue",
+        "is_http_1_0",
+        "keep_alive",
+    )
+
+    def __init__(
+        self,
+        flow: Flow,
+        method: str,
+        path: str,
+        raw_path: bytes,
+        query: bytes,
+        header_lines: list[Header],
+    ) -> None:
+        super().__init__(method, path, raw_path, query, header_lines)
+        self._flow = flow
+        self._body: bytes | bytearray = b""
+        self._is_complete = False
+        self._is_over = False
+        self._waiter: asyncio.Future[None] | None = None
+        self.keep_alive = True
+        self.is_http_1_0 = False
+        # The client sends its body once it is told that somebody wants it.
+        self.awaits_continue = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Nothing more will come of it, and nobody waits for an answer."""
+        return self._is_over or self._flow.is_lost
+
+    async def piece(self) -> tuple[bytes, bool]:
+        if self.awaits_continue:
+            self.awaits_continue = False
+            self._flow.write(_CONTINUE)
+        while not (self._body or self._is_complete or self.is_broken):
+            await self._change()
+        if self.is_broken:
+            raise Disconnected
+        body, self._body = bytes(self._body), b""
+        return body, not self._is_complete
+
+    async def disconnected(self) -> None:
+        while not self.is_broken:
+            await self._change()
+
+    async def _change(self) -> None:
+        """Wait for more of the body, for the end of it, or for the client to leave."""
+        self._flow.resume_reading()
+        self._waiter = self._flow.loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def take(self, data: bytes) -> None:
+        if self._is_over:
+            return
+        if self._body:
+            # Most bodies are one piece and stay what they are.
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += data
+        else:
+            self._body = data
+        if len(self._body) > MAX_UNREAD_BYTES:
+            self._flow.pause_reading()
+        if self._waiter is not None:
+            self.wake()
+
+    def complete(self) -> None:
+        self._is_complete = True
+        self.awaits_continue = False
+        if self._waiter is not None:
+            self.wake()
+
+    def finish(self) -> None:
+        """It is answered, or can never be: what still comes of its body is not kept."""
+        self._is_over = True
+        self._body = b""
+        if self._waiter is not None:
+            self.wake()
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

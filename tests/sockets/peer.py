@@ -1,0 +1,106 @@
+"""Connections as the listener makes them, on the loopback interface, and a client in bytes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from trunkline.server.connection import Connection, Handler, Shared
+
+HEAD_LIMIT = 4096
+DEADLINE_S = 20.0
+
+
+class Peer:
+    """A client that writes and reads bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def send(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def send_all(self, data: bytes) -> None:
+        """Returns when the server has taken nearly all of it."""
+        self._writer.write(data)
+        await asyncio.wait_for(self._writer.drain(), DEADLINE_S)
+
+    async def until(self, end: bytes) -> bytes:
+        return await asyncio.wait_for(self._reader.readuntil(end), DEADLINE_S)
+
+    async def response(self) -> tuple[int, dict[str, str], bytes]:
+        """One with a length, or chunked."""
+        status, headers = await self.head()
+        if headers.get("transfer-encoding") == "chunked":
+            body = b""
+            while size := int(await self.until(b"\r\n"), 16):
+                body += await self._exactly(size)
+                assert await self._exactly(2) == b"\r\n"
+            assert await self._exactly(2) == b"\r\n"
+            return status, headers, body
+        return status, headers, await self._exactly(int(headers["content-length"]))
+
+    async def head(self) -> tuple[int, dict[str, str]]:
+        line, *lines = (await self.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")[:-2]
+        assert line.startswith("HTTP/1.1 ")
+        return int(line.split()[1]), dict(line.split(": ", 1) for line in lines)
+
+    async def _exactly(self, size: int) -> bytes:
+        return await asyncio.wait_for(self._reader.readexactly(size), DEADLINE_S)
+
+    async def rest(self) -> bytes:
+        """All up to the end of the connection."""
+        return await asyncio.wait_for(self._reader.read(), DEADLINE_S)
+
+    def abort(self) -> None:
+        self._writer.transport.abort()
+
+
+class Server:
+    def __init__(self, handler: Handler) -> None:
+        self.shared = Shared(handler, max_header_bytes=HEAD_LIMIT, keep_alive_s=75.0)
+        self._port = 0
+        self._peers: list[Peer] = []
+
+    async def peer(self) -> Peer:
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", self._port))
+        self._peers.append(peer)
+        return peer
+
+    async def start(self) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(self.shared), "127.0.0.1", 0)
+        self._port = server.sockets[0].getsockname()[1]
+        return server
+
+    def leave(self) -> None:
+        for peer in self._peers:
+            peer.abort()
+
+    async def everybody_left(self) -> None:
+        """Also the requests."""
+        async with asyncio.timeout(DEADLINE_S):
+            while self.shared.connections or self.shared.tasks:
+                await passes()
+
+
+@asynccontextmanager
+async def serving(handler: Handler) -> AsyncIterator[Server]:
+    made = Server(handler)
+    listening = await made.start()
+    try:
+        yield made
+    finally:
+        made.leave()
+        await made.everybody_left()
+        listening.close()
+        await listening.wait_closed()
+
+
+async def passes(count: int = 1) -> None:
+    """Let the event loop look at its sockets so many times."""
+    loop = asyncio.get_running_loop()
+    for _ in range(count):
+        done = loop.create_future()
+        loop.call_later(0.001, done.set_result, None)
+        await done

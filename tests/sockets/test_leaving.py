@@ -1,0 +1,151 @@
+"""Clients that leave, do not read, or keep still, and a server that stops."""
+
+import asyncio
+
+import pytest
+from tests.sockets.handlers import LIMIT, echo, post, told
+from tests.sockets.peer import passes, serving
+
+from trunkline.server.http import Disconnected, Request, Response
+
+
+@pytest.mark.parametrize("reads_first", [False, True])
+async def test_a_client_that_leaves_while_it_sends(reads_first: bool) -> None:
+    ended = asyncio.Event()
+
+    async def reading(request: Request, response: Response) -> None:
+        if reads_first:
+            assert await request.piece() == (b"ab", True)
+        else:
+            await passes(20)
+        with pytest.raises(Disconnected):
+            await request.body(limit=LIMIT)
+        await request.disconnected()
+        ended.set()
+
+    async with serving(reading) as server:
+        peer = await server.peer()
+        peer.send(post(b"abcdef")[:-4])
+        await passes(5)
+        peer.abort()
+        await asyncio.wait_for(ended.wait(), 10)
+
+
+async def test_a_client_that_leaves_before_its_answer() -> None:
+    ended = asyncio.Event()
+
+    async def answering(request: Request, response: Response) -> None:
+        assert await request.body(limit=LIMIT) == b"abc"
+        await request.disconnected()
+        # To nobody, and without a fuss.
+        await response.begin(200, [])
+        await response.write(b"x" * 10_000_000)
+        await response.write(b"y")
+        await response.end()
+        ended.set()
+
+    async with serving(answering) as server:
+        peer = await server.peer()
+        peer.send(post(b"abc"))
+        await passes(5)
+        peer.abort()
+        await asyncio.wait_for(ended.wait(), 10)
+
+
+async def test_a_stream_waits_for_its_reader_and_ends_with_it() -> None:
+    written = 0
+    ended = asyncio.Event()
+
+    async def flood(request: Request, response: Response) -> None:
+        nonlocal written
+        await response.begin(200, [])
+        for _ in range(1000):
+            await response.write(b"x" * 100_000)
+            written += 1
+        await response.end()
+        ended.set()
+
+    async with serving(flood) as server:
+        peer = await server.peer()
+        peer.send(post())
+        await passes(50)
+        assert 0 < written < 500
+        stopped_at = written
+        await passes(20)
+        assert written == stopped_at
+        peer.abort()
+        await asyncio.wait_for(ended.wait(), 10)
+
+
+async def test_an_idle_connection_is_closed_after_a_while() -> None:
+    async with serving(echo) as server:
+        fresh, used, slow, busy = [await server.peer() for _ in range(4)]
+        used.send(post())
+        await used.response()
+        slow.send(b"POST / HTTP/1.1\r\n")
+        busy.send(post(b"abc")[:-1])
+        await passes(5)
+        now = asyncio.get_running_loop().time()
+        server.shared.close_idle(now + 70)
+        await passes(5)
+        assert len(server.shared.connections) == 4
+        server.shared.close_idle(now + 80)
+        for peer in (fresh, used, slow):
+            assert await peer.rest() == b""
+        busy.send(b"c")
+        assert (await told(busy))["body"] == "abc"
+
+
+async def test_a_request_begun_late_has_its_time() -> None:
+    async with serving(echo) as server:
+        peer = await server.peer()
+        loop = asyncio.get_running_loop()
+        opened = loop.time()
+        await passes(30)
+        data = post(b"abc")
+        peer.send(data[:10])
+        await passes(5)
+        server.shared.close_idle(opened + 0.005 + server.shared.keep_alive_s)
+        peer.send(data[10:])
+        assert (await told(peer))["body"] == "abc"
+
+
+async def test_a_stop_closes_what_is_idle_and_lets_an_answer_out() -> None:
+    go = asyncio.Event()
+
+    async def slow(request: Request, response: Response) -> None:
+        body = await request.body(limit=LIMIT)
+        await go.wait()
+        await response.answer(200, body)
+
+    async with serving(slow) as server:
+        idle, busy = await server.peer(), await server.peer()
+        busy.send(post(b"abc") + post(b"def"))
+        await passes(5)
+        for connection in [*server.shared.connections]:
+            connection.shutdown()
+        assert await idle.rest() == b""
+        assert len(server.shared.tasks) == 1
+        go.set()
+        _, headers, body = await busy.response()
+        assert (headers["connection"], body) == ("close", b"abc")
+        assert await busy.rest() == b""
+
+
+async def test_the_request_of_a_client_that_left_is_known_until_it_ends() -> None:
+    go = asyncio.Event()
+
+    async def slow(request: Request, response: Response) -> None:
+        await request.body(limit=LIMIT)
+        await go.wait()
+        await response.answer(200, b"late")
+
+    async with serving(slow) as server:
+        peer = await server.peer()
+        peer.send(post(b"abc"))
+        await passes(5)
+        peer.abort()
+        await passes(5)
+        assert not server.shared.connections
+        assert len(server.shared.tasks) == 1
+        go.set()

@@ -1,0 +1,120 @@
+"""What is not HTTP, or too much of it, or another protocol."""
+
+import pytest
+from tests.sockets.handlers import LIMIT, count_bytes, echo, never, post, told
+from tests.sockets.peer import HEAD_LIMIT, passes, serving
+
+from trunkline.server.http import Request, Response
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"BREW / HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: here\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost here\r\n\r\n",
+        b"CONNECT here:80 HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"GET http:// HTTP/1.1\r\nHost: here\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+)
+async def test_what_is_not_http_is_refused(data: bytes) -> None:
+    async with serving(never) as server:
+        peer = await server.peer()
+        peer.send(data)
+        status, headers, body = await peer.response()
+        assert (status, headers["connection"]) == (400, "close")
+        assert body == b"Invalid HTTP request received."
+        assert await peer.rest() == b""
+
+
+@pytest.mark.parametrize("pause", [0, 5])
+async def test_a_bad_chunk_is_refused(pause: int) -> None:
+    async with serving(count_bytes) as server:
+        peer = await server.peer()
+        peer.send(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        await passes(pause)
+        peer.send(b"zz\r\n")
+        assert (await peer.response())[0] == 400
+        assert await peer.rest() == b""
+
+
+@pytest.mark.parametrize("pause", [0, 5])
+async def test_what_came_before_nonsense_is_answered_first(pause: int) -> None:
+    async def slow(request: Request, response: Response) -> None:
+        await passes(10)
+        await response.answer(200, await request.body(limit=LIMIT))
+
+    async with serving(slow) as server:
+        peer = await server.peer()
+        peer.send(post(b"one") + post(b"two"))
+        await passes(pause)
+        peer.send(b"nonsense\r\n\r\n")
+        assert (await peer.response())[::2] == (200, b"one")
+        assert (await peer.response())[::2] == (200, b"two")
+        assert (await peer.response())[0] == 400
+        assert await peer.rest() == b""
+
+
+@pytest.mark.parametrize("size", [HEAD_LIMIT, 3 * HEAD_LIMIT])
+@pytest.mark.parametrize("kind", ["one header", "many headers", "path", "cut off"])
+async def test_a_head_that_is_too_large_is_refused(kind: str, size: int) -> None:
+    lines = {
+        "one header": [f"X: {'x' * size}"],
+        "many headers": ["X-Name: of a header that is short"] * (size // 20),
+    }
+    data = post(b"", *lines.get(kind, []), path="/" + "x" * (size if kind == "path" else 1))
+    if kind == "cut off":
+        data = b"GET / HTTP/1.1\r\nX: " + b"x" * size
+    async with serving(never) as server:
+        peer = await server.peer()
+        peer.send(data)
+        status, headers, body = await peer.response()
+        assert (status, headers["connection"]) == (431, "close")
+        assert body == b"The head of the request is too large."
+
+
+async def test_trailers_are_bounded_as_well() -> None:
+    async with serving(count_bytes) as server:
+        peer = await server.peer()
+        head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
+        peer.send(head)
+        await passes(5)
+        peer.send(b"X: " + b"x" * (HEAD_LIMIT + 1))
+        assert (await peer.response())[0] == 431
+
+
+async def test_a_head_may_be_as_large_as_the_limit_with_a_large_body_behind_it() -> None:
+    async with serving(count_bytes) as server:
+        peer = await server.peer()
+        peer.send(post(b"x" * 500_000, f"X: {'x' * (HEAD_LIMIT - 100)}"))
+        assert (await peer.response())[::2] == (200, b"500000")
+
+
+async def test_the_absolute_form_of_an_address() -> None:
+    async with serving(echo) as server:
+        peer = await server.peer()
+        peer.send(b"GET http://here/a%20b?c=d HTTP/1.1\r\nHost: here\r\n\r\n")
+        seen = await told(peer)
+        assert (seen["path"], seen["query"]) == ("/a b", "c=d")
+
+
+@pytest.mark.parametrize("cut", [1, 100, 150, 400])
+async def test_a_wish_for_another_protocol_is_ignored(cut: int) -> None:
+    async with serving(echo) as server:
+        peer = await server.peer()
+        for _ in range(2):
+            # Java's client asks like this by default.
+            data = post(
+                b"hello",
+                "Connection: Upgrade, HTTP2-Settings",
+                "HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
+                "Upgrade: h2c",
+            )
+            peer.send(data[:cut])
+            await passes(2)
+            peer.send(data[cut:])
+            assert (await told(peer))["body"] == "hello"
