@@ -1,26 +1,19 @@
 """A queue as long as it may get: every place is known, and every task gets its turn."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.runtime.stores import STORES
 from tests.runtime.world import World, place, world
 
 from trunkline.model.outputs import Final, Output
 from trunkline.model.values import Task, TaskState
 from trunkline.ports.backend import TurnRequest
-from trunkline.ports.store import Store
-from trunkline.stores.memory import MemoryStore
-from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import Gates
 
 LONGEST = 9999
-MakeStore = Callable[[Path], Store]
-STORES: dict[str, MakeStore] = {
-    "memory": lambda _: MemoryStore(),
-    "sqlite": lambda folder: SqliteStore(folder / "store.db", synchronous="normal"),
-}
 
 
 class Recorder:
