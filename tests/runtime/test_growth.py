@@ -56,7 +56,7 @@ async def test_finished_tasks_leave_the_memory() -> None:
         assert not w.runtime.turns.running
         assert not w.runtime.turns._tasks
         assert not w.service.subscriptions
-        assert not w.runtime.intake._keys
+        assert len(w.runtime.keys) == 0
         assert not w.agent.lanes._lanes
 
 

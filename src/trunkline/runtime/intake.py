@@ -1,11 +1,9 @@
 """Letting messages in: new tasks, further messages, and requests seen before."""
 
 import asyncio
-import hashlib
 from collections.abc import Iterable
 from operator import itemgetter
 
-import msgspec
 from msgspec import Struct
 
 from trunkline.engine.admission import check_follow_up, check_message
@@ -13,7 +11,6 @@ from trunkline.engine.joining import QUEUE_FULL, RETRY_AFTER_S, Refusal, context
 from trunkline.engine.transitions import Step, after
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import (
-    IdempotencyConflict,
     InvalidParams,
     PushNotificationNotSupported,
     TooManyRequests,
@@ -32,12 +29,13 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.clock import Clock, Ids
-from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, Store
+from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot
 from trunkline.runtime.agents import Lane, PublishedAgent
 from trunkline.runtime.fanout import Subscription
 from trunkline.runtime.journal import Journal, not_stored
+from trunkline.runtime.keys import Keys, digest_of, key_of
 from trunkline.runtime.live import LiveTask
-from trunkline.runtime.registry import Registry, snapshot_of
+from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.turns import Turns
 
@@ -45,8 +43,6 @@ from trunkline.runtime.turns import Turns
 MAX_ID_CHARS = 256
 
 REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Admitted(Struct, frozen=True, kw_only=True):
@@ -64,21 +60,19 @@ class Intake:
     def __init__(
         self,
         *,
-        store: Store,
+        keys: Keys,
         registry: Registry,
         journal: Journal,
         turns: Turns,
         clock: Clock,
         ids: Ids,
     ) -> None:
-        self._store = store
+        self._keys = keys
         self._registry = registry
         self._journal = journal
         self._turns = turns
         self._clock = clock
         self._ids = ids
-        # Keys whose task is not in the store yet, or has not left the memory.
-        self._keys: dict[tuple[Scope, str], tuple[bytes, LiveTask]] = {}
         self.is_closed = False
 
     async def admit(
@@ -102,12 +96,12 @@ class Intake:
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         options = _options(caller, request)
         record: IdempotencyRecord | None = None
-        if key := _key(agent, caller, message):
-            digest = hashlib.sha256(_encode(request)).digest()
+        if key := key_of(agent.profile, caller, message):
+            digest = digest_of(request)
             record = IdempotencyRecord(scope, key, digest, message.task_id or self._ids.new())
-            earlier = await self._recall(record)
+            earlier = await self._keys.recall(record)
             if earlier is not None:
-                return earlier
+                return _admitted_before(earlier)
         if message.task_id:
             return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
@@ -189,7 +183,7 @@ class Intake:
         now_ms = self._clock.now_ms()
         live = LiveTask(task_id=run.run_id, scope=run.scope, context_id=run.context_id, epoch=1)
         if record is not None:
-            self._keep(live, record)
+            self._keys.keep(live, record)
         state = TaskState.SUBMITTED
         said: Message | None = None
         if refused is not None:
@@ -208,12 +202,6 @@ class Intake:
         self._registry.add(live)
         self._journal.record(live, event, state=state, status_ms=now_ms)
         return live
-
-    def _keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
-        """Know the key from now on, and store it with what is recorded next."""
-        live.idempotency = record
-        live.keys.append(record)
-        self._keys[record.scope, record.key] = (record.digest, live)
 
     def _start_directly(self, run: Run, reader: Subscription | None) -> Admitted:
         run.answer = asyncio.get_running_loop().create_future()
@@ -237,22 +225,14 @@ class Intake:
                 # Nobody is told of an end that is not stored.
                 await self._journal.durable(live)
             if record is not None:
-                earlier = await self._until_free(live, record)
+                earlier = await self._keys.until_free(live, record)
                 if earlier is not None:
-                    return earlier
+                    return _admitted_before(earlier)
             if live.is_stuck:
                 raise not_stored()
             return self._follow_up(agent, live, message, options, record)
         finally:
             self._registry.forget_if_idle(live)
-
-    async def _until_free(self, live: LiveTask, record: IdempotencyRecord) -> Admitted | None:
-        """Wait until the key can go with the next append, which holds one at most."""
-        known = self._known(record)
-        while known is None and live.idempotency is not None:
-            await self._journal.durable(live)
-            known = await self._recall(record)
-        return known
 
     def _follow_up(
         self,
@@ -280,7 +260,7 @@ class Intake:
         )
         event = MessageAccepted(message=message, status_update=update, options=options)
         if record is not None:
-            self._keep(live, record)
+            self._keys.keep(live, record)
         if is_orphan:
             # What waited when it was left comes first.
             self.requeue([(agent, live)])
@@ -318,38 +298,11 @@ class Intake:
             live=live,
         )
 
-    async def _recall(self, wanted: IdempotencyRecord) -> Admitted | None:
-        """What became of the request that was made with the key before, if there was one."""
-        scope, record = wanted.scope, None
-        if (scope, wanted.key) not in self._keys:
-            record = await self._store.recall(scope, wanted.key)
-        # Another request with the key may have come while this one waited.
-        known = self._known(wanted)
-        if known is not None or record is None:
-            return known
-        _check_digest(record.digest, wanted.digest)
-        live = self._registry.live(scope, record.task_id)
-        if live is not None:
-            return Admitted(live=live)
-        stored = await self._store.get(scope, record.task_id)
-        return Admitted(earlier=snapshot_of(stored)) if stored is not None else None
 
-    def _known(self, wanted: IdempotencyRecord) -> Admitted | None:
-        known = self._keys.get((wanted.scope, wanted.key))
-        if known is None:
-            return None
-        _check_digest(known[0], wanted.digest)
-        return Admitted(live=known[1])
-
-    def forget_key(self, live: LiveTask) -> None:
-        """The store knows the keys by now, unless one came with what is not committed yet."""
-        if live.unflushed or live.in_flight:
-            return
-        for record in live.keys:
-            known = self._keys.get((record.scope, record.key))
-            if known is not None and known[1] is live:
-                del self._keys[record.scope, record.key]
-        live.keys.clear()
+def _admitted_before(earlier: LiveTask | Snapshot) -> Admitted:
+    if isinstance(earlier, Snapshot):
+        return Admitted(earlier=earlier)
+    return Admitted(live=earlier)
 
 
 def _refusal_message(live: LiveTask, refused: Refusal) -> Message:
@@ -361,13 +314,6 @@ def _refusal_message(live: LiveTask, refused: Refusal) -> Message:
         parts=(Part(text=refused.text),),
         metadata={"reason": refused.reason, "retryAfterSeconds": RETRY_AFTER_S},
     )
-
-
-def _check_digest(known: bytes, digest: bytes) -> None:
-    if known != digest:
-        raise IdempotencyConflict(
-            "The idempotency key was used before for another request; use a new key"
-        )
 
 
 def _check_request(request: SendMessageRequest) -> None:
@@ -403,9 +349,3 @@ def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:
     return TurnOptions(
         accepted_output_modes=modes, extensions=caller.extensions, metadata=request.metadata
     )
-
-
-def _key(agent: PublishedAgent, caller: Caller, message: Message) -> str:
-    if caller.idempotency_key:
-        return f"key:{caller.idempotency_key}"
-    return f"message:{message.message_id}" if agent.profile.deduplicate_messages else ""

@@ -15,6 +15,7 @@ from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.housekeeping import Housekeeping
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
+from trunkline.runtime.keys import Keys
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
@@ -56,8 +57,9 @@ class Runtime:
             registry=self.registry,
             sessions=Sessions(store=store, clock=clock, follow_ups=self.follow_ups),
         )
+        self.keys = Keys(store=store, registry=self.registry, journal=self.journal)
         self.intake = Intake(
-            store=store,
+            keys=self.keys,
             registry=self.registry,
             journal=self.journal,
             turns=self.turns,
@@ -160,9 +162,9 @@ class Runtime:
         return self.intake.promote(run)
 
     def _settled(self, live: LiveTask) -> None:
-        self.intake.forget_key(live)
+        self.keys.forget(live)
         self.registry.forget_if_idle(live)
 
     def _refused(self, live: LiveTask, error: StoreError) -> None:
-        self.intake.forget_key(live)
+        self.keys.forget(live)
         self.turns.refused(live, error)
