@@ -17,39 +17,47 @@ class _Queue(Generic[Ticket]):
     """Tickets in the order in which they came. None of what it does takes longer when
     there are more of them, so that a long queue can be listed and canceled."""
 
-    __slots__ = ("_gaps", "_numbers", "head")
+    __slots__ = ("_gaps", "_numbers")
 
-    def __init__(self, head: Ticket) -> None:
-        self.head = head
+    def __init__(self) -> None:
         # Numbers rise by one; those of tickets that left from between are in `_gaps`.
-        self._numbers = OrderedDict(((head, 0),))
+        self._numbers: OrderedDict[Ticket, int] = OrderedDict()
         self._gaps: list[int] = []
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def append(self, ticket: Ticket) -> None:
-        self._numbers[ticket] = self._numbers[next(reversed(self._numbers))] + 1
+        numbers = self._numbers
+        self._numbers[ticket] = numbers[next(reversed(numbers))] + 1 if numbers else 0
+
+    def pop(self) -> Ticket:
+        """Take out the one that came first."""
+        ticket = next(iter(self._numbers))
+        self.remove(ticket)
+        return ticket
 
     def remove(self, ticket: Ticket) -> None:
         number = self._numbers.pop(ticket, None)
         if number is None or not self._numbers:
             return
-        if ticket == self.head:
-            self.head = next(iter(self._numbers))
-            del self._gaps[: bisect_left(self._gaps, self._numbers[self.head])]
-        elif number < (last := self._numbers[next(reversed(self._numbers))]):
+        first = self._numbers[next(iter(self._numbers))]
+        last = self._numbers[next(reversed(self._numbers))]
+        if number < first:
+            del self._gaps[: bisect_left(self._gaps, first)]
+        elif number < last:
             insort(self._gaps, number)
         else:
             # The next one gets a number that is free again.
             del self._gaps[bisect_left(self._gaps, last) :]
 
     def place(self, ticket: Ticket) -> int | None:
-        """How many are before it."""
+        """1 for the one that came first, 2 for the one behind it."""
         number = self._numbers.get(ticket)
         if number is None:
             return None
-        return number - self._numbers[self.head] - bisect_left(self._gaps, number)
+        first = self._numbers[next(iter(self._numbers))]
+        return number - first - bisect_left(self._gaps, number) + 1
 
 
 class Lanes(Generic[Lane, Ticket]):
@@ -57,24 +65,25 @@ class Lanes(Generic[Lane, Ticket]):
         """`max_waiting` bounds one lane's queue; `max_running` 0 means no bound."""
         self._max_waiting = max_waiting
         self._max_running = max_running
-        self._lanes: dict[Lane, _Queue[Ticket]] = {}
+        # Who runs in a lane, or is the next to; and who is behind. Most lanes have one alone.
+        self._heads: dict[Lane, Ticket] = {}
+        self._behind: dict[Lane, _Queue[Ticket]] = {}
         # Lanes whose head could start but for `max_running`, in order.
         self._held: dict[Lane, None] = {}
         self._running: set[Lane] = set()
 
     def waiting(self, lane: Lane) -> int:
         """How many tickets of the lane have not started."""
-        queue = self._lanes.get(lane)
-        if queue is None:
+        if lane not in self._heads:
             return 0
-        return len(queue) - (lane in self._running)
+        return len(self._behind.get(lane, ())) + (lane not in self._running)
 
     def is_full(self, lane: Lane) -> bool:
-        return lane in self._lanes and self.waiting(lane) >= self._max_waiting
+        return lane in self._heads and self.waiting(lane) >= self._max_waiting
 
     def is_taken(self, lane: Lane) -> bool:
         """Whether the lane has a ticket, so that another has to wait."""
-        return lane in self._lanes
+        return lane in self._heads
 
     @property
     def has_room(self) -> bool:
@@ -83,11 +92,13 @@ class Lanes(Generic[Lane, Ticket]):
 
     def enter(self, lane: Lane, ticket: Ticket) -> bool:
         """Queue the ticket; True when it starts now."""
-        queue = self._lanes.get(lane)
-        if queue is not None:
-            queue.append(ticket)
+        if lane in self._heads:
+            behind = self._behind.get(lane)
+            if behind is None:
+                behind = self._behind[lane] = _Queue()
+            behind.append(ticket)
             return False
-        self._lanes[lane] = _Queue(ticket)
+        self._heads[lane] = ticket
         if self.has_room:
             self._running.add(lane)
             return True
@@ -96,34 +107,38 @@ class Lanes(Generic[Lane, Ticket]):
 
     def leave(self, lane: Lane, ticket: Ticket) -> tuple[Ticket, ...]:
         """Take the ticket out, whether it runs or waits; returns those that start now."""
-        queue = self._lanes.get(lane)
-        if queue is None:
-            return ()
-        was_head = queue.head == ticket
-        queue.remove(ticket)
-        if not was_head:
+        behind = self._behind.get(lane)
+        if self._heads.get(lane) != ticket:
+            if behind is not None:
+                behind.remove(ticket)
+                if not behind:
+                    del self._behind[lane]
             return ()
         self._running.discard(lane)
-        if not queue:
-            del self._lanes[lane]
+        if behind is None:
+            del self._heads[lane]
             self._held.pop(lane, None)
         else:
+            self._heads[lane] = behind.pop()
             self._held.setdefault(lane)
+            if not behind:
+                del self._behind[lane]
         started: list[Ticket] = []
         while self._held and self.has_room:
             held = next(iter(self._held))
             del self._held[held]
             self._running.add(held)
-            started.append(self._lanes[held].head)
+            started.append(self._heads[held])
         return tuple(started)
 
     def position(self, lane: Lane, ticket: Ticket) -> int | None:
         """1 for the one that is next, 2 for the one behind it; None when it runs or is gone."""
-        queue = self._lanes.get(lane)
-        place = None if queue is None else queue.place(ticket)
-        if place is None:
-            return None
-        return place or None if lane in self._running else place + 1
+        is_held = lane not in self._running
+        if self._heads.get(lane) == ticket:
+            return 1 if is_held else None
+        behind = self._behind.get(lane)
+        place = None if behind is None else behind.place(ticket)
+        return None if place is None else place + is_held
 
     @property
     def running(self) -> int:
@@ -131,4 +146,5 @@ class Lanes(Generic[Lane, Ticket]):
 
     @property
     def total_waiting(self) -> int:
-        return sum(map(len, self._lanes.values())) - len(self._running)
+        behind = sum(map(len, self._behind.values()))
+        return behind + len(self._heads) - len(self._running)
