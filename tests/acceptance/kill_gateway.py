@@ -13,6 +13,11 @@ import aiohttp
 from msgspec import Struct
 
 from trunkline.model.values import TaskState
+from trunkline.ports.store import Scope
+from trunkline.stores.jsonfile.conversations import ConversationFiles
+from trunkline.stores.jsonfile.log import Log
+from trunkline.stores.jsonfile.records import Records
+from trunkline.stores.jsonfile.state import State
 from trunkline.stores.sqlite.codes import SEQ_BITS, STATES
 from trunkline.stores.sqlite.packing import entries_after
 
@@ -20,6 +25,7 @@ _CONFIG = """
 [server]
 port = {port}
 [store]
+kind = "{kind}"
 path = "{path}"
 """
 _AGENT = """
@@ -34,7 +40,7 @@ class Row(Struct, frozen=True):
 
     state: TaskState
     # Whose context it is: the scope and its id.
-    lane: tuple[int, str]
+    lane: tuple[object, str]
     # kind and body by sequence
     events: dict[int, tuple[str, bytes]]
 
@@ -47,12 +53,12 @@ def free_port() -> int:
 
 
 class KillableGateway:
-    def __init__(self, folder: Path, agents: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, agents: tuple[str, ...], kind: str) -> None:
         self._folder = folder
         self._config = folder / "trunkline.toml"
-        self._database = folder / "tasks.db"
+        self._read = {"sqlite": read_sqlite, "json-file": read_json_files}[kind]
         self.port = free_port()
-        text = _CONFIG.format(port=self.port, path=self._database)
+        text = _CONFIG.format(port=self.port, kind=kind, path=folder / "tasks")
         self._config.write_text(text + "".join(_AGENT.format(name=name) for name in agents))
         self._process: asyncio.subprocess.Process | None = None
 
@@ -102,22 +108,40 @@ class KillableGateway:
         return (self._folder / "log").read_text()
 
     def read_file(self) -> dict[str, Row]:
-        """Every task in the database, oldest first. Reads a copy: the file stays as it was."""
+        """Every task in the store, oldest first. Reads a copy: the store stays as it was."""
         copy = self._folder / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         copy.mkdir()
-        for path in self._folder.glob("tasks.db*"):
-            if path.suffix != ".lock":
+        for path in self._folder.glob("tasks*"):
+            if path.is_dir():
+                shutil.copytree(path, copy / path.name)
+            elif path.suffix != ".lock":
                 shutil.copy(path, copy)
-        with sqlite3.connect(copy / "tasks.db") as db:
-            tasks = db.execute(
-                "SELECT key, id, state, scope, context FROM tasks ORDER BY key"
-            ).fetchall()
-            rows = {key: Row(STATES[state], (*lane,), {}) for key, _, state, *lane in tasks}
-            for record in db.execute("SELECT place, kind, body FROM events"):
-                events = rows[record[0] >> SEQ_BITS].events
-                for entry in entries_after([record], 0, -1):
-                    events[entry.seq] = (entry.kind, entry.body)
-            assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        db.close()
-        return {task_id: rows[key] for key, task_id, *_ in tasks}
+        return self._read(copy / "tasks")
+
+
+def read_sqlite(file: Path) -> dict[str, Row]:
+    with sqlite3.connect(file) as db:
+        tasks = db.execute(
+            "SELECT key, id, state, scope, context FROM tasks ORDER BY key"
+        ).fetchall()
+        rows = {key: Row(STATES[state], (*lane,), {}) for key, _, state, *lane in tasks}
+        for record in db.execute("SELECT place, kind, body FROM events"):
+            events = rows[record[0] >> SEQ_BITS].events
+            for entry in entries_after([record], 0, -1):
+                events[entry.seq] = (entry.kind, entry.body)
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    db.close()
+    return {task_id: rows[key] for key, task_id, *_ in tasks}
+
+
+def read_json_files(folder: Path) -> dict[str, Row]:
+    records, state = Records(folder, adopts=Scope("", "", "")), State()
+    state.load(*records.load_all(), ConversationFiles(folder).load_all())
+    state.replay(Log(folder).replay())
+    rows = {}
+    for head in sorted(state.index, key=lambda head: head.key):
+        entries = records.read(head).entries
+        events = {entry.seq: (entry.kind, entry.body) for entry in entries}
+        rows[head.id] = Row(head.state, (head.scope, head.context_id), events)
+    return rows

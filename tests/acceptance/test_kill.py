@@ -18,22 +18,24 @@ CLIENTS = 8
 SUBMITTED, WORKING, FAILED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.FAILED
 
 
-async def test_twenty_kills_lose_nothing(tmp_path: Path) -> None:
-    await run(tmp_path, kills=20, agents=("one",), seed=20)
+@pytest.mark.parametrize(("store", "kills"), [("sqlite", 20), ("json-file", 5)])
+async def test_kills_lose_nothing(tmp_path: Path, store: str, kills: int) -> None:
+    await run(tmp_path, store=store, kills=kills, agents=("one",), seed=20)
 
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_a_hundred_kills_lose_nothing(tmp_path: Path, seed: int) -> None:
-    await run(tmp_path, kills=100, agents=("one", "two", "three"), seed=seed)
+@pytest.mark.parametrize("store", ["sqlite", "json-file"])
+async def test_a_hundred_kills_lose_nothing(tmp_path: Path, store: str, seed: int) -> None:
+    await run(tmp_path, store=store, kills=100, agents=("one", "two", "three"), seed=seed)
 
 
-async def run(folder: Path, *, kills: int, agents: tuple[str, ...], seed: int) -> None:
+async def run(folder: Path, *, store: str, kills: int, agents: tuple[str, ...], seed: int) -> None:
     # Debugging costs more than all clients together, and the load is what this is about.
     asyncio.get_running_loop().set_debug(False)
     chance = random.Random(seed)
-    gateway = KillableGateway(folder, agents)
+    gateway = KillableGateway(folder, agents, store)
     facts = Facts()
     before: dict[str, Row] = {}
     interrupted = 0
@@ -205,7 +207,7 @@ def statuses(row: Row) -> list[tuple[str, str]]:
 
 def check_order(file: dict[str, Row]) -> None:
     """In one context, turns begin in the order in which their tasks were created."""
-    lanes: dict[tuple[int, str], list[Row]] = {}
+    lanes: dict[tuple[object, str], list[Row]] = {}
     for row in file.values():
         if row.lane[1].startswith("shared-"):
             lanes.setdefault(row.lane, []).append(row)

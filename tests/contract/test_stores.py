@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from trunkline.ports.store import Scope
+from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
+from trunkline.testing import FakeClock
 from trunkline.testing.check_store import CHECKS, DURABLE_CHECKS, Check, check_store
 
 
@@ -17,6 +20,20 @@ async def test_memory(check: Check) -> None:
 @pytest.mark.parametrize("check", CHECKS + DURABLE_CHECKS, ids=lambda check: check.__name__)
 async def test_sqlite(check: Check, tmp_path: Path) -> None:
     await check(lambda name: SqliteStore(tmp_path / name))
+
+
+def json_files(folder: Path, **options: int) -> JsonFileStore:
+    return JsonFileStore(folder, clock=FakeClock(), adopts=Scope("a", "", "p"), **options)
+
+
+@pytest.mark.parametrize("check", CHECKS + DURABLE_CHECKS, ids=lambda check: check.__name__)
+async def test_json_files(check: Check, tmp_path: Path) -> None:
+    await check(lambda name: json_files(tmp_path / name))
+
+
+@pytest.mark.parametrize("check", CHECKS + DURABLE_CHECKS, ids=lambda check: check.__name__)
+async def test_json_files_with_a_new_log_for_every_commit(check: Check, tmp_path: Path) -> None:
+    await check(lambda name: json_files(tmp_path / name, log_bytes=0))
 
 
 async def test_suite_runs_in_one_call(tmp_path: Path) -> None:

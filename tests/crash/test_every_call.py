@@ -13,11 +13,12 @@ from tests.runtime.world import Reading, World, next_morning, said, state_of
 from trunkline.engine.recovery import restart_reason
 from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, Task, TaskState, text_of
-from trunkline.ports.store import Store
+from trunkline.ports.store import Scope, Store
 from trunkline.runtime.fanout import Opening
+from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
-from trunkline.testing import CrashingStore, settle
+from trunkline.testing import CrashingStore, FakeClock, settle
 
 SUBMITTED, WORKING, FAILED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.FAILED
 
@@ -176,6 +177,14 @@ async def crash_at_every_call(
 async def test_memory(when: Literal["before", "after"]) -> None:
     stores: defaultdict[int, Store] = defaultdict(MemoryStore)
     assert await crash_at_every_call(stores.__getitem__, when) > 25
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_json_files(tmp_path: Path, when: Literal["before", "after"]) -> None:
+    def make(call: int) -> Store:
+        return JsonFileStore(tmp_path / f"{call}", clock=FakeClock(), adopts=Scope("", "", ""))
+
+    assert await crash_at_every_call(make, when) > 25
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

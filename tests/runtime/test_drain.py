@@ -1,6 +1,7 @@
 """Stopping: what runs may finish, what waits stays, everybody is told."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from tests.runtime.world import World, next_morning, said, world
@@ -8,9 +9,9 @@ from tests.runtime.world import World, next_morning, said, world
 from trunkline.engine.recovery import restart_reason
 from trunkline.model.errors import Unavailable
 from trunkline.model.values import TaskState
+from trunkline.ports.store import Store
 from trunkline.runtime.fanout import CutOff
 from trunkline.runtime.runtime import STOP_REASON
-from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
 
 SUBMITTED, WORKING = TaskState.SUBMITTED, TaskState.WORKING
@@ -31,9 +32,10 @@ async def test_runs_finish_within_the_grace() -> None:
         assert (await answer).status.state is COMPLETED
 
 
-async def test_late_runs_fail_with_the_reason_and_the_queue_runs_after_the_restart() -> None:
-    store = MemoryStore()
-    first = World(store=store, node="one")
+async def test_late_runs_fail_with_the_reason_and_the_queue_runs_after_the_restart(
+    make_store: Callable[[], Store],
+) -> None:
+    first = World(store=make_store(), node="one")
     await first.open()
     running = await first.submit("hang", context="c")
     queued = [await first.submit(f"say {n}", context="c") for n in range(3)]
@@ -52,7 +54,7 @@ async def test_late_runs_fail_with_the_reason_and_the_queue_runs_after_the_resta
     assert reading.items[-1] == CutOff("the gateway is shutting down", 1)
     assert [await first.state(task.id) for task in queued] == [SUBMITTED] * 3
     await first.close()
-    async with world(store=store, node="two", clock=next_morning()) as w:
+    async with world(store=make_store(), node="two", clock=next_morning()) as w:
         for task in [*queued, last]:
             assert (await w.ended(task.id)).status.state is COMPLETED
         order = [turn.task_id for turn in w.scripted.turns]
@@ -61,29 +63,33 @@ async def test_late_runs_fail_with_the_reason_and_the_queue_runs_after_the_resta
     assert not asyncio.all_tasks() - {asyncio.current_task()}
 
 
-async def test_a_restart_fails_what_ran_once_and_with_the_reason() -> None:
-    store = MemoryStore()
-    first = World(store=store, node="one")
+async def test_a_restart_fails_what_ran_once_and_with_the_reason(
+    make_store: Callable[[], Store],
+) -> None:
+    first = World(store=make_store(), node="one")
     await first.open()
-    running = await first.submit("say some; hang", context="c")
+    running = await first.submit("say some; wait a", context="c")
+    await first.gates.reached("a")
     asked = await first.send("ask size?")
-    await settle()
+    # Committed after all that the other one said before it.
     assert await first.state(running.id) is WORKING
     await first.vanish()
+    await first.store.close()
     for node in ("two", "three"):
-        async with world(store=store, node=node, clock=next_morning()) as w:
+        async with world(store=make_store(), node=node, clock=next_morning()) as w:
             ended = await w.ended(running.id)
             assert (ended.status.state, said(ended)) == (FAILED, restart_reason(WORKING))
             assert (await w.states(running.id)).count(FAILED) == 1
             assert await w.get(asked.id) == asked
-    async with world(store=store, node="four", clock=next_morning()) as w:
+    async with world(store=make_store(), node="four", clock=next_morning()) as w:
         done = await w.send("say XL", task=asked.id)
         assert done.status.state is COMPLETED
 
 
-async def test_runs_without_a_task_get_one_when_the_gateway_stops() -> None:
-    store = MemoryStore()
-    first = World(store=store, node="one", direct=True)
+async def test_runs_without_a_task_get_one_when_the_gateway_stops(
+    make_store: Callable[[], Store],
+) -> None:
+    first = World(store=make_store(), node="one", direct=True)
     await first.open()
     running = first.soon(first.send("hang", context="c"))
     queued = first.soon(first.send("say later", context="c"))
@@ -95,7 +101,7 @@ async def test_runs_without_a_task_get_one_when_the_gateway_stops() -> None:
     assert waits.status.state is SUBMITTED
     await stream.all()
     await first.close()
-    async with world(store=store, node="two", clock=next_morning()) as w:
+    async with world(store=make_store(), node="two", clock=next_morning()) as w:
         assert said(await w.ended(waits.id)) == "later"
         assert said(await w.ended(stream.task_id)) == "even later"
 

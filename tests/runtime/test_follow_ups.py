@@ -1,5 +1,6 @@
 """Further messages for a task that exists."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from tests.runtime.world import World, next_morning, said, world
 
 from trunkline.model.errors import TaskNotFound, UnsupportedOperation
 from trunkline.model.values import TaskState, text_of
-from trunkline.stores.memory import MemoryStore
+from trunkline.ports.store import Store
 from trunkline.testing import settle
 
 SUBMITTED, WORKING = TaskState.SUBMITTED, TaskState.WORKING
@@ -123,9 +124,10 @@ async def test_an_ended_task_takes_no_message_and_stays_out_of_memory() -> None:
         assert len(w.runtime.registry) == 0
 
 
-async def test_waiting_messages_run_after_a_restart_each_as_its_own_turn() -> None:
-    store = MemoryStore()
-    first = World(store=store, node="one")
+async def test_waiting_messages_run_after_a_restart_each_as_its_own_turn(
+    make_store: Callable[[], Store],
+) -> None:
+    first = World(store=make_store(), node="one")
     await first.open()
     blocker = await first.submit("wait a", context="c")
     await first.gates.reached("a")
@@ -133,7 +135,7 @@ async def test_waiting_messages_run_after_a_restart_each_as_its_own_turn() -> No
     await first.submit("say two", task=task.id)
     await first.submit("say three", task=task.id)
     await first.close()
-    async with world(store=store, node="two", clock=next_morning()) as w:
+    async with world(store=make_store(), node="two", clock=next_morning()) as w:
         done = await w.ended(task.id)
         assert artifacts(done) == {"answer": "one", "answer-2": "two", "answer-3": "three"}
         assert len({turn.run_id for turn in w.scripted.turns}) == 3

@@ -1,14 +1,15 @@
 """The same request twice is one task."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from tests.runtime.world import World, next_morning, world
 
 from trunkline.model.errors import IdempotencyConflict
 from trunkline.model.values import TaskState
+from trunkline.ports.store import Store
 from trunkline.runtime.fanout import Opening
-from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
 
 
@@ -43,13 +44,14 @@ async def test_a_stream_of_a_task_that_waits_for_input_ends() -> None:
         follower.close()
 
 
-async def test_a_key_outlives_the_process() -> None:
-    store = MemoryStore()
-    first = World(store=store, node="one")
+async def test_a_key_outlives_the_process(
+    make_store: Callable[[], Store],
+) -> None:
+    first = World(store=make_store(), node="one")
     await first.open()
     task = await first.submit("hang", key="k", id="m")
     await first.close()
-    async with world(store=store, node="two", clock=next_morning()) as w:
+    async with world(store=make_store(), node="two", clock=next_morning()) as w:
         again = await w.send("hang", key="k", id="m", now=True)
         assert again.id == task.id
         with pytest.raises(IdempotencyConflict):

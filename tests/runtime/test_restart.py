@@ -7,18 +7,31 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.runtime.stores import DURABLE, MakeStore
-from tests.runtime.world import ALICE, World, next_morning, said, world
+from tests.runtime.world import ALICE, SCOPE, World, next_morning, said, world
 
 from trunkline.engine.recovery import restart_reason
 from trunkline.model.calls import ListTasksRequest
+from trunkline.model.events import Entry
 from trunkline.model.outputs import ArtifactEmitted, Final, Note, Output, Text
 from trunkline.model.profile import RestartPolicy
-from trunkline.model.values import TERMINAL, Artifact, Part, Role, Task, TaskState, text_of
+from trunkline.model.values import (
+    TERMINAL,
+    Artifact,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    TaskStatus,
+    text_of,
+)
 from trunkline.ports.backend import TurnRequest
+from trunkline.ports.store import Append, Creation, Snapshot
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
+from trunkline.testing.stores.kit import must_put
 
 SUBMITTED, WORKING = TaskState.SUBMITTED, TaskState.WORKING
 COMPLETED, FAILED = TaskState.COMPLETED, TaskState.FAILED
@@ -239,3 +252,28 @@ async def test_x11_each_agent_has_its_own_policy_and_unknown_ones_wait() -> None
     await later.advance(60)
     async with world(store=store, node="three", clock=later) as w:
         assert (await w.ended(task.id)).status.state is FAILED
+
+
+@pytest.mark.parametrize("state", [SUBMITTED, WORKING])
+async def test_x11_a_task_that_was_never_begun_here_is_failed_and_not_left_waiting(
+    state: TaskState,
+) -> None:
+    """As another program may leave one: there is a snapshot, and no message to run."""
+    store = MemoryStore()
+    await store.open()
+    task = Task(id="t", context_id="c", status=TaskStatus(state=state))
+    snapshot = Snapshot(1, msgspec.json.encode(task))
+    append = Append(
+        task_id="t",
+        expected_seq=0,
+        epoch=1,
+        entries=(Entry.of(1, task),),
+        state=state,
+        status_ms=1,
+        creation=Creation(SCOPE, "c", 1, "gone"),
+        snapshot=snapshot,
+    )
+    await must_put(store, append)
+    async with heir(store, on_restart=("resume_queued", "retry_running")) as w:
+        ended = await w.ended("t")
+        assert (ended.status.state, said(ended)) == (FAILED, restart_reason(state))

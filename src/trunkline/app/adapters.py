@@ -3,22 +3,30 @@
 from trunkline.backends.echo import EchoBackend
 from trunkline.backends.python import Agent, PythonBackend
 from trunkline.backends.python.loader import load
+from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import ConfigError, GatewayBug
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
-from trunkline.ports.store import Store
+from trunkline.ports.store import Scope, Store
 from trunkline.settings import AgentSettings, Settings, StoreSettings, database_path, publish
 from trunkline.settings import agents as kinds
 from trunkline.settings.publish import handle_of, stands_for_many
+from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing.scripted import ScriptedBackend
 
 
-def make_store(settings: StoreSettings) -> Store:
-    if settings.kind == "memory":
-        return MemoryStore()
-    return SqliteStore(database_path(settings), synchronous=settings.synchronous)
+def make_store(settings: StoreSettings, *, agent: str, clock: Clock) -> Store:
+    """`agent` is the handle that gets the tasks which another program has left there."""
+    match settings.kind:
+        case "memory":
+            return MemoryStore()
+        case "json-file":
+            adopts = Scope(agent, "", settings.adopt_as or ANONYMOUS)
+            return JsonFileStore(database_path(settings), clock=clock, adopts=adopts)
+        case "sqlite":
+            return SqliteStore(database_path(settings), synchronous=settings.synchronous)
 
 
 def make_backend(settings: AgentSettings, code: Agent | None, clock: Clock) -> Backend:

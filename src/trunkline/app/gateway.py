@@ -120,7 +120,7 @@ def _runtime(
     settings: Settings, store: StoreSettings, agents: list[PublishedAgent], clock: Clock
 ) -> Runtime:
     return Runtime(
-        store=make_store(store),
+        store=make_store(store, agent=settings.adopting_agent(store), clock=clock),
         clock=clock,
         ids=Uuid7Ids(),
         agents=agents,

@@ -109,7 +109,7 @@ async def _in_each_store(
     done: list[T] = []
     known: set[str] = set()
     for store_settings in _existing(settings):
-        async with _opened(store_settings) as store:
+        async with _opened(settings, store_settings) as store:
             handles = sorted({scope.agent for scope in await store.scopes()})
             known.update(handles)
             done += await work(store, [each for each in handles if agent in ("", each)])
@@ -137,8 +137,8 @@ def _existing(settings: Settings) -> list[StoreSettings]:
 
 
 @asynccontextmanager
-async def _opened(settings: StoreSettings) -> AsyncIterator[Store]:
-    store = make_store(settings)
+async def _opened(settings: Settings, of: StoreSettings) -> AsyncIterator[Store]:
+    store = make_store(of, agent=settings.adopting_agent(of), clock=SystemClock())
     await store.open()
     try:
         yield store

@@ -31,7 +31,7 @@ def check(context: typer.Context, file: ConfigFile = None, debug: Debug = False)
             raise ConfigError("there is no file to check. Give FILE, or set TRUNKLINE_CONFIG.")
         settings = load(file)
     store = settings.store
-    kept = f"sqlite at {database_path(store)}" if store.kind == "sqlite" else "in memory"
+    kept = "in memory" if store.kind == "memory" else f"{store.kind} at {database_path(store)}"
     count = len(settings.agents)
     print(f"ok: {count} agent{'' if count == 1 else 's'}, {kept}")
 

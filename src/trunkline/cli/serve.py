@@ -57,10 +57,11 @@ def serve(
             **({"store": store} if store else {}),
         }
         settings = _settings(target, config, overrides)
-        if settings.store.kind == "sqlite":
+        if settings.store.kind != "memory":
             from trunkline.settings import database_path
 
-            make_private_dir(database_path(settings.store).parent)
+            path = database_path(settings.store)
+            make_private_dir(path.parent if settings.store.kind == "sqlite" else path)
         # Imported here because it loads the whole gateway, which no other command needs.
         from trunkline.app import serve as serve_gateway
 

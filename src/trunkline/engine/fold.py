@@ -5,9 +5,8 @@ Appending costs the chunk and not the artifact, so the pieces of a streamed text
 kept apart until somebody reads.
 """
 
-from typing import NamedTuple
-
 import msgspec
+from msgspec import Struct
 
 from trunkline.model.errors import GatewayBug
 from trunkline.model.events import (
@@ -118,7 +117,7 @@ class _ArtifactFold:
         )
 
 
-class Pending(NamedTuple):
+class Pending(Struct, frozen=True, gc=False):
     """A message that no turn has taken up yet."""
 
     message: Message
@@ -200,6 +199,11 @@ class TaskFold:
         return tuple(message for message in self._history if id(message) not in waiting)
 
     @property
+    def knows_turn(self) -> bool:
+        """Whether it has seen the turn under way begin, so that it can be run again."""
+        return self.state is TaskState.WORKING and self._before_turn is not None
+
+    @property
     def artifacts(self) -> tuple[Artifact, ...]:
         return tuple(
             [
@@ -231,7 +235,7 @@ class TaskFold:
             raise GatewayBug("a task is submitted once")
 
     def _undo_turn(self) -> None:
-        if self._before_turn is None:
+        if self._before_turn is None or not self.knows_turn:
             raise GatewayBug(f"task {self._task.id} has no turn to run again")
         taken_up, length, artifacts = self._before_turn
         # What callers said since stays; it waits for later turns.
@@ -242,7 +246,8 @@ class TaskFold:
     def _apply_status(self, status: TaskStatus) -> None:
         before = self.status.state
         if before is TaskState.SUBMITTED and status.state is TaskState.WORKING and self.pending:
-            self._before_turn = (self.pending.pop(0), len(self._history), self.artifacts)
+            artifacts = self.artifacts if self._artifacts else ()
+            self._before_turn = (self.pending.pop(0), len(self._history), artifacts)
         if status.message is not None:
             self._remember(status.message)
         self.status = status

@@ -34,6 +34,8 @@ class PublishedAgent:
         self.backend = backend
         self.input_modes = input_modes
         self.profile = profile or Profile()
+        # Whether a blocking send may be answered before its task has settled.
+        self.bounds_waits = self.profile.reply_wait_s > 0 or self.profile.queued_send == "return"
         self.lanes: Lanes[Lane, Run] = Lanes(
             max_waiting=self.profile.max_queue_per_context,
             max_running=self.profile.max_concurrency,

@@ -138,12 +138,12 @@ class Intake:
         runs: list[tuple[str, Run]] = []
         for agent, live in tasks:
             lane = agent.lane(live.scope, live.context_id, live.task_id)
-            for number, (message, options, since) in enumerate(live.ahead().pending):
-                run = self._run(agent, lane, message, options, live)
+            for number, pending in enumerate(live.ahead().pending):
+                run = self._run(agent, lane, pending.message, pending.options, live)
                 # They were all recorded by now, so the sequence does not tell them apart.
                 run.run_id = f"{run.run_id}-{number}"
                 run.is_durable = True
-                runs.append((since, run))
+                runs.append((pending.since, run))
         # An older task may have got its message later.
         runs.sort(key=itemgetter(0))
         for _, run in runs:

@@ -16,6 +16,8 @@ from trunkline.runtime.turns import Turns
 
 
 class Replies:
+    """Waits for agents whose profile says that a send does not wait for ever."""
+
     def __init__(self, *, journal: Journal, turns: Turns, clock: Clock) -> None:
         self._journal = journal
         self._turns = turns
@@ -32,40 +34,37 @@ class Replies:
         if profile.queued_send == "return" and live is not None and _is_queued(live):
             await self._journal.durable(live)
             return live
+        timer: asyncio.Task[None] | None = None
         if profile.reply_wait_s:
-            return await self._wait_at_most(profile, live, run)
+            timer = self._timers.start(self._clock.sleep(profile.reply_wait_s), name="reply wait")
+        try:
+            return await self._outcome(profile, live, run, timer)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _outcome(
+        self,
+        profile: Profile,
+        live: LiveTask | None,
+        run: Run | None,
+        timer: "asyncio.Task[None] | None",
+    ) -> Reply | LiveTask:
         if run is not None:
             assert run.answer is not None
-            outcome = await run.answer
+            if not await _comes_before(run.answer, timer):
+                return await self._give_up(profile, self._turns.become_task(run))
+            outcome = run.answer.result()
             if isinstance(outcome, Reply):
                 return outcome
             live = outcome
         assert live is not None
-        await self._journal.settled(live)
-        return live
-
-    async def _wait_at_most(
-        self, profile: Profile, live: LiveTask | None, run: Run | None
-    ) -> Reply | LiveTask:
-        timer = self._timers.start(self._clock.sleep(profile.reply_wait_s), name="reply wait")
-        try:
-            if run is not None:
-                assert run.answer is not None
-                if not await _comes_before(run.answer, timer):
-                    return await self._give_up(profile, self._turns.become_task(run))
-                outcome = run.answer.result()
-                if isinstance(outcome, Reply):
-                    return outcome
-                live = outcome
-            assert live is not None
-            settled = self._journal.settled(live)
-            if await _comes_before(settled, timer):
-                settled.result()
-                return live
-            settled.cancel()
-            return await self._give_up(profile, live)
-        finally:
-            timer.cancel()
+        settled = self._journal.settled(live)
+        if await _comes_before(settled, timer):
+            settled.result()
+            return live
+        settled.cancel()
+        return await self._give_up(profile, live)
 
     async def _give_up(self, profile: Profile, live: LiveTask) -> LiveTask:
         if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
@@ -79,6 +78,7 @@ def _is_queued(live: LiveTask) -> bool:
     return bool(live.waiting) and not live.waiting[-1].is_granted
 
 
-async def _comes_before(future: "asyncio.Future[Any]", timer: "asyncio.Task[None]") -> bool:
-    await asyncio.wait({future, timer}, return_when=asyncio.FIRST_COMPLETED)
+async def _comes_before(future: "asyncio.Future[Any]", timer: "asyncio.Task[None] | None") -> bool:
+    both = {future} if timer is None else {future, timer}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     return future.done()

@@ -121,6 +121,10 @@ class Runtime:
             return decision
         live = LiveTask.of(stored)
         self.registry.add(live)
+        fold = live.committed()
+        if not (fold.knows_turn if decision is Recovery.RETRY else fold.pending):
+            # Another program's task, of which there is no more than its state.
+            decision = Recovery.FAIL
         if decision is Recovery.FAIL:
             reason = restart_reason(stored.state)
             self.turns.move(live, Step.FAIL, say(live, f"restart.{live.seq}", reason))

@@ -93,15 +93,24 @@ class Service:
         admitted = await self._intake.admit(agent, caller, request, needs_task=returns_immediately)
         if admitted.earlier is not None:
             return TaskAnswer(task_json(admitted.earlier, history_length))
+        live = admitted.live
         if returns_immediately:
-            live = admitted.live
             assert live is not None
             await self._journal.durable(live)
-        else:
-            outcome = await self._replies.wait(agent.profile, admitted.live, admitted.run)
+        elif agent.bounds_waits:
+            outcome = await self._replies.wait(agent.profile, live, admitted.run)
             if isinstance(outcome, Reply):
                 return outcome
             live = outcome
+        else:
+            if admitted.run is not None:
+                assert admitted.run.answer is not None
+                outcome = await admitted.run.answer
+                if isinstance(outcome, Reply):
+                    return outcome
+                live = outcome
+            assert live is not None
+            await self._journal.settled(live)
         return TaskAnswer(task_json(live.view(), history_length, live.position))
 
     async def stream(

@@ -16,6 +16,7 @@ from trunkline.settings.problems import InvalidSettings, Problem, Referenced, sh
 from trunkline.settings.references import expand
 from trunkline.settings.root import Settings
 from trunkline.settings.rules import find_problems
+from trunkline.settings.server import StoreSettings
 from trunkline.settings.target import EVERY, is_file_target, join_target, split_target
 
 Document = Mapping[str, Any]
@@ -149,20 +150,30 @@ def _merged(base: Document, over: Document) -> dict[str, Any]:
 
 
 def _resolved(settings: Settings, folder: Path) -> Settings:
-    store = settings.store
-    if store.path:
-        store = replace(store, path=_absolute(store.path, folder))
-    agents = {handle: _with_file(agent, folder) for handle, agent in settings.agents.items()}
-    return replace(settings, store=store, agents=agents)
+    agents = {handle: _with_files(agent, folder) for handle, agent in settings.agents.items()}
+    return replace(settings, store=_with_path(settings.store, folder), agents=agents)
 
 
-def _with_file(agent: AgentSettings, folder: Path) -> AgentSettings:
+def _with_path(store: StoreSettings, folder: Path) -> StoreSettings:
+    # A relative folder of JSON files is refused, so it is left to be shown as it is.
+    if not store.path or (store.kind == "json-file" and not _is_absolute(store.path)):
+        return store
+    return replace(store, path=_absolute(store.path, folder))
+
+
+def _with_files(agent: AgentSettings, folder: Path) -> AgentSettings:
+    if agent.store is not None:
+        agent = replace(agent, store=_with_path(agent.store, folder))
     backend = agent.backend
     if not isinstance(backend, PythonBackend) or not is_file_target(backend.target):
         return agent
     place, attribute = split_target(backend.target)
     target = join_target(_absolute(place, folder), attribute)
     return replace(agent, backend=replace(backend, target=target))
+
+
+def _is_absolute(path: str) -> bool:
+    return Path(path).expanduser().is_absolute()
 
 
 def _absolute(path: str, folder: Path) -> str:

@@ -26,7 +26,7 @@ def data_dir(*, environment: Mapping[str, str] = os.environ, platform: str = sys
 
 
 def database_path(store: StoreSettings) -> Path:
-    """The file of the SQLite store."""
+    """The file of the SQLite store, or the folder of JSON files."""
     return Path(store.path) if store.path else data_dir() / DATABASE_NAME
 
 

@@ -72,21 +72,34 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Where tasks and their journal are kept."""
 
     kind: Annotated[
-        Literal["sqlite", "memory"],
-        Meta(description="`sqlite` survives a restart; `memory` is for tests and forgets all."),
+        Literal["sqlite", "json-file", "memory"],
+        Meta(
+            description="`sqlite` and `json-file` survive a restart; `memory` is for tests and "
+            "forgets all. `json-file` keeps one JSON file per task, for people and programs "
+            "that read them."
+        ),
     ] = "sqlite"
     path: Annotated[
         str,
         Meta(
-            description="Database file. Relative paths start at the folder of this file. "
+            description="Database file, or the folder of `json-file`, which must be absolute. "
+            "Other relative paths start at the folder of this file. "
             "Empty: `trunkline.db` in the user's data folder."
+        ),
+    ] = ""
+    adopt_as: Annotated[
+        str,
+        Meta(
+            description="Principal that owns the tasks that another program has left in the "
+            "folder of `json-file`. Empty: callers without a key."
         ),
     ] = ""
     synchronous: Annotated[
         Literal["full", "normal"],
         Meta(
             description="`full`: a power cut loses nothing that was acknowledged. "
-            "`normal`: it may lose the last moments; a crash of the process loses nothing."
+            "`normal`: it may lose the last moments; a crash of the process loses nothing. "
+            "`json-file` knows `full` only."
         ),
     ] = "full"
 

@@ -85,6 +85,9 @@ class Index(Generic[H]):
         self._records: dict[tuple[Scope, str], IdempotencyRecord] = {}
         self._leases: dict[str, int] = {}
 
+    def __iter__(self) -> Iterator[H]:
+        return iter(self._tasks.values())
+
     def get(self, task_id: str) -> H | None:
         return self._tasks.get(task_id)
 

@@ -1,5 +1,6 @@
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.unit.settings.documents import agent
@@ -8,7 +9,9 @@ from trunkline.app.adapters import load_agents, make_backend, make_store
 from trunkline.backends.echo import EchoBackend
 from trunkline.backends.python import PythonBackend
 from trunkline.model.errors import ConfigError, GatewayBug
+from trunkline.ports.store import Scope
 from trunkline.settings import Settings, StoreSettings, from_document
+from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import FakeClock
@@ -87,10 +90,28 @@ def test_a_target_that_is_not_there_is_named(tmp_path: Path) -> None:
         load_agents(published(acme__rust=python(missing)))
 
 
-def test_stores_by_kind(tmp_path: Path) -> None:
-    assert isinstance(make_store(StoreSettings(kind="memory")), MemoryStore)
-    kept = make_store(StoreSettings(path=str(tmp_path / "trunkline.db")))
-    assert isinstance(kept, SqliteStore)
+@pytest.mark.parametrize(
+    ("kind", "store"),
+    [("memory", MemoryStore), ("sqlite", SqliteStore), ("json-file", JsonFileStore)],
+)
+def test_stores_by_kind(
+    tmp_path: Path, kind: Literal["memory", "sqlite", "json-file"], store: type
+) -> None:
+    settings = StoreSettings(kind=kind, path=str(tmp_path / "tasks"))
+    assert type(make_store(settings, agent="a/b", clock=FakeClock())) is store
+
+
+@pytest.mark.parametrize(("adopt_as", "owner"), [("", "@anonymous"), ("ci", "ci")])
+async def test_tasks_of_another_program_get_an_owner(
+    tmp_path: Path, adopt_as: str, owner: str
+) -> None:
+    task = {"kind": "task", "id": "t", "contextId": "c", "status": {"state": "working"}}
+    (tmp_path / "dA.json").write_text(json.dumps({"schemaVersion": 1, "task": task}))
+    settings = StoreSettings(kind="json-file", path=str(tmp_path), adopt_as=adopt_as)
+    store = make_store(settings, agent="acme/echo", clock=FakeClock())
+    await store.open()
+    assert await store.get(Scope("acme/echo", "", owner), "t") is not None
+    await store.close()
 
 
 def test_backends_by_kind(target: str) -> None:

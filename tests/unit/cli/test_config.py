@@ -29,6 +29,12 @@ def test_check_says_what_the_file_holds(good: Path) -> None:
     assert result.stdout == f"ok: 1 agent, sqlite at {good.parent}/x.db\n"
 
 
+def test_check_names_the_folder_of_json_files(good: Path) -> None:
+    good.write_text(GOOD.replace('"x.db"', '"/x"\nkind = "json-file"'))
+    result = run(app, ["config", "check", str(good)])
+    assert result.stdout == "ok: 1 agent, json-file at /x\n"
+
+
 def test_check_counts_agents_and_names_the_memory(good: Path) -> None:
     good.write_text(f'[store]\nkind = "memory"\n{AGENT}{AGENT.replace("/echo", "/b")}')
     assert run(app, ["config", "check", str(good)]).stdout == "ok: 2 agents, in memory\n"

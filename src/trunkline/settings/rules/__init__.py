@@ -8,14 +8,18 @@ from trunkline.settings.rules.access import access_problems
 from trunkline.settings.rules.addresses import address_problems
 from trunkline.settings.rules.agents import agent_problems
 from trunkline.settings.rules.profiles import profile_problems
+from trunkline.settings.rules.stores import store_problems
 
 __all__ = ["find_problems"]
+
+
+_RULES = (access_problems, agent_problems, profile_problems, address_problems, store_problems)
 
 
 def find_problems(settings: Settings, misfits: list[Problem]) -> Iterator[Problem]:
     """Broken rules, without those that only follow from a misfit the decoder reported."""
     bad = [problem.path for problem in misfits]
-    for rule in (access_problems, agent_problems, profile_problems, address_problems):
+    for rule in _RULES:
         for problem in rule(settings):
             if any(_starts_with(problem.path, path) for path in bad):
                 continue

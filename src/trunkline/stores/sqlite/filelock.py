@@ -1,24 +1,10 @@
 """One process per file: a lock that the system releases when its holder dies."""
 
 import os
-import sys
 from pathlib import Path
 
 from trunkline.model.errors import StoreInUse
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(fd: int) -> None:
-        # Far behind the pid, which others must be able to read.
-        os.lseek(fd, 1 << 20, os.SEEK_SET)
-        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(fd: int) -> None:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+from trunkline.stores.oslock import try_lock
 
 
 class FileLock:
@@ -36,9 +22,7 @@ class FileLock:
     def acquire(self) -> None:
         """Raises StoreInUse when someone holds it, this process included."""
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            _lock(fd)
-        except OSError:
+        if not try_lock(fd):
             os.lseek(fd, 0, os.SEEK_SET)
             holder = os.read(fd, 32).decode("ascii", "replace").strip() or "unknown"
             os.close(fd)
@@ -46,7 +30,7 @@ class FileLock:
                 f"The store {self._store} is in use by process {holder}. "
                 "Stop that process, or give this one another file: "
                 "several gateways share a PostgreSQL store, never a SQLite file."
-            ) from None
+            )
         os.ftruncate(fd, 0)
         os.lseek(fd, 0, os.SEEK_SET)
         os.write(fd, f"{os.getpid()}\n".encode("ascii"))

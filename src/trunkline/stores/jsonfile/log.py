@@ -1,0 +1,153 @@
+"""The log: one line per commit, in as few files as have not reached the records yet."""
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from trunkline.model.errors import StoreUnusable
+from trunkline.stores.jsonfile.changes import Change, decode
+from trunkline.stores.jsonfile.files import create, sync, sync_folder, write_all
+
+_PATTERN = "changes-*.log"
+_CHECKSUM_CHARS = 8
+
+
+class Log:
+    """Written by one thread. A commit is one line with a checksum, so that one that a
+    crash cut off is known for what it is, and its changes happen together or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._fd: int | None = None
+        self._path = folder
+        # Whether the name of the open file would survive a power cut.
+        self._is_named = False
+        # Up to where the open file holds what was acknowledged.
+        self._size = 0
+        self._is_mangled = False
+        self._last_n = 0
+        # Files that are complete, with the number of the last change in each.
+        self._closed: list[tuple[int, Path]] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file that is being written."""
+        return self._size
+
+    def replay(self) -> Iterator[Change]:
+        """All that was acknowledged and is not known to be in the records, in order.
+
+        A line that a crash cut off is taken out of its file.
+        """
+        paths = sorted(self._folder.glob(_PATTERN))
+        for path in paths:
+            last_n = 0
+            for change in self._read(path, is_last=path is paths[-1]):
+                last_n = change.n
+                yield change
+            if last_n:
+                self._closed.append((last_n, path))
+            else:
+                # The next one may well get the same name.
+                path.unlink()
+
+    def _read(self, path: Path, *, is_last: bool) -> Iterator[Change]:
+        data = path.read_bytes()
+        start = 0
+        while start < len(data):
+            end = data.find(b"\n", start)
+            line = b"" if end < 0 else _checked(data[start:end])
+            if not line:
+                # What came after a line was written after that line was on the disk.
+                # So only the last one can have been cut off.
+                if not is_last or 0 <= end < len(data) - 1:
+                    raise StoreUnusable(
+                        f"{path} is damaged at byte {start}. Restore a backup of the folder."
+                    )
+                _cut_off(path, start)
+                return
+            try:
+                yield from decode(line)
+            except msgspec.DecodeError as error:
+                raise StoreUnusable(
+                    f"{path} holds changes that this release cannot read ({error}). "
+                    "Start the release that wrote them."
+                ) from None
+            start = end + 1
+
+    def write(self, line: bytes, *, first_n: int, last_n: int) -> None:
+        """Make a commit durable. Raises OSError, with nothing of it left behind."""
+        if self._fd is None:
+            self._path = self._folder / f"changes-{first_n:016d}.log"
+            self._fd = create(self._path)
+            self._size, self._is_named = 0, False
+        if not self._is_named:
+            sync_folder(self._folder)
+            self._is_named = True
+        if self._is_mangled:
+            self._mend(self._fd)
+        data = b"%08x %s\n" % (zlib.crc32(line), line)
+        try:
+            write_all(self._fd, data)
+            sync(self._fd)
+        except OSError:
+            # Whatever got there must not be found after a crash: it is refused.
+            self._is_mangled = True
+            self._mend(self._fd)
+            raise
+        self._size += len(data)
+        self._last_n = last_n
+
+    def _mend(self, fd: int) -> None:
+        os.ftruncate(fd, self._size)
+        os.lseek(fd, self._size, os.SEEK_SET)
+        sync(fd)
+        self._is_mangled = False
+
+    def rotate(self) -> None:
+        """The next commit begins a new file."""
+        if self._fd is None:
+            return
+        if self._is_mangled:
+            self._mend(self._fd)
+        os.close(self._fd)
+        self._fd = None
+        self._closed.append((self._last_n, self._path))
+        self._size = 0
+
+    def remove_up_to(self, n: int) -> None:
+        """Remove the files whose changes are all in the records."""
+        sync_folder(self._folder)
+        # The oldest first: a task that was deleted must not come back from an older file.
+        while self._closed and self._closed[0][0] <= n:
+            self._closed[0][1].unlink(missing_ok=True)
+            sync_folder(self._folder)
+            del self._closed[0]
+
+    def remove_all(self, n: int) -> None:
+        """The records hold everything, of which `n` is the last change."""
+        self.rotate()
+        self.remove_up_to(n)
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def _checked(line: bytes) -> bytes:
+    """The line without its checksum; empty when it is not the one of that line."""
+    checksum, line = line[:_CHECKSUM_CHARS], line[_CHECKSUM_CHARS + 1 :]
+    return line if checksum == b"%08x" % zlib.crc32(line) else b""
+
+
+def _cut_off(path: Path, size: int) -> None:
+    fd = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(fd, size)
+        sync(fd)
+    finally:
+        os.close(fd)

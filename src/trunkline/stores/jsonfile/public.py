@@ -1,0 +1,123 @@
+"""The face of a record: a task, its journal and its binding as A2A 0.3 writes them.
+
+For people and programs that look into the folder. The gateway itself reads none of it
+back, so what 0.3 has no words for may be missing here.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from trunkline.engine.fold import TaskFold
+from trunkline.model.errors import GatewayBug
+from trunkline.model.events import Entry
+from trunkline.model.timestamps import format_timestamp
+from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskStatus, TaskStatusUpdateEvent
+from trunkline.protocol.v03_convert import Converter
+from trunkline.protocol.v03_types import Task03
+from trunkline.stores.index import Head
+from trunkline.stores.jsonfile.contents import Contents
+
+SCHEMA_VERSION = 2
+_convert = Converter(is_rest=False)
+_encode = msgspec.json.Encoder().encode
+# An entry of a kind that this release does not know, or that is not what its kind says.
+_UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, GatewayBug)
+
+
+class _Peer(Struct, frozen=True):
+    kind: str
+    id: str
+    source: str
+
+
+class _Binding(Struct, frozen=True, rename="camel"):
+    schema_version: int
+    agent_id: str
+    channel: str
+    account_id: str
+    matched_by: str
+    session_key: str
+    main_session_key: str
+    store_path: str
+    peer: _Peer
+    created_at: str
+    updated_at: str
+
+
+class _Public(Struct, frozen=True, rename="camel"):
+    schema_version: int
+    task: Task03
+    binding: Raw
+    current_sequence: int
+    journal: list[Raw]
+
+
+class _JournalEntry(Struct, frozen=True):
+    sequence: int
+    event: Any
+
+
+def bring_up_to_date(head: Head, contents: Contents, *, store_path: str) -> None:
+    """Give the record a binding, and its journal the events that it lacks."""
+    if contents.binding is None:
+        contents.binding = _binding(head, store_path)
+    for entry in contents.untold:
+        event = _event(entry)
+        if event is not None:
+            contents.current_sequence += 1
+            journal_entry = _JournalEntry(contents.current_sequence, event)
+            contents.journal.append(Raw(_encode(journal_entry)))
+    contents.untold = []
+    if contents.is_cut:
+        kept = contents.count_told()
+        del contents.journal[: max(0, len(contents.journal) - kept)]
+
+
+def encode(head: Head, contents: Contents) -> bytes:
+    """Of contents that are up to date."""
+    assert contents.binding is not None
+    public = _Public(
+        schema_version=SCHEMA_VERSION,
+        task=_convert.task(_task(head, contents)),
+        binding=contents.binding,
+        current_sequence=contents.current_sequence,
+        journal=contents.journal,
+    )
+    return msgspec.json.format(_encode(public), indent=2)
+
+
+def _task(head: Head, contents: Contents) -> Task:
+    try:
+        return TaskFold.of(contents.snapshot, contents.tail()).whole()
+    except _UNREADABLE:
+        return Task(id=head.id, context_id=head.context_id, status=TaskStatus(state=head.state))
+
+
+def _event(entry: Entry) -> Struct | None:
+    try:
+        event = entry.public
+    except _UNREADABLE:
+        return None
+    if isinstance(event, TaskArtifactUpdateEvent):
+        return _convert.artifact_update(event)
+    return _convert.status_update(event) if isinstance(event, TaskStatusUpdateEvent) else None
+
+
+def _binding(head: Head, store_path: str) -> Raw:
+    slug = head.scope.agent.rpartition("/")[2]
+    binding = _Binding(
+        schema_version=1,
+        agent_id=slug,
+        channel="a2a",
+        account_id=slug,
+        matched_by="default",
+        session_key=f"agent:{slug}:a2a:{head.context_id}",
+        main_session_key=f"agent:{slug}:main",
+        store_path=store_path,
+        peer=_Peer("direct", head.context_id, "context-id"),
+        created_at=format_timestamp(head.created_ms),
+        updated_at=format_timestamp(head.created_ms),
+    )
+    return Raw(_encode(binding))

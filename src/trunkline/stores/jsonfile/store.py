@@ -1,0 +1,286 @@
+"""The store itself: what is committed next, and who is told."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from trunkline.model.errors import StoreError, StoreUnusable
+from trunkline.model.events import Entry
+from trunkline.ports.clock import Clock
+from trunkline.ports.store import (
+    Append,
+    Exchange,
+    IdempotencyRecord,
+    Scope,
+    Settled,
+    Snapshot,
+    StoredTask,
+    TaskPage,
+    TaskQuery,
+)
+from trunkline.stores.jsonfile.changes import Change, Claimed
+from trunkline.stores.jsonfile.contents import Contents
+from trunkline.stores.jsonfile.conversations import ConversationFiles
+from trunkline.stores.jsonfile.files import cannot_open, cannot_read, cannot_write, make_folder
+from trunkline.stores.jsonfile.lock import WriterLock
+from trunkline.stores.jsonfile.log import Log
+from trunkline.stores.jsonfile.opened import Opened
+from trunkline.stores.jsonfile.records import Records, TaskHead
+from trunkline.stores.jsonfile.state import State, capture
+from trunkline.stores.jsonfile.turns import Batch, Job
+from trunkline.stores.settling import settle
+
+T = TypeVar("T")
+# A method of the store is called `list`.
+_Reading = asyncio.Future[list[Contents]]
+_Captured = list[TaskHead]
+
+# How much one commit takes at most: bounds the memory for its line.
+_MAX_BATCH = 256
+# From here on, records are written so that the log can go. Never before the log is as
+# long as what has to be written again, or long tasks would cost more the longer they get.
+_LOG_BYTES = 16 * 1024 * 1024
+
+
+class JsonFileStore:
+    """Durable tasks in a folder of JSON files, for one process."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Clock,
+        adopts: Scope,
+        lock_wait_s: float = 10.0,
+        log_bytes: int = _LOG_BYTES,
+    ) -> None:
+        """`adopts`: whose the tasks are that another program has left in the folder."""
+        self._path = Path(path)
+        self._lock = WriterLock(self._path, clock, wait_s=lock_wait_s)
+        self._records = Records(self._path, adopts=adopts)
+        self._conversations = ConversationFiles(self._path)
+        self._log_bytes = log_bytes
+        self._queue: deque[Batch | Job] = deque()
+        self._is_busy = False
+        self._is_scheduled = False
+        self._opened: Opened | None = None
+        self._closed: asyncio.Future[None] | None = None
+
+    async def open(self) -> None:
+        try:
+            make_folder(self._path)
+            await self._lock.acquire()
+        except OSError as error:
+            raise cannot_open(self._path, error) from error
+        opened = Opened(
+            Log(self._path),
+            self._records,
+            self._conversations,
+            log_bytes=self._log_bytes,
+            on_written=self._start_soon,
+        )
+        try:
+            await opened.load()
+        except BaseException as error:
+            opened.stop()
+            self._lock.release()
+            if isinstance(error, OSError):
+                raise cannot_open(self._path, error) from error
+            raise
+        self._opened = opened
+
+    async def close(self) -> None:
+        if self._opened is None:
+            return
+        if self._closed is None:
+            self._closed = self._enqueue(lambda _: [], lambda _: None)
+        await asyncio.shield(self._closed)
+        opened = self._let_go()
+        if opened is None:  # closed by another caller meanwhile
+            return
+        try:
+            await opened.finish()
+        finally:
+            opened.stop()
+            self._lock.release()
+
+    def _let_go(self) -> Opened | None:
+        opened, self._opened = self._opened, None
+        return opened
+
+    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+        if self._opened is None or self._closed is not None:
+            closed = StoreUnusable(f"The store {self._path} is not open")
+            loop = asyncio.get_running_loop()
+            loop.call_soon(settle, loop, iter([(settled, closed) for _, settled in appends]))
+            return
+        for start in range(0, len(appends), _MAX_BATCH):
+            some = appends[start : start + _MAX_BATCH]
+            self._batch(len(some)).appends.extend(some)
+        self._start_soon()
+
+    def _batch(self, size: int) -> Batch:
+        """The last one in the queue that has room for so many more."""
+        last = self._queue[-1] if self._queue else None
+        if isinstance(last, Batch) and len(last) + size <= _MAX_BATCH:
+            return last
+        batch = Batch()
+        self._queue.append(batch)
+        return batch
+
+    def _enqueue(
+        self, stage: Callable[[State], list[Change]], result: Callable[[list[Change]], T]
+    ) -> "asyncio.Future[T]":
+        opened = self._require_open()
+        future: asyncio.Future[T] = opened.loop.create_future()
+        self._queue.append(Job(stage, result, future))
+        self._start_soon()
+        return future
+
+    def _start_soon(self) -> None:
+        """The next commit takes all that comes in this pass of the event loop."""
+        if self._opened is not None and self._queue and not (self._is_busy or self._is_scheduled):
+            self._is_scheduled = True
+            self._opened.loop.call_soon(self._start_next)
+
+    def _start_next(self) -> None:
+        self._is_scheduled = False
+        while self._queue and (opened := self._opened) is not None:
+            if self._is_busy or opened.is_behind:
+                return
+            item = self._queue.popleft()
+            try:
+                changes = item.stage(opened.state)
+            except Exception as error:  # noqa: BLE001 - goes to those who wait for it
+                item.done(self._explain(error))
+                continue
+            if changes:
+                self._is_busy = True
+                opened.commit(changes, partial(self._committed, item))
+            else:
+                item.done(None)
+
+    def _committed(self, item: Batch | Job, error: BaseException | None) -> None:
+        self._is_busy = False
+        # Being told, many have something to add to the next commit.
+        item.done(None if error is None else self._explain(error))
+        self._start_soon()
+
+    def _explain(self, error: BaseException) -> StoreError:
+        if isinstance(error, OSError):
+            return cannot_write(self._path, error)
+        return StoreUnusable(f"The store {self._path} failed: {error!r}")
+
+    def _require_open(self) -> Opened:
+        if self._opened is None or self._closed is not None:
+            raise StoreUnusable(f"The store {self._path} is not open")
+        return self._opened
+
+    def _read(self, heads: Sequence[TaskHead]) -> _Reading:
+        """The contents of tasks that were captured in this very moment."""
+        opened = self._require_open()
+        if any(head.has_record for head in heads):
+            return opened.in_files(partial(self._records.read_all, heads))
+        future: _Reading = opened.loop.create_future()
+        future.set_result(self._records.read_all(heads))
+        return future
+
+    async def _from_disk(self, reading: "asyncio.Future[T]") -> T:
+        try:
+            return await reading
+        except OSError as error:
+            raise cannot_read(self._path, error) from error
+
+    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+        head = self._require_open().state.index.of_scope(scope, task_id)
+        if head is None:
+            return None
+        captured = capture(head)
+        (contents,) = await self._from_disk(self._read([captured]))
+        return _stored(captured, contents)
+
+    async def owner(self, task_id: str) -> Scope | None:
+        head = self._require_open().state.index.get(task_id)
+        return None if head is None else head.scope
+
+    async def remember(self, exchange: Exchange) -> None:
+        future: asyncio.Future[None] = self._require_open().loop.create_future()
+        self._batch(1).exchanges.append((exchange, future))
+        self._start_soon()
+        await future
+
+    async def exchanges(
+        self, scope: Scope, *, context_id: str = "", limit: int
+    ) -> tuple[Exchange, ...]:
+        opened = self._require_open()
+        captured = opened.state.conversations.capture(scope, context_id, limit)
+        if not captured:
+            return ()
+        read = partial(self._conversations.read, captured, limit)
+        return await self._from_disk(opened.in_files(read))
+
+    async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
+        head = self._require_open().state.index.get(task_id)
+        if head is None or head.last_seq <= after:
+            return ()
+        (contents,) = await self._from_disk(self._read([capture(head)]))
+        return tuple(contents.after(after)[:limit])
+
+    async def list(self, query: TaskQuery) -> TaskPage:
+        heads, total, position = self._require_open().state.index.page(query)
+        captured = [capture(head) for head in heads]
+        contents = await self._from_disk(self._read(captured))
+        tasks = [
+            _stored(*each, with_artifacts=query.with_artifacts)
+            for each in zip(captured, contents, strict=True)
+        ]
+        return TaskPage(tasks=tuple(tasks), total=total, next=position)
+
+    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
+        return self._require_open().state.index.recall(scope, key)
+
+    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
+        # Never written: the lock on the folder proves that no node of an earlier process
+        # lives, so there is nothing that a lease would have to outlast.
+        self._require_open().state.index.heartbeat(node, now_ms + ttl_ms)
+
+    async def claim(
+        self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
+    ) -> tuple[StoredTask, ...]:
+        index = self._require_open().state.index
+
+        def begin_to_read(changes: Sequence[Change]) -> tuple[_Captured, _Reading]:
+            heads = [index.get(each.task_id) for each in changes if isinstance(each, Claimed)]
+            captured = [capture(head) for head in heads if head is not None]
+            return captured, self._read(captured)
+
+        captured, reading = await self._enqueue(
+            lambda state: state.claim(node, now_ms=now_ms, limit=limit, task_id=task_id),
+            begin_to_read,
+        )
+        contents = await self._from_disk(reading)
+        return tuple([_stored(*each) for each in zip(captured, contents, strict=True)])
+
+    async def scopes(self) -> tuple[Scope, ...]:
+        return self._require_open().state.index.scopes()
+
+    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
+        return self._require_open().state.index.count_ended(agent, before_ms)
+
+    async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
+        return await self._enqueue(
+            lambda state: state.prune(agent, limit=limit, before_ms=before_ms), len
+        )
+
+    async def prune_journal(self, task_id: str, *, up_to: int) -> None:
+        await self._enqueue(lambda state: state.cut(task_id, up_to=up_to), lambda _: None)
+
+
+def _stored(head: TaskHead, contents: Contents, *, with_artifacts: bool = True) -> StoredTask:
+    snapshot = contents.snapshot
+    if snapshot is not None and not with_artifacts:
+        snapshot = Snapshot(snapshot.seq, snapshot.task)
+    return head.stored(snapshot, contents.tail())

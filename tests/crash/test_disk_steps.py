@@ -1,0 +1,125 @@
+"""A crash before every single step on the disk, a restart, and a look at what is left."""
+
+import os
+import shutil
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.stores.jsonfiles import store_on
+
+from trunkline.model.values import TaskState
+from trunkline.ports.store import Exchange, Scope, Snapshot, Store, TaskQuery
+from trunkline.stores.jsonfile import files, log
+from trunkline.stores.memory import MemoryStore
+from trunkline.testing.stores.kit import ALICE, BOB, COMPLETED, create, follow, must_put
+
+Op = Callable[[Store], Awaitable[object]]
+
+
+def puts(*appends: Any) -> Op:
+    return lambda store: must_put(store, *appends)
+
+
+PAUSED = TaskState.INPUT_REQUIRED
+# Each one is one commit.
+OPS: list[Op] = [
+    puts(create("a", key="k1", node="dead")),
+    puts(create("b", scope=BOB), create("c", count=2, snapshot=Snapshot(1, b'{"id":"c"}'))),
+    puts(follow("a", 1), follow("b", 1, state=COMPLETED, status_ms=5, key="k2", scope=BOB)),
+    puts(follow("c", 2, state=PAUSED, snapshot=Snapshot(3, b'{"id":"c"}', b"[]"))),
+    lambda store: store.claim("heir", now_ms=0, limit=1),
+    lambda store: store.remember(Exchange(ALICE, "x", 1, b"[1]")),
+    lambda store: store.remember(Exchange(ALICE, "y", 2, b"no JSON\n")),
+    puts(follow("a", 2, epoch=2, state=COMPLETED, status_ms=1), follow("c", 3)),
+    lambda store: store.prune_journal("c", up_to=2),
+    lambda store: store.remember(Exchange(ALICE, "x", 3, b"[3]")),
+    lambda store: store.prune("agent", before_ms=3, limit=9),
+    puts(create("a", key="k1", scope=BOB), follow("c", 4, state=COMPLETED)),
+    lambda store: store.prune("agent", before_ms=10, limit=9),
+    puts(follow("a", 1, state=COMPLETED), follow("c", 5, count=0, snapshot=Snapshot(5, b"{}"))),
+    puts(create("b", key="k2")),
+]
+
+
+async def dump(store: Store) -> list[object]:
+    """All that can be read."""
+    found: list[object] = []
+    for scope in (ALICE, BOB):
+        page = await store.list(TaskQuery(scope=scope, with_artifacts=True))
+        found.append(page.total)
+        for task in page.tasks:
+            found += [task, await store.entries(task.task_id, after=0, limit=99)]
+        found += [await store.recall(scope, key) for key in ("k1", "k2")]
+        found += await store.exchanges(scope, limit=9)
+        found += await store.exchanges(scope, context_id="x", limit=2)
+    return found
+
+
+class Disk:
+    """Keeps a copy of the folder as it is before every step, and halfway through a write."""
+
+    def __init__(self, folder: Path, copies: Path) -> None:
+        self._folder = folder
+        self._copies = copies
+        # Two threads write; a copy is of one moment.
+        self._lock = threading.Lock()
+        self.committed = 0
+        # How many operations had been acknowledged by then.
+        self.cases: list[tuple[Path, int]] = []
+
+    def _copy(self) -> None:
+        copy = self._copies / str(len(self.cases))
+        self.cases.append((copy, self.committed))
+        shutil.copytree(self._folder, copy)
+
+    def step(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def copy_then_do(*args: Any, **options: Any) -> Any:
+            with self._lock:
+                self._copy()
+                return real(*args, **options)
+
+        return copy_then_do
+
+    def write(self, fd: int, data: bytes) -> None:
+        with self._lock:
+            self._copy()
+            half = len(data) // 2
+            os.write(fd, data[:half])
+            self._copy()
+            os.write(fd, data[half:])
+
+
+@pytest.mark.parametrize("log_bytes", [0, 1 << 20], ids=["many-logs", "one-log"])
+async def test_json_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_bytes: int) -> None:
+    disk = Disk(tmp_path / "store", tmp_path / "copies")
+    model, store = MemoryStore(), store_on(tmp_path / "store", log_bytes=log_bytes)
+    await model.open()
+    await store.open()
+    expected = [await dump(model)]
+    with monkeypatch.context() as patch:
+        for module in (files, log):
+            patch.setattr(module, "write_all", disk.write)
+        for name in ("replace", "unlink", "ftruncate"):
+            patch.setattr(os, name, disk.step(getattr(os, name)))
+        for op in OPS:
+            await op(model)
+            expected.append(await dump(model))
+            await op(store)
+            disk.committed += 1
+            assert await dump(store) == expected[-1]
+        await store.close()
+    assert len(disk.cases) > 40
+    for copy, committed in disk.cases:
+        left = store_on(copy, log_bytes=log_bytes, adopts=Scope("", "", ""))
+        await left.open()
+        found = await dump(left)
+        # The operation that was under way happened or did not, but not by halves.
+        assert found in expected[committed : committed + 2]
+        await left.close()
+        again = store_on(copy)
+        await again.open()
+        assert await dump(again) == found
+        await again.close()

@@ -1,0 +1,84 @@
+"""A commit costs the event and not the task (D9), counted in bytes and in files."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.stores.jsonfiles import store_on
+
+from trunkline.stores.jsonfile import files, log
+from trunkline.testing.stores.kit import COMPLETED, create, follow, must_put, opened
+
+
+class Meter:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.written = 0
+        self.writes = 0
+        self._write_all = files.write_all
+        for module in (files, log):
+            monkeypatch.setattr(module, "write_all", self.write)
+
+    def write(self, fd: int, data: bytes) -> None:
+        self.written += len(data)
+        self.writes += 1
+        self._write_all(fd, data)
+
+
+async def cost(meter: Meter, folder: Path, *, deltas: int, log_bytes: int) -> int:
+    """Bytes that are written for a task with so many deltas, ten in each commit."""
+    before = meter.written
+    async with opened(lambda _: store_on(folder, log_bytes=log_bytes), "") as store:
+        await must_put(store, create("t"))
+        for seq in range(1, deltas, 10):
+            await must_put(store, *[follow("t", seq + step) for step in range(10)])
+        await must_put(store, follow("t", deltas + 1, state=COMPLETED))
+    return meter.written - before
+
+
+async def test_d9_twice_the_deltas_cost_twice_the_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter = Meter(monkeypatch)
+    short, long = [
+        await cost(meter, tmp_path / str(deltas), deltas=deltas, log_bytes=16 << 20)
+        for deltas in (1000, 2000)
+    ]
+    assert long <= 2.2 * short
+
+
+async def test_d9_writing_records_in_between_keeps_the_cost_in_proportion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter = Meter(monkeypatch)
+    short, long = [
+        await cost(meter, tmp_path / str(deltas), deltas=deltas, log_bytes=8 << 10)
+        for deltas in (500, 4000)
+    ]
+    # Eight times as long; up to half as much again, as the last record may come at once
+    # after the one before. In proportion to the square it would be 64 times.
+    assert long <= 1.5 * 8 * short
+
+
+async def test_appends_that_come_together_are_one_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter = Meter(monkeypatch)
+    async with opened(lambda _: store_on(tmp_path), "") as store:
+        await must_put(store, *[create(f"t{number}") for number in range(100)])
+        assert meter.writes == 1
+
+
+def sizes(folder: Path, pattern: str) -> int:
+    return sum(path.stat().st_size for path in folder.glob(pattern))
+
+
+async def test_log_goes_when_the_records_hold_it_all(tmp_path: Path) -> None:
+    async with opened(lambda _: store_on(tmp_path, log_bytes=10_000), "") as store:
+        await must_put(store, create("t"))
+        for seq in range(1, 1500, 20):
+            await must_put(store, *[follow("t", seq + step) for step in range(20)])
+            # Behind the records in line.
+            await store.entries("t", after=0, limit=1)
+        written = sizes(tmp_path, "*.json")
+        # Never more than what is being filled and what is being retired.
+        assert 0 < sizes(tmp_path, "changes-*.log") <= 2 * max(10_000, written) + 10_000
+    assert sizes(tmp_path, "changes-*.log") == 0
