@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 from tests.unit.stores.jsonfiles import store_on
 
+from trunkline.model.events import Entry
 from trunkline.stores.jsonfile import files, log
-from trunkline.testing.stores.kit import COMPLETED, create, follow, must_put, opened
+from trunkline.stores.jsonfile.contents import Contents
+from trunkline.stores.jsonfile.records import Records
+from trunkline.testing.stores.kit import COMPLETED, create, entries, follow, must_put, opened
 
 
 class Meter:
@@ -65,6 +68,30 @@ async def test_appends_that_come_together_are_one_write(
     async with opened(lambda _: store_on(tmp_path), "") as store:
         await must_put(store, *[create(f"t{number}") for number in range(100)])
         assert meter.writes == 1
+
+
+async def test_journal_that_is_read_in_pages_is_read_from_the_disk_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(lambda _: store_on(tmp_path), "") as store:
+        await must_put(store, create("t", count=100, state=COMPLETED))
+    read = []
+    really_read = Records._read_file
+
+    def read_file(self: Records, task_id: str) -> Contents:
+        read.append(task_id)
+        return really_read(self, task_id)
+
+    monkeypatch.setattr(Records, "_read_file", read_file)
+    async with opened(lambda _: store_on(tmp_path), "") as store:
+        seen: list[Entry] = []
+        while page := await store.entries("t", after=len(seen), limit=7):
+            seen += page
+        assert seen == list(entries(0, 100))
+        assert read == ["t"]
+        # What is written meanwhile is read.
+        await must_put(store, follow("t", 100, state=COMPLETED))
+        assert await store.entries("t", after=99, limit=9) == entries(99, 2)
 
 
 def sizes(folder: Path, pattern: str) -> int:

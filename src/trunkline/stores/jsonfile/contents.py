@@ -1,5 +1,7 @@
 """What a task holds beside its head, read from a record and brought up to date by changes."""
 
+import copy
+
 from msgspec import Raw
 
 from trunkline.model.events import ARTIFACT, STATUS, Entry
@@ -36,6 +38,14 @@ class Contents:
         # Entries that the public journal lacks.
         self.untold: list[Entry] = []
         self.is_cut = False
+
+    def copy(self) -> "Contents":
+        other = copy.copy(self)
+        other.entries = self.entries.copy()
+        other.keys = self.keys.copy()
+        other.journal = self.journal.copy()
+        other.untold = self.untold.copy()
+        return other
 
     def apply(self, change: TaskChange) -> None:
         if change.n <= self.n:

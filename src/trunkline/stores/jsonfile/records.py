@@ -85,6 +85,8 @@ class Records:
     def __init__(self, folder: Path, *, adopts: Scope) -> None:
         self._folder = folder
         self._adopts = adopts
+        # What was read last: a long journal is read page by page.
+        self._last: tuple[str, Contents] | None = None
 
     def load_all(self) -> tuple[list[TaskHead], list[IdempotencyRecord]]:
         """Every task there is; what a crash left half-written goes.
@@ -163,6 +165,11 @@ class Records:
         return [self.read(head) for head in heads]
 
     def _read(self, task_id: str) -> Contents:
+        if self._last is None or self._last[0] != task_id:
+            self._last = (task_id, self._read_file(task_id))
+        return self._last[1].copy()
+
+    def _read_file(self, task_id: str) -> Contents:
         path = self._folder / record_name(task_id)
         file = _parsed(path, path.read_bytes())
         own = file.trunkline
@@ -187,10 +194,12 @@ class Records:
             contents = self.read(head)
             public.bring_up_to_date(head, contents, store_path=str(self._folder))
             files.append((record_name(head.id), _encoded(head, contents)))
+        self._last = None
         replace_all(self._folder, files, pool)
         return [len(data) for _, data in files]
 
     def remove_all(self, task_ids: Sequence[str]) -> None:
+        self._last = None
         remove_all(self._folder, [record_name(task_id) for task_id in task_ids])
 
 
