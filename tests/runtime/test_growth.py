@@ -58,8 +58,9 @@ async def test_finished_tasks_leave_the_memory() -> None:
         assert not w.runtime.turns.running
         assert not w.runtime.turns._tasks
         assert not w.service.subscriptions
-        assert not w.runtime.intake._keys
-        assert not w.agent.lanes._lanes
+        assert len(w.runtime.keys) == 0
+        assert not w.agent.lanes._heads
+        assert not w.agent.lanes._behind
 
 
 @pytest.mark.full

@@ -151,7 +151,7 @@ async def test_i8_what_promotes(script: str, state: TaskState, text: str) -> Non
     async with inbound() as w:
         task = await w.send(script)
         assert (task.status.state, said(task)) == (state, text)
-        assert (await w.get(task.id)) == task
+        assert await w.get(task.id, 99) == task
 
 
 async def test_i8_8_an_exception_promotes_and_keeps_what_was_said() -> None:

@@ -212,7 +212,7 @@ async def test_i12_an_agent_that_never_stops_is_waited_for_only_so_long() -> Non
         assert (canceled.status.state, said(canceled)) == (TaskState.CANCELED, "some")
         stubborn.gates.open("gate")
         await w.clock.advance(0)
-        assert await w.get(task.id) == canceled
+        assert await w.get(task.id, 99) == canceled
 
 
 @pytest.mark.parametrize("script", ["tool grep; hang", "ask which?", "hang"])

@@ -53,6 +53,13 @@ class StatusShown(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tru
     status_update: TaskStatusUpdateEvent
 
 
+class TurnRetried(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+    """The turn under way is void and waits to be run again: the message that it took up
+    is the next to be taken up, and nothing that the agent said since counts."""
+
+    status_update: TaskStatusUpdateEvent
+
+
 Event: TypeAlias = (
     Task
     | TaskSubmitted
@@ -60,6 +67,7 @@ Event: TypeAlias = (
     | TaskArtifactUpdateEvent
     | MessageAccepted
     | StatusShown
+    | TurnRetried
 )
 PublicEvent: TypeAlias = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 
@@ -69,8 +77,9 @@ STATUS: Final = "status.1"
 ARTIFACT: Final = "artifact.1"
 MESSAGE: Final = "message.1"
 SHOWN: Final = "shown.1"
+RETRIED: Final = "retried.1"
 # Kinds whose public form is only a part of what is recorded.
-_WRAPPED: Final = frozenset({SUBMITTED, MESSAGE, SHOWN})
+_WRAPPED: Final = frozenset({SUBMITTED, MESSAGE, SHOWN, RETRIED})
 
 _KINDS: dict[type, str] = {
     Task: TASK,
@@ -79,6 +88,7 @@ _KINDS: dict[type, str] = {
     TaskArtifactUpdateEvent: ARTIFACT,
     MessageAccepted: MESSAGE,
     StatusShown: SHOWN,
+    TurnRetried: RETRIED,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Event]] = {
     kind: msgspec.json.Decoder(of_type) for of_type, kind in _KINDS.items()
@@ -111,7 +121,7 @@ class Entry(Struct, gc=False, eq=False):
     @property
     def public(self) -> PublicEvent:
         event = self.event
-        if isinstance(event, MessageAccepted | StatusShown):
+        if isinstance(event, MessageAccepted | StatusShown | TurnRetried):
             return event.status_update
         return event.task if isinstance(event, TaskSubmitted) else event
 

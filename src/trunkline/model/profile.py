@@ -115,7 +115,8 @@ class Profile(Struct, frozen=True, kw_only=True):
             "X-11",
             "What a restart does with unfinished tasks: `resume_queued` runs those that waited, "
             "`fail_running` ends those that ran with a reason, `retry_running` runs them again, "
-            "`leave_orphaned` touches none of those that no other word covers.",
+            "`leave_orphaned` touches none of those that no other word covers. Without it and "
+            "without `resume_queued`, those that waited are ended too.",
         ),
     ] = ("resume_queued", "fail_running")
     stream_replay: Annotated[

@@ -64,17 +64,17 @@ class Subscription:
     __slots__ = (
         "_bytes",
         "_catch_up",
-        "_closes_on",
         "_is_ended",
         "_items",
         "_limit",
         "_on_close",
         "_replayed",
         "_waiter",
+        "closes_on",
     )
 
     def __init__(self, *, closes_on: frozenset[TaskState], limit: int) -> None:
-        self._closes_on = closes_on
+        self.closes_on = closes_on
         self._limit = limit
         self._items: list[Item] = []
         self._bytes = 0
@@ -123,7 +123,7 @@ class Subscription:
                 return
             self._items.append(entry)
             self._bytes += len(entry.body)
-            if entry.kind != ARTIFACT and _state_of(entry) in self._closes_on:
+            if entry.kind != ARTIFACT and _state_of(entry) in self.closes_on:
                 self._is_ended = True
 
     def put(self, item: Item) -> None:
@@ -205,7 +205,7 @@ class SnapshotSubscription(Subscription):
                 opening = self.opening()
                 self._items.append(opening)
                 self._bytes += len(opening.task)
-                self._is_ended = state in self._closes_on
+                self._is_ended = state in self.closes_on
 
 
 _AT_REST = TERMINAL | INTERRUPTED

@@ -13,6 +13,7 @@ from trunkline.engine.turn import TurnFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.values import Message
+from trunkline.ports.store import Scope
 from trunkline.runtime.fanout import Refusal, Reply, Subscription
 from trunkline.runtime.live import Durable, LiveTask
 
@@ -26,6 +27,7 @@ class Run(Struct, kw_only=True, eq=False):
     run_id: str
     agent: "PublishedAgent"
     lane: "Lane"
+    context_id: str
     message: Message
     options: TurnOptions | None
     # None while the agent may still answer with a message alone.
@@ -50,8 +52,8 @@ class Run(Struct, kw_only=True, eq=False):
     reader: Subscription | None = None
 
     @property
-    def context_id(self) -> str:
-        return self.lane.context_id
+    def scope(self) -> Scope:
+        return self.lane.scope
 
     @property
     def is_waiting(self) -> bool:

@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from trunkline.engine.late import LateOutput
-from trunkline.engine.transitions import Step
+from trunkline.engine.transitions import Step, after
 from trunkline.model.errors import (
     StaleSeq,
     StoreError,
@@ -17,9 +17,16 @@ from trunkline.model.errors import (
     TrunklineError,
     Unavailable,
 )
-from trunkline.model.events import TurnOptions
+from trunkline.model.events import TurnOptions, TurnRetried
 from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output
-from trunkline.model.values import TERMINAL, Message, TaskState
+from trunkline.model.timestamps import format_timestamp
+from trunkline.model.values import (
+    HAS_WORK,
+    TERMINAL,
+    Message,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.runtime.fanout import Reply
@@ -41,8 +48,6 @@ MAX_UNCOMMITTED = 256
 STORE_RETRY_S = 2.0
 
 AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
-# States in which somebody has to do something for the task.
-HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 _NO_OPTIONS = TurnOptions()
 _encode = msgspec.json.Encoder().encode
 
@@ -70,6 +75,9 @@ class Turns:
         # Runs in the queue that have no task yet, so that nothing but a lane knows them.
         self._untold: set[Run] = set()
         self._is_draining = False
+        # Tasks whose end waits for the store to take it, and runs that wait with them.
+        self._stuck: set[LiveTask] = set()
+        self._held: list[Run] = []
 
     def enter(self, run: Run) -> None:
         """Queue the run in its lane; it starts when its time has come."""
@@ -97,6 +105,10 @@ class Turns:
     def start_if_ready(self, run: Run) -> None:
         # What waits while the gateway stops stays as it is, and runs after the restart.
         if run.may_start and not self._is_draining:
+            if self._stuck and self._journal.is_refusing:
+                # It could not store what it does, and would only fail like those before it.
+                self._held.append(run)
+                return
             self._untold.discard(run)
             run.started = self._clock.monotonic()
             if run.live is not None:
@@ -190,14 +202,20 @@ class Turns:
     async def _promote_later(self, run: Run, seconds: float) -> None:
         """A run that takes long shows as a task, also while it waits in the queue."""
         await self._clock.sleep(seconds)
-        if run.live is not None or run.outcome is not None or run.is_released:
-            return
-        if run.is_waiting:
+        if run.live is None and run.outcome is None and not run.is_released:
+            self.become_task(run)
+
+    def become_task(self, run: Run) -> LiveTask:
+        """Whoever waits for the run gets a task, whether it has begun or not."""
+        if run.live is None and run.is_waiting:
             self._untold.discard(run)
             self._promote(run)
-            return
-        if not self._reveal(run):
-            await self._stop_run(run, Step.FAIL, AGENT_FAILED)
+        elif run.live is None and not self._reveal(run):
+            self._tasks.spawn(
+                self._stop_run(run, Step.FAIL, AGENT_FAILED), name=f"fail {run.run_id}"
+            )
+        assert run.live is not None
+        return run.live
 
     def _reveal(self, run: Run) -> bool:
         """Make the run a task; False when some of what it said cannot be recorded."""
@@ -222,6 +240,21 @@ class Turns:
     def move(self, live: LiveTask, step: Step, message: Message | None = None) -> None:
         """Record a step of the task."""
         self._recorder.move(live, step, message)
+
+    def retry(self, live: LiveTask) -> None:
+        """Record that the turn under way, of which nobody knows any more, is run again."""
+        now_ms = self._clock.now_ms()
+        state = after(live.state, Step.CONTINUE)
+        update = TaskStatusUpdateEvent(
+            task_id=live.task_id,
+            context_id=live.context_id,
+            status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
+            metadata={"reason": "gateway_restarted", "previousState": live.state.value},
+        )
+        event = TurnRetried(status_update=update)
+        self._journal.record(live, event, state=state, status_ms=now_ms)
+        # The turn has the same number again, so that its artifacts have the same ids.
+        live.turns -= 1
 
     async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
         """End the task by `step`, whatever it is doing. Late output is fenced off."""
@@ -293,6 +326,7 @@ class Turns:
         elif live.state in HAS_WORK and not live.is_stuck:
             # Before anything is let go of: until it has failed, it stays in memory.
             live.is_stuck = True
+            self._stuck.add(live)
             self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
         run = live.run
         if run is not None:
@@ -314,6 +348,7 @@ class Turns:
         is_idle = live.run is None and not live.waiting and not live.is_stuck
         if is_idle and live.state in HAS_WORK and live.epoch == dropped.epoch:
             live.is_stuck = True
+            self._stuck.add(live)
             await self._fail_later(live, error)
         self._registry.forget_if_idle(live)
 
@@ -329,11 +364,15 @@ class Turns:
                     await self._journal.durable(live)
                     break
         finally:
+            self._stuck.discard(live)
             live.is_stuck = False
             self._registry.forget_if_idle(live)
 
     def expire(self) -> None:
-        """Fail the runs that are past their deadline."""
+        """Fail the runs that are past their deadline, and start those that were held."""
+        held, self._held = self._held, []
+        for run in held:
+            self.start_if_ready(run)
         now = self._clock.monotonic()
         for run in list(self.running):
             deadline_s = run.agent.profile.task_deadline_s
@@ -349,8 +388,7 @@ class Turns:
         self._is_draining = True
         for run in list(self._untold):
             # It would be lost otherwise: only tasks outlive the process.
-            self._untold.discard(run)
-            self._promote(run)
+            self.become_task(run)
         timer = self._tasks.start(self._clock.sleep(grace_s), name="drain")
         while not timer.done():
             busy = {run.task for run in self.running if run.task is not None}
