@@ -36,9 +36,9 @@ OPS: list[Op] = [
     puts(follow("a", 2, epoch=2, state=COMPLETED, status_ms=1), follow("c", 3)),
     lambda store: store.prune_journal("c", up_to=2),
     lambda store: store.remember(Exchange(ALICE, "x", 3, b"[3]")),
-    lambda store: store.prune(ended_before_ms=3, limit=9),
+    lambda store: store.prune("agent", before_ms=3, limit=9),
     puts(create("a", key="k1", scope=BOB), follow("c", 4, state=COMPLETED)),
-    lambda store: store.prune(ended_before_ms=10, limit=9),
+    lambda store: store.prune("agent", before_ms=10, limit=9),
     puts(follow("a", 1, state=COMPLETED), follow("c", 5, count=0, snapshot=Snapshot(5, b"{}"))),
     puts(create("b", key="k2")),
 ]

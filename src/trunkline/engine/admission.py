@@ -1,7 +1,7 @@
 """May this message in? The rules of A2A for a message that names a task or a context."""
 
 from trunkline.model.errors import Case, InvalidParams, UnsupportedOperation
-from trunkline.model.values import TERMINAL, Message, Part, TaskState
+from trunkline.model.values import TERMINAL, Message, TaskState
 
 
 def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> None:
@@ -26,28 +26,3 @@ def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> N
             metadata={"taskId": message.task_id, "state": state.value},
             case=Case.MESSAGE_TO_ENDED_TASK,
         )
-
-
-def mode_matches(offered: str, wanted: str) -> bool:
-    """Whether two media types name a common one; `*/*` and `text/*` are patterns."""
-    offered, wanted = _bare(offered), _bare(wanted)
-    if offered == wanted or offered in ("*", "*/*") or wanted in ("*", "*/*"):
-        return True
-    kind, _, subtype = offered.partition("/")
-    wanted_kind, _, wanted_subtype = wanted.partition("/")
-    return kind == wanted_kind and "*" in (subtype, wanted_subtype)
-
-
-def _bare(mode: str) -> str:
-    mode = mode.partition(";")[0].strip().lower()
-    # The old short name, still found in cards.
-    return "text/plain" if mode == "text" else mode
-
-
-def media_type_of(part: Part) -> str:
-    """The stated type, else the one that the kind of content implies, else unknown."""
-    if part.media_type:
-        return part.media_type
-    if part.text is not None:
-        return "text/plain"
-    return "" if part.raw is not None or part.url is not None else "application/json"

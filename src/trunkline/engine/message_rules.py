@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from trunkline.engine.admission import media_type_of, mode_matches
+from trunkline.engine.modes import mode_matches, stated_mode
 from trunkline.model.errors import ContentTypeNotSupported, InvalidParams, file_part_refused
 from trunkline.model.profile import Profile
 from trunkline.model.values import Message, Part, Role
@@ -43,7 +43,7 @@ class MessageRules:
     def _check_modes(self, message: Message) -> None:
         modes = self._modes
         for index, part in enumerate(message.parts):
-            mode = media_type_of(part)
+            mode = stated_mode(part)
             # The first test spares the usual case, a type that the agent names, the patterns.
             if mode and mode not in modes and not any(mode_matches(each, mode) for each in modes):
                 raise ContentTypeNotSupported(

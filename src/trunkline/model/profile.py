@@ -115,7 +115,8 @@ class Profile(Struct, frozen=True, kw_only=True):
             "X-11",
             "What a restart does with unfinished tasks: `resume_queued` runs those that waited, "
             "`fail_running` ends those that ran with a reason, `retry_running` runs them again, "
-            "`leave_orphaned` touches none of those that no other word covers.",
+            "`leave_orphaned` touches none of those that no other word covers. Without it and "
+            "without `resume_queued`, those that waited are ended too.",
         ),
     ] = ("resume_queued", "fail_running")
     stream_replay: Annotated[
@@ -132,7 +133,12 @@ class Profile(Struct, frozen=True, kw_only=True):
     ] = "declared"
     promote_after_ms: Annotated[
         int,
-        _key("X-13", "With `hybrid`: a run that takes longer becomes a task. 0: never.", ge=0),
+        _key(
+            "X-13",
+            "With `hybrid`: a run that takes longer, its wait in the queue included, becomes a "
+            "task. 0: never.",
+            ge=0,
+        ),
     ] = 0
     stream_shape: Annotated[
         Literal["events", "status-text", "snapshots"],
@@ -193,7 +199,14 @@ class Profile(Struct, frozen=True, kw_only=True):
     ] = True
     artifact_style: Annotated[
         Literal["answer", "openclaw-inbound", "openclaw-design"],
-        _key("X-14", "Names of the artifacts that the gateway makes of an agent's output."),
+        _key(
+            "X-14",
+            "Which artifacts the gateway makes of an agent's output. `answer`: one for each "
+            "message and each call of a tool. `openclaw-inbound`: `assistant-output-0001`, "
+            "`tool-progress-…`, `tool-result-0001`; a task also says that it is submitted before "
+            "it is worked on, and a canceled one ends with what the agent said last. "
+            "`openclaw-design`: results of tools alone, as JSON text.",
+        ),
     ] = "answer"
     addresses: Annotated[
         Literal["all", "exact"],
@@ -264,6 +277,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "overflow": "error",
         "agent_style": "task-generating",
         "stream_shape": "status-text",
+        "result_in": ("status", "history"),
         "message_context": "openclaw-design",
         "artifact_style": "openclaw-design",
         "card_style": "openclaw-design",

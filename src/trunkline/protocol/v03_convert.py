@@ -176,7 +176,7 @@ class Converter:
             context_id=event.context_id,
             artifact=self.artifact(event.artifact),
             append=event.append,
-            last_chunk=event.last_chunk,
+            last_chunk=bool(event.last_chunk),
             metadata=event.metadata,
         )
 
@@ -296,10 +296,18 @@ class Converter:
             task_id=event.task_id,
             context_id=event.context_id,
             artifact=self.core_artifact(event.artifact, join(path, "artifact")),
-            append=event.append,
-            last_chunk=event.last_chunk,
+            append=bool(event.append),
+            last_chunk=event.last_chunk or None,
             metadata=event.metadata,
         )
+
+
+class TerseConverter(Converter):
+    """Leaves `append` and `lastChunk` out where they say nothing, as OpenClaw's channel does."""
+
+    def artifact_update(self, event: TaskArtifactUpdateEvent) -> ArtifactUpdate03:
+        whole = super().artifact_update(event)
+        return structs.replace(whole, append=event.append or None, last_chunk=event.last_chunk)
 
 
 def core_role(name: str, path: str) -> Role:

@@ -83,8 +83,8 @@ class ArtifactUpdate03(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     task_id: str
     context_id: str
     artifact: Artifact03
-    append: bool
-    last_chunk: bool
+    append: bool | None = None
+    last_chunk: bool | None = None
     metadata: dict[str, Any] | None = None
 
 

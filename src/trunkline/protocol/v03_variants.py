@@ -12,7 +12,12 @@ from trunkline.model.values import Message, Part
 from trunkline.protocol import protojson, readers
 from trunkline.protocol.dialect import Dialect
 from trunkline.protocol.v03 import V03Dialect
-from trunkline.protocol.v03_convert import Converter, core_configuration, core_role
+from trunkline.protocol.v03_convert import (
+    Converter,
+    TerseConverter,
+    core_configuration,
+    core_role,
+)
 from trunkline.protocol.v03_rest import V03RestDialect
 from trunkline.protocol.v03_types import LooseSend03, Part03
 
@@ -97,7 +102,8 @@ def v03_over_rest(profile: Profile) -> Dialect:
 
 
 def _converter(profile: Profile, *, is_rest: bool) -> Converter:
-    return Converter(
+    is_terse = profile.artifact_style == "openclaw-inbound"
+    return (TerseConverter if is_terse else Converter)(
         is_rest=is_rest,
         is_legacy=profile.dialect == "v0.3-legacy",
         question_is_final=profile.question_is_final,

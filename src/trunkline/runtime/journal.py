@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from trunkline.engine.fold import TaskFold
-from trunkline.model.errors import StoreError, TrunklineError, Unavailable
+from trunkline.model.errors import StoreError, StoreUnusable, TrunklineError, Unavailable
 from trunkline.model.events import Entry, Event
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.ports.store import Append, Settled, Snapshot, Store
@@ -37,6 +37,8 @@ class Journal:
         self._on_settled = on_settled
         self._on_refused = on_refused
         self._dirty: list[LiveTask] = []
+        # Whether the store took nothing since it last failed.
+        self.is_refusing = False
         # Entries committed since the start, for the metrics.
         self.committed_entries = 0
 
@@ -145,6 +147,7 @@ class Journal:
         if error is not None:
             self._refuse(live, error)
             return
+        self.is_refusing = False
         live.commit(entries, append.state, fold, append.snapshot)
         del live.in_flight[: len(entries)]
         self.committed_entries += len(entries)
@@ -182,6 +185,7 @@ class Journal:
         _log.error(
             "the store refused a commit", extra={"task_id": live.task_id, "reason": error.message}
         )
+        self.is_refusing = isinstance(error, StoreUnusable)
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()

@@ -1,6 +1,7 @@
 """Serving an A2A request: the same steps on every binding."""
 
 import logging
+from functools import partial
 
 from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
 from trunkline.model.errors import (
@@ -12,6 +13,7 @@ from trunkline.model.errors import (
     WrongHttpMethod,
 )
 from trunkline.ports.clock import Clock
+from trunkline.protocol import sse
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
 from trunkline.protocol.operations import Operation
@@ -96,7 +98,12 @@ class Bindings:
                 request,
                 response,
                 reader,
-                Frames(exchange.dialect, exchange.envelope(), is_resumable=is_resumable),
+                Frames(
+                    exchange.dialect,
+                    exchange.envelope(),
+                    partial(_error_frame, exchange),
+                    is_resumable=is_resumable,
+                ),
                 headers=[
                     *endpoint.spoken.errors.stream_headers,
                     *_echo(caller, exchange.dialect.version),
@@ -197,6 +204,12 @@ async def _refuse(
     await response.answer(
         status, body, content_type=exchange.content_type, headers=error_headers(error)
     )
+
+
+def _error_frame(exchange: Exchange, error: Exception) -> bytes:
+    """An error after the stream has begun, when it can only be one more event."""
+    event = exchange.error_event(error)
+    return sse.frame(exchange.error(error)[1]) if event is None else event
 
 
 def error_headers(error: Exception) -> list[Header]:

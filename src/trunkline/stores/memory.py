@@ -143,9 +143,15 @@ class MemoryStore:
             task.epoch += 1
         return tuple([_stored(task) for task in free])
 
-    async def prune(self, *, ended_before_ms: int, limit: int) -> int:
+    async def scopes(self) -> tuple[Scope, ...]:
+        return self._index.scopes()
+
+    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
+        return self._index.count_ended(agent, before_ms)
+
+    async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         self._flush()
-        ended = self._index.ended(before_ms=ended_before_ms, limit=limit)
+        ended = self._index.ended(agent, before_ms=before_ms, limit=limit)
         for task in ended:
             self._index.remove(task)
         return len(ended)

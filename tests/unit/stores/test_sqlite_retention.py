@@ -17,11 +17,14 @@ ENDED = (TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.RE
 def test_ended_tasks_are_looked_up_scope_by_scope() -> None:
     db = sqlite3.connect(":memory:")
     db.executescript(shipped_schema().latest)
-    rows = db.execute(f"EXPLAIN QUERY PLAN {SQL['find_ended']}", (1, 1)).fetchall()
+    plans = [
+        [row[-1] for row in db.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", values).fetchall()]
+        for name, values in (("get_ended", ("agent",)), ("find_ended", (1, 1, 1, 1)))
+    ]
     db.close()
-    assert [row[-1] for row in rows] == [
-        "SEARCH c USING PRIMARY KEY (state>?)",
-        "SEARCH t USING COVERING INDEX tasks_by_state (scope=? AND state=? AND status_ms<?)",
+    assert plans == [
+        ["SEARCH c USING PRIMARY KEY (state=?)", "SEARCH s USING INTEGER PRIMARY KEY (rowid=?)"],
+        ["SEARCH tasks USING COVERING INDEX tasks_by_state (scope=? AND state=? AND status_ms<?)"],
     ]
 
 
@@ -32,7 +35,7 @@ async def test_every_scope_and_state_is_pruned_in_steps(tmp_path: Path) -> None:
             name = scope.principal
             old = [create(f"{name}-{s}", scope=scope, state=s, status_ms=9) for s in ENDED]
             await must_put(store, *old, create(f"{name}-running", scope=scope, status_ms=9))
-        steps = [await store.prune(ended_before_ms=10, limit=5) for _ in range(4)]
+        steps = [await store.prune("agent", before_ms=10, limit=5) for _ in range(4)]
         assert steps == [5, 5, 2, 0]
         for scope in scopes:
             page = await store.list(TaskQuery(scope=scope))
@@ -44,7 +47,9 @@ async def test_two_prunes_at_once_count_a_task_once(tmp_path: Path) -> None:
     async with opened(lambda _: SqliteStore(tmp_path / "store.db"), "") as store:
         ended = [create(f"t{n}", state=TaskState.COMPLETED, status_ms=9) for n in range(8)]
         await must_put(store, *ended, create("young", state=TaskState.COMPLETED, status_ms=10))
-        steps = await asyncio.gather(*[store.prune(ended_before_ms=10, limit=5) for _ in range(2)])
+        steps = await asyncio.gather(
+            *[store.prune("agent", before_ms=10, limit=5) for _ in range(2)]
+        )
         assert sum(steps) == 5
         page = await store.list(TaskQuery(scope=ALICE))
         assert page.total == len(page.tasks) == 4

@@ -77,6 +77,24 @@ def _waiting(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             'Set busy = "queue", or leave queued_send out.',
             "busy",
         )
+    if agent.busy == "fail" and agent.overflow == "error":
+        yield _misfit(
+            path,
+            "overflow",
+            agent.overflow,
+            'no queue is ever full with busy = "fail"',
+            'Set busy = "queue", or leave overflow out.',
+            "busy",
+        )
+    if agent.stateless_context == "echo" and agent.context_mode != "stateless":
+        yield _misfit(
+            path,
+            "stateless_context",
+            agent.stateless_context,
+            f'context_mode = "{agent.context_mode}" takes every contextId',
+            'Set context_mode = "stateless", or leave stateless_context out.',
+            "context_mode",
+        )
     if agent.reply_wait_s > agent.task_deadline_s:
         yield _misfit(
             path,

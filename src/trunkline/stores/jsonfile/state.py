@@ -114,8 +114,8 @@ class State:
             Claimed(n, head.id, head.epoch + 1, node) for n, head in enumerate(free, self.n + 1)
         ]
 
-    def prune(self, *, ended_before_ms: int, limit: int) -> list[Change]:
-        ended = self.index.ended(before_ms=ended_before_ms, limit=limit)
+    def prune(self, agent: str, *, limit: int, before_ms: int | None) -> list[Change]:
+        ended = self.index.ended(agent, before_ms=before_ms, limit=limit)
         return [Deleted(n, head.id) for n, head in enumerate(ended, self.n + 1)]
 
     def cut(self, task_id: str, *, up_to: int) -> list[Change]:

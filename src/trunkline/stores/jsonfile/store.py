@@ -264,9 +264,15 @@ class JsonFileStore:
         contents = await self._from_disk(reading)
         return tuple([_stored(*each) for each in zip(captured, contents, strict=True)])
 
-    async def prune(self, *, ended_before_ms: int, limit: int) -> int:
+    async def scopes(self) -> tuple[Scope, ...]:
+        return self._require_open().state.index.scopes()
+
+    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
+        return self._require_open().state.index.count_ended(agent, before_ms)
+
+    async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         return await self._enqueue(
-            lambda state: state.prune(ended_before_ms=ended_before_ms, limit=limit), len
+            lambda state: state.prune(agent, limit=limit, before_ms=before_ms), len
         )
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:

@@ -131,18 +131,27 @@ SELECT t.key, t.id, n.name FROM tasks AS t JOIN nodes AS n ON n.id = t.node WHER
 -- name: take_over
 UPDATE tasks SET node = ?, epoch = epoch + 1 WHERE key = ?;
 
+-- name: get_scopes
+SELECT DISTINCT s.agent, s.tenant, s.principal
+FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope WHERE c.n > 0;
+
+-- name: get_ended
+-- Where an agent has terminal tasks, and how many.
+SELECT c.scope, c.state, c.n FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope
+WHERE c.state IN (5, 6, 7, 8) AND c.n > 0 AND s.agent = ?;
+
 -- name: find_ended
--- Tasks that retention may forget, those of a scope and state together. Without the plus
--- SQLite searches for states above 4, and not for the one at hand.
-SELECT t.key FROM counts AS c
-CROSS JOIN tasks AS t INDEXED BY tasks_by_state
-ON t.scope = c.scope AND t.state = +c.state AND t.status_ms < ?
-WHERE c.state > 4 AND c.n > 0
-LIMIT ?;
+-- Tasks of one such place that retention may forget, the longest ended first.
+SELECT status_ms, key FROM tasks INDEXED BY tasks_by_state
+WHERE scope = ? AND state = ? AND status_ms < ? ORDER BY status_ms, key LIMIT ?;
 
 -- name: find_still_ended
--- The same of one task, for those who are about to delete it.
-SELECT key, id, scope, state FROM tasks WHERE key = ? AND state > 4 AND status_ms < ?;
+-- One such task, for those who are about to delete it.
+SELECT key, id, scope, state FROM tasks WHERE key = ? AND state > 4;
+
+-- name: count_ended
+SELECT count(*) FROM tasks INDEXED BY tasks_by_state
+WHERE scope = ? AND state = ? AND status_ms < ?;
 
 -- name: delete_task
 DELETE FROM tasks WHERE key = ?;

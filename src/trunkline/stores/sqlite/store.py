@@ -274,14 +274,22 @@ class SqliteStore:
         claimed = [self._require_open().reader.claimed(key) for key in keys]
         return tuple([task for task in claimed if task is not None])
 
-    async def prune(self, *, ended_before_ms: int, limit: int) -> int:
+    async def scopes(self) -> tuple[Scope, ...]:
+        return self._require_open().reader.scopes()
+
+    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
+        opened = self._require_open()
+        count = partial(opened.slow_reader.count_ended, agent, before_ms)
+        return await opened.loop.run_in_executor(opened.readers, count)
+
+    async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         opened = self._require_open()
         # To look for them may take long with many scopes, and must not hold up the writer.
-        ended = opened.slow_reader.ended
-        found = await opened.loop.run_in_executor(opened.readers, ended, ended_before_ms, limit)
+        ended = partial(opened.slow_reader.ended, agent, before_ms, limit)
+        found = await opened.loop.run_in_executor(opened.readers, ended)
         if not found:
             return 0
-        prune = partial(upkeep.prune, opened.writer, found, ended_before_ms=ended_before_ms)
+        prune = partial(upkeep.prune, opened.writer, found)
         return await self._enqueue(partial(opened.in_transaction, prune))
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
