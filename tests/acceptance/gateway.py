@@ -27,6 +27,7 @@ class Gateway:
     def __init__(self, folder: Path, config: str) -> None:
         self.folder = folder
         self.url = ""
+        self.environment: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._config = folder / "trunkline.toml"
         self._config.write_text(config)
@@ -59,19 +60,22 @@ class Gateway:
     def agent_url(self, handle: str) -> str:
         return f"{self.url}/api/a2a/v1/agents/{handle}"
 
+    def arguments(self, options: tuple[str, ...]) -> list[str]:
+        data = [] if "--data" in options else ["--data", str(self.folder / "data")]
+        return ["--config", str(self._config), *data]
+
     def launch(self, *options: str) -> None:
         """Start the process and do not wait for it."""
         assert self._process is None or self._process.poll() is not None, "it runs already"
-        data = [] if "--data" in options else ["--data", str(self.folder / "data")]
         port = [] if "--port" in options else ["--port", "0"]
-        command = [sys.executable, "-m", "trunkline", "serve", "--config", str(self._config)]
+        command = [sys.executable, "-m", "trunkline", "serve", *self.arguments(options)]
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             self._process = subprocess.Popen(
-                [*command, *data, *port, *options],
+                [*command, *port, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=os.environ | {"PYTHONPATH": str(SOURCE)},
+                env=os.environ | {"PYTHONPATH": str(SOURCE)} | self.environment,
             )
 
     def start(self, *options: str) -> "Gateway":
@@ -127,6 +131,18 @@ class Gateway:
         """Leave nothing behind, whatever the test did."""
         if self._process is not None and self._process.poll() is None:
             self.kill()
+
+
+class OpenClawGateway(Gateway):
+    """The same on an `openclaw.json`, with a home of its own."""
+
+    def __init__(self, folder: Path, config: str) -> None:
+        super().__init__(folder, config)
+        self._config = self._config.rename(folder / "openclaw.json")
+        self.environment = {"HOME": str(folder)}
+
+    def arguments(self, options: tuple[str, ...]) -> list[str]:
+        return ["--openclaw-config", str(self._config)]
 
 
 def http_client(**options: Any) -> httpx.AsyncClient:

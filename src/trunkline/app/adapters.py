@@ -50,7 +50,7 @@ def load_agents(settings: Settings) -> tuple[Settings, dict[str, Agent]]:
     found: dict[str, list[str]] = {}
     code: dict[str, Agent] = {}
     for handle, agent in settings.agents.items():
-        if not isinstance(agent.backend, kinds.PythonBackend):
+        if not isinstance(agent.backend, kinds.PythonBackend) or agent.unavailable:
             continue
         target = agent.backend.target
         agents = load(target)

@@ -17,6 +17,7 @@ from trunkline.model.card import (
     SecurityScheme,
     StringList,
 )
+from trunkline.protocol.cards import STYLES, Shape
 from trunkline.protocol.versions import Version
 from trunkline.settings import AgentSettings, Settings, SkillSettings
 from trunkline.settings.agents import DEFAULT_MODES, ExtensionSettings
@@ -29,7 +30,8 @@ _ROOT_REST = "/a2a/rest"
 class Addresses(Struct, frozen=True, kw_only=True):
     card_paths: tuple[str, ...]
     jsonrpc: str
-    rest: str
+    # None: not served over HTTP+JSON.
+    rest: str | None
 
 
 def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> list[Addresses]:
@@ -41,16 +43,22 @@ def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> l
         rest=own,
     )
     chosen = (settings.agent_card_path, settings.jsonrpc_path, settings.rest_path)
-    if not is_default and not any(chosen):
+    if not is_default and not any(chosen) and settings.addresses == "all":
         return [by_handle]
     card, jsonrpc, rest = (
         (_ROOT_CARD, _ROOT_JSONRPC, _ROOT_REST)
         if is_default
         else (by_handle.card_paths[0], own, own)
     )
+    card, jsonrpc = settings.agent_card_path or card, settings.jsonrpc_path or jsonrpc
+    if settings.addresses == "exact":
+        return [Addresses(card_paths=(card,), jsonrpc=jsonrpc, rest=None)]
+    jsonrpc = jsonrpc.rstrip("/")
+    # Clients look for the card below the address that they were given.
+    below = (f"{jsonrpc}{_ROOT_CARD}",) if settings.jsonrpc_path else ()
     preferred = Addresses(
-        card_paths=(settings.agent_card_path or card,),
-        jsonrpc=(settings.jsonrpc_path or jsonrpc).rstrip("/"),
+        card_paths=(card, *below),
+        jsonrpc=jsonrpc,
         rest=(settings.rest_path or rest).rstrip("/"),
     )
     return [preferred, by_handle]
@@ -74,7 +82,7 @@ def agent_card(
     return AgentCard(
         name=name,
         description=description,
-        supported_interfaces=_interfaces(base_url, addresses, settings.tenants),
+        supported_interfaces=_interfaces(base_url, addresses, settings),
         provider=None
         if provider is None
         else AgentProvider(url=provider.url, organization=provider.organization),
@@ -98,6 +106,14 @@ def agent_card(
     )
 
 
+def card_shape(settings: AgentSettings) -> Shape:
+    return replace(
+        STYLES[settings.card_style],
+        form="0.3" if settings.dialect.startswith("v0.3") else "hybrid",
+        v03_protocol_version=settings.v03_protocol_version,
+    )
+
+
 def extended_card(card: AgentCard, settings: AgentSettings) -> AgentCard | None:
     extended = settings.extended_card
     if extended is None:
@@ -110,10 +126,17 @@ def extended_card(card: AgentCard, settings: AgentSettings) -> AgentCard | None:
         card,
         name=extended.name or card.name,
         description=extended.description or card.description,
-        skills=(*card.skills, *_skills(extended.skills)),
+        skills=_replaced(card.skills, _skills(extended.skills)),
         capabilities=capabilities,
         documentation_url=extended.documentation_url or card.documentation_url,
     )
+
+
+def _replaced(
+    skills: tuple[AgentSkill, ...], extended: tuple[AgentSkill, ...]
+) -> tuple[AgentSkill, ...]:
+    by_id = {skill.id: skill for skill in (*skills, *extended)}
+    return tuple(by_id.values())
 
 
 def input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
@@ -129,21 +152,24 @@ def _own(configured: str, own: str | None, default: str) -> str:
 
 
 def _interfaces(
-    base_url: str, addresses: Addresses, tenants: tuple[str, ...]
+    base_url: str, addresses: Addresses, settings: AgentSettings
 ) -> tuple[AgentInterface, ...]:
-    jsonrpc, rest = base_url + addresses.jsonrpc, base_url + addresses.rest
+    bindings = [("JSONRPC", base_url + addresses.jsonrpc)]
+    if addresses.rest is not None:
+        bindings.append(("HTTP+JSON", base_url + addresses.rest))
     current = [
         AgentInterface(
             url=url, protocol_binding=binding, protocol_version=Version.V1_0, tenant=tenant
         )
-        for tenant in tenants or ("",)
-        for binding, url in (("JSONRPC", jsonrpc), ("HTTP+JSON", rest))
+        for tenant in settings.tenants or ("",)
+        for binding, url in bindings
+        if settings.dialect in ("auto", "v1.0")
     ]
     # 0.3 has no tenants; where they are required there is nothing to offer to it.
     older = [
         AgentInterface(url=url, protocol_binding=binding, protocol_version=Version.V0_3)
-        for binding, url in (("JSONRPC", jsonrpc), ("HTTP+JSON", rest))
-        if not tenants
+        for binding, url in bindings
+        if settings.dialect != "v1.0" and not settings.tenants
     ]
     return (*current, *older)
 

@@ -7,12 +7,14 @@ from msgspec import Struct
 from starlette.applications import Starlette
 
 from trunkline.app.adapters import load_agents, make_backend, make_store
-from trunkline.app.cards import addresses_of, agent_card, extended_card, input_modes
+from trunkline.app.cards import addresses_of, agent_card, card_shape, extended_card, input_modes
 from trunkline.app.channel import Account, Channel
+from trunkline.app.idle import idle_addresses
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
+from trunkline.protocol import openclaw_routes
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.runtime import Runtime
@@ -45,6 +47,8 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
     clock = clock or SystemClock()
     by_store: dict[StoreSettings, list[PublishedAgent]] = {}
     for handle, agent_settings in settings.agents.items():
+        if agent_settings.unavailable:
+            continue
         backend = make_backend(agent_settings, code.get(handle), clock)
         agent = _published(handle, agent_settings, backend, code.get(handle))
         by_store.setdefault(agent_settings.store or settings.store, []).append(agent)
@@ -60,8 +64,15 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
             agent, runtime.service, code.get(agent.handle), settings, base_url
         )
     ]
+    principals, is_open = settings.auth.principals(), settings.allows_anonymous()
     access = Access(
-        principals=settings.auth.principals(), allows_anonymous=settings.allows_anonymous()
+        principals=principals,
+        allows_anonymous=is_open,
+        hosts=settings.public_hosts() if settings.auth.anonymous == "always" else (),
+    )
+    # Who lets the world talk to an agent does not show it the pages about the gateway.
+    access_to_pages = Access(
+        principals=principals, allows_anonymous=is_open and not settings.is_exposed()
     )
     streams = StreamCounts(server.max_streams_per_principal)
     metrics = Metrics(lambda: _gauges(runtimes, streams))
@@ -90,11 +101,12 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         pages=build_pages(
             is_ready=lambda: runtimes.is_ready,
             metrics=metrics,
-            access=access,
+            access=access_to_pages,
             version=VERSION,
             lifespan=lifespan,
         ),
         page_paths=PATHS,
+        idle=idle_addresses(settings),
     )
     return Gateway(
         settings=settings,
@@ -185,6 +197,10 @@ def _endpoints(
             jsonrpc_path=addresses.jsonrpc,
             rest_path=addresses.rest,
             tenants=frozenset(agent_settings.tenants),
+            shape=card_shape(agent_settings),
+            not_found=openclaw_routes.not_found(agent.account_id)
+            if agent_settings.error_style == "openclaw-inbound"
+            else None,
         )
 
 

@@ -7,9 +7,11 @@ import uvloop
 from msgspec import Struct
 
 from trunkline.app.gateway import Gateway, build
+from trunkline.protocol.versions import Version
 from trunkline.server import logs
 from trunkline.server.listener import Listener, listen
-from trunkline.settings import Settings, database_path
+from trunkline.settings import Settings
+from trunkline.settings.paths import place_of
 
 
 class ServeInfo(Struct, frozen=True, kw_only=True):
@@ -23,6 +25,8 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
     data: str
     agents: list[tuple[str, str, str]]
     auth: str
+    # Protocol version to try it with.
+    version: str
 
 
 def serve(settings: Settings, *, on_ready: Callable[[ServeInfo], None]) -> int:
@@ -71,17 +75,20 @@ def _info(gateway: Gateway, base_url: str) -> ServeInfo:
     default = next(
         (e for e in gateway.endpoints if e.agent.handle == settings.default_agent()), None
     )
+    tried = default or next(iter(gateway.endpoints), None)
     shown = {endpoint.agent.handle: endpoint for endpoint in reversed(gateway.endpoints)}
-    store = settings.store
     return ServeInfo(
         url=base_url,
         card_url=base_url + default.card_paths[0] if default is not None else "",
         jsonrpc_url=base_url + default.jsonrpc_path if default is not None else "",
-        rest_url=base_url + default.rest_path if default is not None else "",
-        data="memory" if store.kind == "memory" else str(database_path(store)),
+        rest_url=base_url + default.rest_path
+        if default is not None and default.rest_path is not None
+        else "",
+        data=", ".join(map(place_of, settings.stores())) or "none",
         agents=[
             (handle, endpoint.card.name, base_url + endpoint.jsonrpc_path)
             for handle, endpoint in reversed(shown.items())
         ],
         auth=settings.auth_summary(),
+        version=tried.default_version if tried is not None else Version.V1_0,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trunkline.cli.failures import reported
-from trunkline.cli.options import ConfigFile, Debug
+from trunkline.cli.options import ConfigFile, Debug, OpenClawConfig
 
 if TYPE_CHECKING:
     from trunkline.settings import Settings
@@ -21,25 +21,32 @@ class Notation(StrEnum):
 
 
 @app.command()
-def check(context: typer.Context, file: ConfigFile = None, debug: Debug = False) -> None:
+def check(
+    context: typer.Context,
+    file: ConfigFile = None,
+    openclaw_config: OpenClawConfig = None,
+    debug: Debug = False,
+) -> None:
     """Check a file, and print everything that is wrong with it."""
     from trunkline.model.errors import ConfigError
-    from trunkline.settings import database_path, load
+    from trunkline.settings.paths import place_of
 
     with reported(context):
-        if file is None:
+        if file is None and openclaw_config is None:
             raise ConfigError("there is no file to check. Give FILE, or set TRUNKLINE_CONFIG.")
-        settings = load(file)
-    store = settings.store
-    kept = "in memory" if store.kind == "memory" else f"{store.kind} at {database_path(store)}"
+        settings, notes = _settings(file, openclaw_config)
+    kept = " and ".join(map(place_of, settings.stores())) or "nothing kept"
     count = len(settings.agents)
     print(f"ok: {count} agent{'' if count == 1 else 's'}, {kept}")
+    for note in notes:
+        print(f"note: {note}")
 
 
 @app.command()
 def show(
     context: typer.Context,
     file: ConfigFile = None,
+    openclaw_config: OpenClawConfig = None,
     output: Annotated[
         Notation, typer.Option("--output", "-o", help="How to print the result.")
     ] = Notation.toml,
@@ -47,13 +54,14 @@ def show(
 ) -> None:
     """Print every key with the value in force; secrets are masked.
 
-    Without a file, it is what `trunkline serve` runs without one.
+    Without a file, it is what `trunkline serve` runs without one; with --openclaw-config, that
+    file in the form of ours.
     """
     from trunkline.settings import effective
     from trunkline.settings.show import to_toml
 
     with reported(context):
-        document = effective(_settings(file))
+        document = effective(_settings(file, openclaw_config)[0])
     if output is Notation.json:
         import json
 
@@ -72,7 +80,15 @@ def schema() -> None:
     print(json.dumps(made(), indent=2))
 
 
-def _settings(file: Path | None) -> "Settings":
+def _settings(
+    file: Path | None, openclaw_config: Path | None
+) -> tuple["Settings", tuple[str, ...]]:
+    """The settings, and what to tell about them."""
     from trunkline.settings import demo, load
 
-    return demo() if file is None else load(file)
+    if openclaw_config is not None:
+        from trunkline.settings.openclaw import load_openclaw
+
+        found = load_openclaw(openclaw_config, config=file)
+        return found.settings, found.notes
+    return demo() if file is None else load(file), ()

@@ -35,3 +35,12 @@ ConfigFile = Annotated[
         metavar="FILE", envvar="TRUNKLINE_CONFIG", help="A TOML file.", show_default=False
     ),
 ]
+OpenClawConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--openclaw-config",
+        metavar="FILE",
+        help="An openclaw.json (JSON5, or the same as YAML).",
+        show_default=False,
+    ),
+]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trunkline.cli.failures import reported
-from trunkline.cli.options import Debug, LogFormat, LogLevel
-from trunkline.cli.storage import ConfigOption, DataOption, DbOption, literal, store_overrides
+from trunkline.cli.options import Debug, LogFormat, LogLevel, OpenClawConfig
+from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
 
 if TYPE_CHECKING:
     from trunkline.settings import Settings
@@ -23,6 +23,7 @@ def serve(
         ),
     ] = None,
     config: ConfigOption = None,
+    openclaw_config: OpenClawConfig = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
     ] = None,
@@ -45,9 +46,13 @@ def serve(
 
     With a TARGET it publishes the Python agents there, with --config those of a file,
     with both all of them; with neither a demo agent. Flags win over the file.
+
+    With --openclaw-config it serves what an openclaw.json describes, and the agent of TARGET
+    answers; the keys of --config win over that file.
     """
     from trunkline.cli.startup import announce
-    from trunkline.settings import make_private_dir
+    from trunkline.settings import database_path, make_private_dir
+    from trunkline.settings.references import literal
 
     with reported(context):
         server = {"host": host, "port": port, "log_level": log_level, "log_format": log_format}
@@ -56,22 +61,35 @@ def serve(
             "server": {key: literal(value) for key, value in server.items() if value is not None},
             **({"store": store} if store else {}),
         }
-        settings = _settings(target, config, overrides)
-        if settings.store.kind != "memory":
-            from trunkline.settings import database_path
-
-            path = database_path(settings.store)
-            make_private_dir(path.parent if settings.store.kind == "sqlite" else path)
+        settings, notes = _settings(target, config, openclaw_config, overrides)
+        for kept in settings.stores():
+            if kept.kind != "memory":
+                path = database_path(kept)
+                make_private_dir(path.parent if kept.kind == "sqlite" else path)
         # Imported here because it loads the whole gateway, which no other command needs.
         from trunkline.app import serve as serve_gateway
 
-        code = serve_gateway(settings, on_ready=lambda started: announce(started, settings))
+        code = serve_gateway(
+            settings, on_ready=lambda started: announce(started, settings, notes=notes)
+        )
     raise typer.Exit(code)
 
 
-def _settings(target: str | None, config: Path | None, overrides: dict[str, Any]) -> "Settings":
+def _settings(
+    target: str | None,
+    config: Path | None,
+    openclaw_config: Path | None,
+    overrides: dict[str, Any],
+) -> tuple["Settings", tuple[str, ...]]:
+    """The settings, and what to tell about them."""
     from trunkline.settings import demo, for_target, load
 
+    if openclaw_config is not None:
+        from trunkline.settings.openclaw import load_openclaw
+
+        found = load_openclaw(openclaw_config, target=target, config=config, overrides=overrides)
+        return found.settings, found.notes
     if target is not None:
-        return for_target(target, config=config, overrides=overrides)
-    return demo(overrides=overrides) if config is None else load(config, overrides=overrides)
+        return for_target(target, config=config, overrides=overrides), ()
+    made = demo(overrides=overrides) if config is None else load(config, overrides=overrides)
+    return made, ()

@@ -11,10 +11,27 @@ if TYPE_CHECKING:
     from trunkline.settings import Settings
 
 HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "SendMessage",
-    "params": {"message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hello"}]}},
+    "1.0": {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "SendMessage",
+        "params": {
+            "message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+        },
+    },
+    "0.3": {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "message/send",
+        "params": {
+            "message": {
+                "kind": "message",
+                "messageId": "m1",
+                "role": "user",
+                "parts": [{"kind": "text", "text": "hello"}],
+            }
+        },
+    },
 }
 
 
@@ -35,17 +52,28 @@ class Started(Protocol):
     def agents(self) -> Sequence[tuple[str, str, str]]: ...
     @property
     def auth(self) -> str: ...
+    @property
+    def version(self) -> str: ...
 
 
-def announce(started: Started, settings: "Settings", *, out: TextIO | None = None) -> None:
+def announce(
+    started: Started,
+    settings: "Settings",
+    *,
+    notes: Sequence[str] = (),
+    out: TextIO | None = None,
+) -> None:
     stream = out if out is not None else sys.stdout
     coloured = stream.isatty() and not os.environ.get("NO_COLOR")
-    text = screen(started, needs_key=not settings.allows_anonymous(), coloured=coloured)
+    needs_key = not settings.allows_anonymous()
+    text = screen(started, needs_key=needs_key, notes=notes, coloured=coloured)
     # A supervisor reads this through a pipe and waits for it.
     print(text, file=stream, flush=True)
 
 
-def screen(started: Started, *, needs_key: bool, coloured: bool = False) -> str:
+def screen(
+    started: Started, *, needs_key: bool, notes: Sequence[str] = (), coloured: bool = False
+) -> str:
     def label(name: str) -> str:
         return f"\x1b[1m{name:<9}\x1b[0m" if coloured else f"{name:<9}"
 
@@ -58,14 +86,17 @@ def screen(started: Started, *, needs_key: bool, coloured: bool = False) -> str:
     lines = [f"{label(name)} {value}" for name, value in rows]
     url = started.jsonrpc_url or next((url for _, _, url in started.agents), "")
     if url:
-        lines += ["", "Try it:", f"  {curl(url, needs_key=needs_key)}"]
+        line = curl(url, needs_key=needs_key, version=started.version)
+        lines += ["", "Try it:", f"  {line}"]
+    lines += ["", *(f"Note: {note}" for note in notes)] if notes else []
     return "\n".join([*lines, "", "Stop with Ctrl+C."])
 
 
-def curl(url: str, *, needs_key: bool) -> str:
-    """A line for a POSIX shell that sends a message over JSON-RPC 1.0."""
-    words = ["curl", "-s", url, "-H", "content-type: application/json", "-H", "A2A-Version: 1.0"]
+def curl(url: str, *, needs_key: bool, version: str = "1.0") -> str:
+    """A line for a POSIX shell that sends a message over JSON-RPC."""
+    words = ["curl", "-s", url, "-H", "content-type: application/json"]
+    words += ["-H", f"A2A-Version: {version}"]
     line = " ".join(shlex.quote(word) for word in words)
     if needs_key:
         line += ' -H "Authorization: Bearer $TRUNKLINE_KEY"'
-    return f"{line} -d {shlex.quote(json.dumps(HELLO, separators=(',', ':')))}"
+    return f"{line} -d {shlex.quote(json.dumps(HELLO[version], separators=(',', ':')))}"

@@ -191,6 +191,23 @@ class Profile(Struct, frozen=True, kw_only=True):
         Literal["answer", "openclaw-inbound", "openclaw-design"],
         _key("X-14", "Names of the artifacts that the gateway makes of an agent's output."),
     ] = "answer"
+    addresses: Annotated[
+        Literal["all", "exact"],
+        _key(
+            "X-20",
+            "Where the agent is served. `exact`: its card and JSON-RPC, at one path each. `all`: "
+            "also below its handle, and with the HTTP+JSON binding.",
+        ),
+    ] = "all"
+    card_style: Annotated[
+        Literal["standard", "openclaw-inbound", "openclaw-design"],
+        _key(
+            "X-20",
+            "What the 0.3 card says beyond the standard. `openclaw-inbound` names the interface "
+            "twice and denies `stateTransitionHistory`; `openclaw-design` affirms it, and names "
+            "the schemes in `authentication` as well.",
+        ),
+    ] = "standard"
     message_checks: Annotated[
         Literal["strict", "openclaw-inbound"],
         _key(
@@ -228,6 +245,8 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "subscribe_ended": "snapshot",
         "subscribe_pause": "close",
         "artifact_style": "openclaw-inbound",
+        "addresses": "exact",
+        "card_style": "openclaw-inbound",
         "message_checks": "openclaw-inbound",
         "error_style": "openclaw-inbound",
     },
@@ -241,6 +260,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "stream_shape": "status-text",
         "message_context": "openclaw-design",
         "artifact_style": "openclaw-design",
+        "card_style": "openclaw-design",
     },
     "hub": {
         "retention_s": 1800.0,

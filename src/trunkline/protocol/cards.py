@@ -21,8 +21,33 @@ from trunkline.protocol.versions import Version
 
 Form: TypeAlias = Literal["1.0", "0.3", "hybrid"]
 
-# The 0.3 card has a patch number where the 1.0 one has none.
-_PROTOCOL_VERSION_03: Final = "0.3.0"
+
+class Shape(Struct, frozen=True, kw_only=True):
+    """What the cards of one agent say beyond the standard."""
+
+    # For who asks for no version.
+    form: Form = "hybrid"
+    # The 0.3 card has a patch number where the 1.0 one has none.
+    v03_protocol_version: str = "0.3.0"
+    state_transition_history: bool | None = None
+    # 0.3 lets `additionalInterfaces` repeat what `url` says.
+    repeats_interface: bool = False
+    # Absent means the same.
+    denies_extended_card: bool = True
+    # Before 0.3, a card named its schemes there.
+    names_authentication: bool = False
+
+
+STANDARD: Final = Shape()
+STYLES: Final = {
+    "standard": STANDARD,
+    "openclaw-inbound": Shape(
+        state_transition_history=False,
+        repeats_interface=True,
+        denies_extended_card=False,
+    ),
+    "openclaw-design": Shape(state_transition_history=True, names_authentication=True),
+}
 
 
 class Interface03(Struct, frozen=True, kw_only=True):
@@ -33,6 +58,7 @@ class Interface03(Struct, frozen=True, kw_only=True):
 class Capabilities03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     streaming: bool | None = None
     push_notifications: bool | None = None
+    state_transition_history: bool | None = None
     extensions: tuple[AgentExtension, ...] = ()
 
 
@@ -60,6 +86,7 @@ class Card03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     capabilities: Capabilities03
     security_schemes: dict[str, dict[str, Any]] = {}
     security: tuple[dict[str, tuple[str, ...]], ...] = ()
+    authentication: dict[str, tuple[str, ...]] | None = None
     default_input_modes: tuple[str, ...]
     default_output_modes: tuple[str, ...]
     skills: tuple[Skill03, ...]
@@ -71,24 +98,24 @@ class Card03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
 _encode = msgspec.json.Encoder().encode
 
 
-def encode(card: AgentCard, form: Form) -> bytes:
+def encode(card: AgentCard, form: Form, shape: Shape = STANDARD) -> bytes:
     """Raises VersionNotSupported for the 0.3 form of a card without a 0.3 interface."""
     if form == "1.0":
         return _encode(card)
     if form == "0.3":
-        return _encode(to_v03(card))
+        return _encode(to_v03(card, shape))
     if not _interfaces_03(card):
         return _encode(card)
-    return _encode(_merged(msgspec.to_builtins(card), msgspec.to_builtins(to_v03(card))))
+    return _encode(_merged(msgspec.to_builtins(card), msgspec.to_builtins(to_v03(card, shape))))
 
 
-def form_for(stated: Version | None, query_format: str | None) -> Form:
-    """Which form to serve: the one asked for by name, else by version, else both in one."""
+def form_for(stated: Version | None, query_format: str | None, default: Form = "hybrid") -> Form:
+    """Which form to serve: the one asked for by name, else by version, else the default."""
     match query_format:
         case "1.0" | "0.3" | "hybrid":
             return query_format
         case None | "":
-            return "hybrid" if stated is None else _FORM_OF[stated]
+            return default if stated is None else _FORM_OF[stated]
         case other:
             known = "1.0, 0.3, hybrid"
             raise InvalidParams.at("format", f"unknown value {quote(other)}; one of {known}")
@@ -102,37 +129,43 @@ def etag(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
-def to_v03(card: AgentCard) -> Card03:
+def to_v03(card: AgentCard, shape: Shape = STANDARD) -> Card03:
     interfaces = _interfaces_03(card)
     if not interfaces:
         raise VersionNotSupported(
             "this agent has no A2A 0.3 interface; ask for its card with A2A-Version: 1.0",
             metadata={"supportedVersions": Version.V1_0},
         )
-    first, *others = interfaces
+    first = interfaces[0]
+    schemes = tuple(card.security_schemes) if shape.names_authentication else ()
+    extends = card.capabilities.extended_agent_card
     return Card03(
-        protocol_version=_PROTOCOL_VERSION_03,
+        protocol_version=shape.v03_protocol_version,
         name=card.name,
         description=card.description,
         url=first.url,
         preferred_transport=first.transport,
-        additional_interfaces=tuple(others),
+        additional_interfaces=tuple(interfaces[0 if shape.repeats_interface else 1 :]),
         provider=card.provider,
         version=card.version,
         documentation_url=card.documentation_url,
         capabilities=Capabilities03(
             streaming=card.capabilities.streaming,
             push_notifications=card.capabilities.push_notifications,
+            state_transition_history=shape.state_transition_history,
             extensions=card.capabilities.extensions,
         ),
         security_schemes={
             name: _scheme_03(scheme) for name, scheme in card.security_schemes.items()
         },
         security=_security_03(card.security_requirements),
+        authentication={"schemes": schemes} if schemes else None,
         default_input_modes=card.default_input_modes,
         default_output_modes=card.default_output_modes,
         skills=tuple([_skill_03(skill) for skill in card.skills]),
-        supports_authenticated_extended_card=card.capabilities.extended_agent_card,
+        supports_authenticated_extended_card=extends
+        if extends or shape.denies_extended_card
+        else None,
         signatures=card.signatures,
         icon_url=card.icon_url,
     )

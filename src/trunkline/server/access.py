@@ -2,7 +2,7 @@
 
 import hashlib
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from trunkline.model.calls import ANONYMOUS
@@ -16,10 +16,20 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Access:
-    def __init__(self, *, principals: Mapping[str, str], allows_anonymous: bool) -> None:
-        """`principals` maps the SHA-256 of a key, in hex, to whom it stands for."""
+    def __init__(
+        self,
+        *,
+        principals: Mapping[str, str],
+        allows_anonymous: bool,
+        hosts: Iterable[str] = (),
+    ) -> None:
+        """`principals` maps the SHA-256 of a key, in hex, to whom it stands for.
+
+        `hosts` are names beside loopback by which anonymous callers may call the gateway.
+        """
         self._principals = dict(principals)
         self._allows_anonymous = allows_anonymous
+        self._hosts = frozenset(hosts)
 
     def identify(self, request: Request) -> str:
         """The principal. Raises Unauthenticated or PermissionDenied."""
@@ -40,12 +50,15 @@ class Access:
         # A page on the web can point its own host name at the loopback address; what
         # it cannot do is make the browser send another Host.
         host = request.headers.get(b"host")
-        if host is not None and not _is_loopback(host):
+        if host is not None and not self._is_own(host):
             raise PermissionDenied(
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
             )
         return ANONYMOUS
+
+    def _is_own(self, host: bytes) -> bool:
+        return _is_loopback(host) or hostname_of(host) in self._hosts
 
 
 def _token(request: Request) -> bytes | None:

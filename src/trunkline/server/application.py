@@ -1,7 +1,8 @@
 """Which path goes where. The A2A paths come first and cost one look-up each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
 from starlette.applications import Starlette
 
 from trunkline.model.errors import RouteNotFound
@@ -13,6 +14,13 @@ from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.exchange import JsonRpcExchange, RestExchange, rest_path
 from trunkline.server.http import Request, Response
+
+
+class Idle(Struct, frozen=True, kw_only=True):
+    """Addresses of agents that do not run, and what is answered there."""
+
+    at: Mapping[str, bytes] = {}
+    below: Mapping[str, bytes] = {}
 
 
 class Application:
@@ -29,6 +37,7 @@ class Application:
         cards: Cards,
         pages: Starlette,
         page_paths: Iterable[str],
+        idle: Idle | None = None,
     ) -> None:
         self._bindings = bindings
         self._cards = cards
@@ -37,14 +46,18 @@ class Application:
         self._jsonrpc: dict[str, Endpoint] = {}
         self._rest: dict[str, Endpoint] = {}
         self._card_paths: dict[str, Endpoint] = {}
+        self._idle = idle or Idle()
+        self._no_files: bytes | None = None
         # Endpoints of one agent may share an address; the one that comes first is preferred.
         for endpoint in endpoints:
             self._jsonrpc.setdefault(endpoint.jsonrpc_path, endpoint)
-            self._jsonrpc.setdefault(endpoint.jsonrpc_path + "/", endpoint)
-            self._rest.setdefault(endpoint.rest_path, endpoint)
+            if endpoint.rest_path is not None:
+                self._jsonrpc.setdefault(endpoint.jsonrpc_path + "/", endpoint)
+                self._rest.setdefault(endpoint.rest_path, endpoint)
             for path in endpoint.card_paths:
                 self._card_paths.setdefault(path, endpoint)
-        self._longest_rest = max(map(len, self._rest), default=0)
+            self._no_files = self._no_files or endpoint.not_found
+        self._longest_prefix = max(map(len, [*self._rest, *self._idle.below]), default=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self._page_paths:
@@ -57,9 +70,15 @@ class Application:
         path = request.path
         endpoint = self._jsonrpc.get(path)
         if endpoint is not None:
+            if endpoint.not_found is not None and request.method != "POST":
+                await response.answer(404, endpoint.not_found)
+                return
             exchange = JsonRpcExchange(endpoint.default_version)
             await self._bindings.serve(endpoint, exchange, request, response)
         elif (endpoint := self._card_paths.get(path)) is not None:
+            if endpoint.not_found is not None and request.method not in ("GET", "HEAD"):
+                await response.answer(404, endpoint.not_found)
+                return
             await self._cards.serve(endpoint, request, response)
         elif path in self._page_paths:
             await serve_with(self._pages, request, response)
@@ -67,21 +86,29 @@ class Application:
             await self._serve_rest(request, response)
 
     async def _serve_rest(self, request: Request, response: Response) -> None:
-        prefix = self._rest_prefix(request.path)
+        prefix = self._prefix(request.path)
+        refusal = self._idle.at.get(request.path) or self._idle.below.get(prefix or "")
+        if refusal is not None:
+            await response.answer(503, refusal)
+            return
         if prefix is not None:
             exchange = RestExchange(rest_path(request, prefix))
             await self._bindings.serve(self._rest[prefix], exchange, request, response)
+            return
+        if self._no_files is not None and request.path.startswith("/a2a/files/"):
+            await response.answer(404, self._no_files)
             return
         known = ", ".join(sorted(self._card_paths))
         error = RouteNotFound(f"Nothing is served at this path; agent cards are at {known}")
         status, body = rest.error(error, Version.V1_0)
         await response.answer(status, body)
 
-    def _rest_prefix(self, path: str) -> str | None:
+    def _prefix(self, path: str) -> str | None:
+        """The root of an HTTP+JSON binding that the path is below of."""
         end = path.find("/", 1)
         # Looking no further than an address can go keeps a path of slashes cheap.
-        while 0 < end <= self._longest_rest:
-            if path[:end] in self._rest:
+        while 0 < end <= self._longest_prefix:
+            if path[:end] in self._rest or path[:end] in self._idle.below:
                 return path[:end]
             end = path.find("/", end + 1)
         return "" if "" in self._rest else None

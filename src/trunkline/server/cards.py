@@ -25,7 +25,7 @@ class Cards:
             if request.method not in ("GET", "HEAD"):
                 raise WrongHttpMethod("The agent card is read with GET", allow="GET, HEAD")
             stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
-            form = cards.form_for(stated, request.query_value("format"))
+            form = cards.form_for(stated, request.query_value("format"), endpoint.shape.form)
             body, tag = self._encoded(endpoint, form)
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
@@ -49,7 +49,7 @@ class Cards:
         key = (endpoint.card_paths, form)
         cached = self._cache.get(key)
         if cached is None:
-            body = cards.encode(endpoint.card, form)
+            body = cards.encode(endpoint.card, form, endpoint.shape)
             cached = self._cache[key] = (body, cards.etag(body))
         return cached
 

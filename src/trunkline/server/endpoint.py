@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ExtensionSupportRequired, InvalidParams
+from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.versions import Version
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
@@ -20,9 +21,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     extended_card: AgentCard | None = None
     card_paths: tuple[str, ...]
     jsonrpc_path: str
-    rest_path: str
+    # None: the agent is not served over HTTP+JSON.
+    rest_path: str | None
     # Empty: any tenant.
     tenants: frozenset[str] = frozenset()
+    shape: Shape = STANDARD
+    # With the error style of OpenClaw: what its routes answer where nothing is served.
+    not_found: bytes | None = None
 
     @property
     def default_version(self) -> Version:

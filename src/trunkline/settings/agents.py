@@ -82,7 +82,11 @@ class ExtendedCardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fie
     name: Annotated[str, Meta(description="Name instead of the public one.")] = ""
     description: Annotated[str, Meta(description="Description instead of the public one.")] = ""
     skills: Annotated[
-        tuple[SkillSettings, ...], Meta(description="Skills in addition to the public ones.")
+        tuple[SkillSettings, ...],
+        Meta(
+            description="Skills in addition to the public ones. One with the id of a public skill "
+            "takes its place."
+        ),
     ] = ()
     extensions: Annotated[
         tuple[ExtensionSettings, ...],
@@ -168,6 +172,16 @@ class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         int,
         Meta(ge=0, description="Largest request body for this agent; 0: `server.max_body_bytes`."),
     ] = 0
+    v03_protocol_version: Annotated[
+        str, Meta(min_length=1, description="`protocolVersion` on the 0.3 card.")
+    ] = "0.3.0"
+    unavailable: Annotated[
+        str,
+        Meta(
+            description="Why the agent does not run now. Its addresses answer 503 and nothing is "
+            "started for it. Empty: it runs."
+        ),
+    ] = ""
     agent_id: Annotated[
         str, Meta(description="Name of the agent in its session keys. Empty: the slug.")
     ] = ""

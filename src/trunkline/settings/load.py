@@ -49,13 +49,13 @@ def load(path: str | Path, *, overrides: Document | None = None) -> Settings:
     Raises ConfigError, with everything that is wrong.
     """
     file = Path(path)
-    document = _merged(_read(file), overrides or {})
+    document = merged(read_toml(file), overrides or {})
     return from_document(document, folder=file.absolute().parent, source=str(path))
 
 
 def demo(*, overrides: Document | None = None) -> Settings:
     """One echo agent on loopback, to try things out."""
-    return from_document(_merged(DEMO, overrides or {}), source="the demo configuration")
+    return from_document(merged(DEMO, overrides or {}), source="the demo configuration")
 
 
 def for_target(
@@ -66,16 +66,20 @@ def for_target(
     The agents are published as `local/<slug of the name>`. Which there are is known only after
     the target was loaded: see `publish`.
     """
-    place, attribute = split_target(target)
-    if place.endswith(".py"):
-        place = str(Path(place).expanduser().absolute())
-    backend = {"kind": "python", "target": join_target(place, attribute)}
     # The file decides which agent is the default, if there is a file.
-    agent = {"backend": backend, "default": config is None}
-    document = _merged({"agents": {f"local/{EVERY}": agent}}, overrides or {})
+    agent = {"backend": python_backend(target), "default": config is None}
+    document = merged({"agents": {f"local/{EVERY}": agent}}, overrides or {})
     if config is not None:
         return load(config, overrides=document)
     return from_document(document, source="the command line")
+
+
+def python_backend(target: str) -> dict[str, str]:
+    """The table of the backend; a relative file is one of the current folder."""
+    place, attribute = split_target(target)
+    if place.endswith(".py"):
+        place = str(Path(place).expanduser().absolute())
+    return {"kind": "python", "target": join_target(place, attribute)}
 
 
 def from_document(
@@ -105,7 +109,8 @@ def check(settings: Settings, *, source: str = "the settings") -> None:
         raise InvalidSettings(problems, source=source)
 
 
-def _read(file: Path) -> Document:
+def read_toml(file: Path) -> Document:
+    """What the file holds. Raises ConfigError."""
     try:
         text = file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -138,15 +143,16 @@ def _syntax_fault(file: Path, text: str, message: str) -> str:
     return f"{file}, line {line}, column {column}: not TOML: {message[: position.start()]}."
 
 
-def _merged(base: Document, over: Document) -> dict[str, Any]:
-    merged = dict(base)
+def merged(base: Document, over: Document) -> dict[str, Any]:
+    """`base` with what `over` says, table by table."""
+    made = dict(base)
     for key, value in over.items():
-        below = merged.get(key)
+        below = made.get(key)
         if isinstance(below, Mapping) and isinstance(value, Mapping):
-            merged[key] = _merged(below, value)
+            made[key] = merged(below, value)
         else:
-            merged[key] = value
-    return merged
+            made[key] = value
+    return made
 
 
 def _resolved(settings: Settings, folder: Path) -> Settings:

@@ -30,6 +30,11 @@ def database_path(store: StoreSettings) -> Path:
     return Path(store.path) if store.path else data_dir() / DATABASE_NAME
 
 
+def place_of(store: StoreSettings) -> str:
+    """Where the tasks are, for people."""
+    return "in memory" if store.kind == "memory" else f"{store.kind} at {database_path(store)}"
+
+
 def make_private_dir(path: Path) -> None:
     """Create the folder for its owner only; one that exists is left as it is."""
     if path.is_dir():

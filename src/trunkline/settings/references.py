@@ -33,6 +33,15 @@ def expand(
     return value
 
 
+def literal(value: Any) -> Any:
+    """The value so that `expand` gives it back as it is."""
+    if isinstance(value, dict):
+        return {key: literal(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [literal(item) for item in value]
+    return value.replace("${", "$${") if isinstance(value, str) else value
+
+
 def _expand_text(
     text: str, environment: Mapping[str, str], problems: list[Problem], path: Path
 ) -> str:

@@ -1,6 +1,7 @@
 """The whole configuration."""
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
 
@@ -40,23 +41,43 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Handle of the agent that gets what another program has left in the store: the
         default agent if it is there, else the first that is."""
         there = [
-            handle for handle, agent in self.agents.items() if (agent.store or self.store) == store
+            handle
+            for handle, agent in self.agents.items()
+            if not agent.unavailable and (agent.store or self.store) == store
         ]
         default = self.default_agent()
         return default if default in there else there[0]
 
+    def stores(self) -> list[StoreSettings]:
+        """The stores of the agents that run, each one once."""
+        running = [agent for agent in self.agents.values() if not agent.unavailable]
+        return list(dict.fromkeys(agent.store or self.store for agent in running))
+
     def is_exposed(self) -> bool:
         """Whether callers beyond this machine can come: by the address, or by a proxy."""
-        server = self.server
-        if not is_loopback_host(server.host):
+        if not is_loopback_host(self.server.host):
             return True
-        return bool(server.public_url) and not is_loopback_url(server.public_url)
+        return any(not is_loopback_url(url) for url in self.public_urls())
+
+    def public_urls(self) -> list[str]:
+        """Base URLs that the cards advertise, as far as they are configured."""
+        urls = (self.server.public_url, *(agent.public_url for agent in self.agents.values()))
+        return [url for url in urls if url]
+
+    def public_hosts(self) -> list[str]:
+        """Names by which callers know the gateway."""
+        return [host for url in self.public_urls() if (host := urlsplit(url).hostname)]
 
     def allows_anonymous(self) -> bool:
+        if self.auth.anonymous == "always":
+            return is_loopback_host(self.server.host)
         return self.auth.anonymous == "loopback" and not self.is_exposed()
 
     def auth_summary(self) -> str:
         """Who may call, in a few words for people."""
         keys = f"API keys: {', '.join(self.auth.keys)}" if self.auth.keys else ""
-        anonymous = "anonymous callers on loopback" if self.allows_anonymous() else ""
+        anonymous = ""
+        if self.allows_anonymous():
+            beyond = " and beyond" if self.is_exposed() else ""
+            anonymous = f"anonymous callers on loopback{beyond}"
         return "; ".join(part for part in (keys, anonymous) if part)

@@ -132,11 +132,13 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Meta(description="API keys by name. The name is the principal that owns the tasks."),
     ] = {}
     anonymous: Annotated[
-        Literal["loopback", "never"],
+        Literal["loopback", "never", "always"],
         Meta(
             description="`loopback`: callers need no key as long as only this machine can reach "
-            "the gateway, so neither `host` nor `public_url` points beyond it. "
-            "`never`: everybody needs a key."
+            "the gateway, so neither `host` nor a `public_url` points beyond it. "
+            "`never`: everybody needs a key. `always`: callers need no key although a "
+            "`public_url` points beyond this machine, so whoever reaches it may call and read "
+            "what other callers without a key did; `host` must be loopback."
         ),
     ] = "loopback"
 

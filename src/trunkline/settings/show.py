@@ -10,18 +10,24 @@ from msgspec.structs import replace
 from trunkline.settings.paths import database_path
 from trunkline.settings.root import Settings
 from trunkline.settings.secret import MASK, Secret
+from trunkline.settings.server import StoreSettings
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def effective(settings: Settings) -> dict[str, Any]:
     """Every key with the value in force, ready for JSON; keys that are not set are left out."""
-    store = settings.store
-    if store.kind == "sqlite":
-        store = replace(store, path=str(database_path(store)))
-    settings = replace(settings, store=store)
+    agents = {
+        handle: replace(agent, store=_placed(agent.store)) if agent.store is not None else agent
+        for handle, agent in settings.agents.items()
+    }
+    settings = replace(settings, store=_placed(settings.store), agents=agents)
     made: dict[str, Any] = _without_none(msgspec.to_builtins(settings, enc_hook=_masked))
     return made
+
+
+def _placed(store: StoreSettings) -> StoreSettings:
+    return replace(store, path=str(database_path(store))) if store.kind == "sqlite" else store
 
 
 def to_toml(document: dict[str, Any]) -> str:

@@ -64,13 +64,50 @@ def test_the_default_agent_is_at_the_root_too_and_that_comes_first() -> None:
 
 def test_the_default_agent_may_move() -> None:
     found = addresses(True, agent_card_path="/card.json", jsonrpc_path="/rpc", rest_path="/rest")
-    moved = Addresses(card_paths=("/card.json",), jsonrpc="/rpc", rest="/rest")
+    # Clients look for a card below the address that they were given.
+    cards = ("/card.json", "/rpc/.well-known/agent-card.json")
+    moved = Addresses(card_paths=cards, jsonrpc="/rpc", rest="/rest")
     assert found == [moved, BY_HANDLE]
 
 
 def test_the_default_agent_may_move_in_part() -> None:
     preferred, _ = addresses(True, jsonrpc_path="/rpc")
-    assert preferred == Addresses(card_paths=ROOT.card_paths, jsonrpc="/rpc", rest="/a2a/rest")
+    cards = (*ROOT.card_paths, "/rpc/.well-known/agent-card.json")
+    assert preferred == Addresses(card_paths=cards, jsonrpc="/rpc", rest="/a2a/rest")
+
+
+@pytest.mark.parametrize("is_default", [True, False])
+def test_exact_addresses_are_two(is_default: bool) -> None:
+    keys = {"agent_card_path": "/card.json", "jsonrpc_path": "/rpc/", "addresses": "exact"}
+    found = Addresses(card_paths=("/card.json",), jsonrpc="/rpc/", rest=None)
+    assert addresses(is_default, **keys) == [found]
+
+
+def test_exact_addresses_without_paths_are_the_standard_ones() -> None:
+    assert addresses(True, addresses="exact") == [
+        Addresses(card_paths=ROOT.card_paths, jsonrpc=ROOT.jsonrpc, rest=None)
+    ]
+    assert addresses(addresses="exact") == [
+        Addresses(card_paths=BY_HANDLE.card_paths[:1], jsonrpc=OWN, rest=None)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "default_version", "versions"),
+    [("auto", "1.0", ["1.0", "0.3"]), ("v1.0", "1.0", ["1.0"]), ("v0.3", "0.3", ["0.3"])],
+)
+def test_a_card_names_the_versions_that_are_spoken(
+    dialect: str, default_version: str, versions: list[str]
+) -> None:
+    found = card({"dialect": dialect, "default_version": default_version})
+    spoken = [interface.protocol_version for interface in found.supported_interfaces]
+    assert list(dict.fromkeys(spoken)) == versions
+
+
+def test_a_card_names_no_binding_that_is_not_served() -> None:
+    at = Addresses(card_paths=("/card.json",), jsonrpc="/rpc", rest=None)
+    bindings = {i.protocol_binding for i in card(at=at).supported_interfaces}
+    assert bindings == {"JSONRPC"}
 
 
 def test_another_agent_with_a_path_of_its_own_keeps_the_rest_under_its_handle() -> None:
@@ -299,3 +336,17 @@ def test_an_extended_card_keeps_what_it_does_not_change() -> None:
     keys: dict[str, Any] = {"extended_card": {}, "documentation_url": "https://docs.example"}
     public = card(keys, auth=AUTH)
     assert extended_card(public, one_agent(keys, auth=AUTH).agents["acme/echo"]) == public
+
+
+def test_a_skill_of_the_extended_card_takes_the_place_of_a_public_one() -> None:
+    told = {"id": "b", "description": "All of it"}
+    keys = {"skills": [{"id": "a"}, {"id": "b"}, {"id": "c"}], "extended_card": {"skills": [told]}}
+    public = card(keys, auth=AUTH)
+    extended = extended_card(public, one_agent(keys, auth=AUTH).agents["acme/echo"])
+    assert extended is not None
+    assert [(s.id, s.description) for s in extended.skills] == [
+        ("a", "a"),
+        ("b", "All of it"),
+        ("c", "c"),
+    ]
+    assert [s.description for s in public.skills] == ["a", "b", "c"]

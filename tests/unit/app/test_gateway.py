@@ -109,3 +109,37 @@ def test_an_application_for_another_server_advertises_its_public_url() -> None:
     app = create_app(settings(server={"public_url": "http://localhost:9/base/"}))
     cards = {endpoint.card.supported_interfaces[0].url for endpoint in app._card_paths.values()}
     assert "http://localhost:9/base/a2a/jsonrpc" in cards
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.well-known/agent-card.json",
+        "/a2a/jsonrpc",
+        "/a2a/rest/tasks",
+        OWN,
+        f"{OWN}/agent-card.json",
+        f"{OWN}/message:send",
+    ],
+)
+async def test_an_agent_that_is_out_of_service_answers_503_with_the_reason(path: str) -> None:
+    agents = {"acme/echo": agent(unavailable="Moving house", default=True), "acme/b": agent()}
+    built = gateway(agents)
+    sent = await get(built, path)
+    assert sent.status == 503
+    assert json.loads(sent.body)["error"]["message"] == "Moving house"
+    assert [*built.runtimes] != []
+    assert {endpoint.agent.handle for endpoint in built.endpoints} == {"acme/b"}
+
+
+async def test_others_are_served_beside_one_that_is_not() -> None:
+    agents = {"acme/echo": agent(unavailable="Moving house"), "acme/b": agent()}
+    sent = await get(gateway(agents), "/api/a2a/v1/agents/acme/b/agent-card.json")
+    assert sent.status == 200
+
+
+async def test_nothing_is_loaded_or_opened_for_an_agent_that_is_out_of_service() -> None:
+    code = {"kind": "python", "target": "there.is.no.such:module"}
+    built = gateway({"acme/echo": agent(unavailable="Moving house", backend=code)})
+    assert [*built.runtimes] == []
+    assert (await get(built, "/healthz")).status == 200

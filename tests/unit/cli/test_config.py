@@ -88,3 +88,46 @@ def test_show_without_a_file_is_the_demo(good: Path) -> None:
 def test_schema_is_json() -> None:
     result = run(app, ["config", "schema"])
     assert json.loads(result.stdout)["title"] == "Trunkline configuration"
+
+
+OPENCLAW = '{channels: {a2a: {accounts: {main: {publicBaseUrl: "https://a.example"}, b: {}}}}}'
+
+
+def test_an_openclaw_file_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRUNKLINE_CONFIG", raising=False)
+    file = tmp_path / "openclaw.json"
+    file.write_text(OPENCLAW.replace("b: {}", "b: {agentCardPath: '/b', jsonRpcPath: '/c'}"))
+    result = run(app, ["config", "check", "--openclaw-config", str(file)])
+    assert result.exit_code == 0, result.output
+    ok, *notes = result.stdout.splitlines()
+    assert ok == "ok: 2 agents, in memory"
+    message = "publicBaseUrl is required to advertise a valid agent card."
+    assert f'note: account "b" does not run. {message}' in notes
+
+
+def test_what_is_wrong_with_an_openclaw_file_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRUNKLINE_CONFIG", raising=False)
+    file = tmp_path / "openclaw.json"
+    file.write_text(OPENCLAW)
+    result = run(app, ["config", "check", "--openclaw-config", str(file)])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        f"error: {file}: channels.a2a.accounts.main reuses route path "
+        '"/.well-known/agent-card.json" already assigned to account "b"',
+        'channels.a2a.accounts.main reuses route path "/a2a/jsonrpc" already assigned to '
+        'account "b"',
+    ]
+
+
+def test_an_openclaw_file_is_shown_as_one_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRUNKLINE_CONFIG", raising=False)
+    file, same = tmp_path / "openclaw.json", tmp_path / "same.toml"
+    file.write_text(OPENCLAW.replace(", b: {}", ""))
+    shown = run(app, ["config", "show", "--openclaw-config", str(file)]).stdout
+    same.write_text(shown)
+    # What is shown can be kept instead of the file.
+    assert run(app, ["config", "show", str(same)]).stdout == shown

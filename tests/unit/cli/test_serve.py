@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from trunkline.cli.commands import app
 from trunkline.cli.startup import announce, curl, screen
 from trunkline.model.errors import ConfigError, StoreInUse
-from trunkline.settings import Settings, demo
+from trunkline.settings import PythonBackend, Settings, demo
 
 run = CliRunner().invoke
 
@@ -28,6 +28,7 @@ class Info(Struct, frozen=True, kw_only=True):
         ("demo/echo", "Echo", "http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo"),
     )
     auth: str = "anonymous callers on loopback"
+    version: str = "1.0"
 
 
 class Gateway(ModuleType):
@@ -112,9 +113,47 @@ def test_a_target_is_published(gateway: Gateway, tmp_path: Path) -> None:
     assert list(served(gateway, "mine.py").agents) == ["local/*"]
 
 
+OPENCLAW = '{channels: {a2a: {accounts: {main: {publicBaseUrl: "https://a.example"}}}}}'
+
+
+def test_an_openclaw_file_is_served_and_its_notes_are_told(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    (tmp_path / "openclaw.json").write_text(OPENCLAW)
+    result = run(app, ["serve", "--openclaw-config", "openclaw.json", "--port", "0"])
+    assert result.exit_code == 0, result.output
+    [settings] = gateway.served
+    assert [*settings.agents] == ["openclaw/main"]
+    assert settings.server.port == 0
+    assert "Note: no agent of yours is behind this: the echo agent answers." in result.stdout
+    assert "Note: no key is asked for: whoever reaches https://a.example may call" in result.stdout
+    # Nothing is kept on disk, so no folder is made for it.
+    assert not (tmp_path / "share").exists()
+
+
+def test_a_target_and_a_file_may_stand_beside_an_openclaw_file(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    (tmp_path / "openclaw.json").write_text(OPENCLAW)
+    (tmp_path / "mine.py").touch()
+    (tmp_path / "t.toml").write_text('[auth.keys.me]\nkey = "0123456789abcdef"\n')
+    arguments = shlex.split("mine.py --openclaw-config openclaw.json --config t.toml")
+    settings = served(gateway, *arguments)
+    backend = settings.agents["openclaw/main"].backend
+    assert backend == PythonBackend(target=str(tmp_path / "mine.py"))
+    assert not settings.allows_anonymous()
+
+
+def test_0_3_is_tried_where_that_is_spoken() -> None:
+    words = shlex.split(curl("http://h/rpc", needs_key=False, version="0.3"))
+    assert "A2A-Version: 0.3" in words
+    assert '"method":"message/send"' in words[-1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["--openclaw-config", "none.json"], "none.json: no such file."),
         (["--db", "mysql://x"], "--db mysql://x: expected sqlite:///FILE or memory:."),
         (["--db", "sqlite:///"], "--db sqlite:///: expected sqlite:///FILE or memory:."),
         (["--db", "memory:", "--data", "d"], "--data and --db both say where the database is."),

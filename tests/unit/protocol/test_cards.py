@@ -188,3 +188,34 @@ def test_the_etag_follows_the_bytes() -> None:
 def test_dialects_write_their_own_card() -> None:
     assert V1.card(CARD) == cards.encode(CARD, "1.0")
     assert V03.card(CARD) == V03Rest.card(CARD) == cards.encode(CARD, "0.3")
+
+
+def shaped(shape: cards.Shape, form: cards.Form = "0.3") -> Any:
+    return json.loads(cards.encode(CARD, form, shape))
+
+
+def test_the_shape_says_which_form_is_the_default() -> None:
+    assert cards.form_for(None, None, "0.3") == "0.3"
+    assert cards.form_for(Version.V1_0, None, "0.3") == "1.0"
+    assert cards.form_for(None, "hybrid", "0.3") == "hybrid"
+
+
+def test_a_shape_may_repeat_the_interface_and_deny_the_history() -> None:
+    plain, card = shaped(cards.STANDARD), shaped(cards.STYLES["openclaw-inbound"])
+    first = {"url": card["url"], "transport": card["preferredTransport"]}
+    assert card["additionalInterfaces"] == [first, *plain["additionalInterfaces"]]
+    assert "stateTransitionHistory" not in plain["capabilities"]
+    assert card["capabilities"]["stateTransitionHistory"] is False
+
+
+@pytest.mark.parametrize("form", ["0.3", "hybrid"])
+def test_a_shape_may_name_the_schemes_as_old_cards_do(form: cards.Form) -> None:
+    card = shaped(cards.STYLES["openclaw-design"], form)
+    assert card["authentication"] == {"schemes": [*card["securitySchemes"]]}
+    assert card["capabilities"]["stateTransitionHistory"] is True
+    assert "authentication" not in shaped(cards.STANDARD, form)
+
+
+def test_a_shape_has_its_own_protocol_version() -> None:
+    assert shaped(cards.Shape(v03_protocol_version="0.3.9"))["protocolVersion"] == "0.3.9"
+    assert "protocolVersion" not in shaped(cards.Shape(v03_protocol_version="0.3.9"), "1.0")

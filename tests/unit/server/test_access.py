@@ -99,3 +99,22 @@ def test_a_foreign_host_is_refused_to_anonymous_callers(host: bytes) -> None:
 
 def test_a_caller_that_names_no_host_is_no_browser() -> None:
     assert access(allows_anonymous=True).identify(request()) == ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        (b"agents.example", True),
+        (b"AGENTS.example:443", True),
+        (b"127.0.0.1", True),
+        (b"other.example", False),
+    ],
+)
+def test_anonymous_callers_may_use_the_names_of_the_gateway(host: bytes, is_known: bool) -> None:
+    own = Access(principals={}, allows_anonymous=True, hosts=["agents.example"])
+    caller = request(headers=[(b"host", host)])
+    if is_known:
+        assert own.identify(caller) == ANONYMOUS
+    else:
+        with pytest.raises(PermissionDenied):
+            own.identify(caller)

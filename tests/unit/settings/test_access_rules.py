@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.settings.documents import KEY, made, only, problems, refused
+from tests.unit.settings.documents import KEY, agent, made, only, problems, refused
 
 from trunkline.settings import ApiKey, Secret
 
@@ -45,8 +45,33 @@ def test_never_and_no_key_lets_nobody_in() -> None:
     assert not made(auth={"anonymous": "never", **WITH_KEY}).allows_anonymous()
 
 
-def test_always_is_no_choice() -> None:
-    assert only(auth={"anonymous": "always"}).what == 'expected one of "loopback", "never"'
+def test_always_needs_no_key_behind_a_public_url() -> None:
+    settings = made(
+        server={"public_url": "https://agents.example/base"}, auth={"anonymous": "always"}
+    )
+    assert settings.allows_anonymous()
+    assert settings.auth_summary() == "anonymous callers on loopback and beyond"
+
+
+def test_always_is_no_excuse_for_an_open_address() -> None:
+    problem = only(server={"host": "0.0.0.0"}, auth={"anonymous": "always"})
+    assert problem.key == "server.host"
+    assert problem.remedy.endswith(LINES)
+
+
+def test_always_and_an_open_address_are_refused_with_keys_too() -> None:
+    problem = only(server={"host": "0.0.0.0"}, auth={"anonymous": "always", **WITH_KEY})
+    assert problem.key == "auth.anonymous"
+    assert problem.remedy == 'Listen on loopback with host = "127.0.0.1", or leave anonymous out.'
+
+
+def test_the_public_url_of_an_agent_needs_a_key_too() -> None:
+    exposed = {"acme/echo": agent(public_url="https://agents.example")}
+    problem = only(agents=exposed)
+    assert problem.key == 'agents."acme/echo".public_url'
+    assert problem.remedy.endswith(LINES)
+    assert not made(agents=exposed, auth=WITH_KEY).allows_anonymous()
+    assert made(agents=exposed, auth={"anonymous": "always"}).allows_anonymous()
 
 
 def test_keys_and_loopback_are_both_named() -> None:
@@ -106,6 +131,12 @@ def test_a_public_url_is_absolute(url: str) -> None:
     problem = only(server={"public_url": url}, auth=WITH_KEY)
     assert problem.key == "server.public_url"
     assert problem.what.startswith("expected a")
+    assert problem.remedy == 'Example: public_url = "https://agents.example.com".'
+
+
+def test_the_public_url_of_an_agent_is_absolute() -> None:
+    problem = only(agents={"acme/echo": agent(public_url="/a2a")}, auth=WITH_KEY)
+    assert problem.key == 'agents."acme/echo".public_url'
     assert problem.remedy == 'Example: public_url = "https://agents.example.com".'
 
 

@@ -75,8 +75,8 @@ def test_only_python_agents_have_a_name_of_their_own(tmp_path: Path) -> None:
         ({"task_deadline_s": 0}, "task_deadline_s", "expected a number > 0"),
         ({"default_version": "2.0"}, "default_version", 'expected one of "1.0", "0.3"'),
         (
-            {"skills": [{"id": "a"}], "extended_card": {"skills": [{"id": "a"}]}},
-            "extended_card.skills[0].id",
+            {"extended_card": {"skills": [{"id": "a"}, {"id": "a"}]}},
+            "extended_card.skills[1].id",
             "another skill of the agent",
         ),
         ({"extended_card": {"documentation_url": "x"}}, "extended_card.documentation_url", "exp"),

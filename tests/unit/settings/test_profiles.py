@@ -60,6 +60,7 @@ def test_keys_of_later_features_are_refused_as_not_available(key: str) -> None:
         ({"stateless_context": "echo"}, "stateless_context", "takes every contextId"),
         ({"reply_wait_s": 9, "task_deadline_s": 5}, "reply_wait_s", "task_deadline_s = 5"),
         ({"on_reply_wait": "fail"}, "on_reply_wait", "reply_wait_s is 0"),
+        ({"addresses": "exact", "rest_path": "/x"}, "rest_path", "no HTTP+JSON"),
         (
             {"cancel": "unsupported", "cancel_terminal": "passthrough"},
             "cancel_terminal",

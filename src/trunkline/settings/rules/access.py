@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from trunkline.settings.hosts import is_loopback_host
-from trunkline.settings.problems import Problem, shown
+from trunkline.settings.hosts import is_loopback_host, is_loopback_url
+from trunkline.settings.problems import Path, Problem, shown
 from trunkline.settings.root import Settings
 from trunkline.settings.rules.urls import web_url_fault
 from trunkline.settings.secret import MASK
@@ -47,19 +47,32 @@ def _server(settings: Settings) -> Iterator[Problem]:
             what="expected an address or a host name",
             remedy='For this machine only: host = "127.0.0.1".',
         )
-    if not server.public_url:
-        return
-    fault = web_url_fault(server.public_url)
-    parts = None if fault else urlsplit(server.public_url)
-    if parts and (parts.query or parts.fragment or server.public_url.endswith(("?", "#"))):
+    for path, url in _public_urls(settings):
+        fault = _public_url_fault(url)
+        if fault:
+            yield Problem(
+                path=path,
+                value=shown(url),
+                what=fault,
+                remedy='Example: public_url = "https://agents.example.com".',
+            )
+
+
+def _public_urls(settings: Settings) -> Iterator[tuple[Path, str]]:
+    """Those that are configured, and where."""
+    if settings.server.public_url:
+        yield ("server", "public_url"), settings.server.public_url
+    for handle, agent in settings.agents.items():
+        if agent.public_url:
+            yield ("agents", handle, "public_url"), agent.public_url
+
+
+def _public_url_fault(url: str) -> str:
+    fault = web_url_fault(url)
+    parts = None if fault else urlsplit(url)
+    if parts and (parts.query or parts.fragment or url.endswith(("?", "#"))):
         fault = "expected a URL without query and fragment"
-    if fault:
-        yield Problem(
-            path=("server", "public_url"),
-            value=shown(server.public_url),
-            what=fault,
-            remedy='Example: public_url = "https://agents.example.com".',
-        )
+    return fault
 
 
 def _key(name: str, key: ApiKey) -> Iterator[Problem]:
@@ -106,9 +119,18 @@ def _fits_a_header(key: str) -> bool:
 
 def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
     server, auth = settings.server, settings.auth
+    reads = (("auth",),)
+    if auth.anonymous == "always" and auth.keys and not is_loopback_host(server.host):
+        yield Problem(
+            path=("auth", "anonymous"),
+            value=shown(auth.anonymous),
+            what=f"is for a proxy on this machine, and host = {shown(server.host)} lets "
+            "everybody in past it",
+            remedy='Listen on loopback with host = "127.0.0.1", or leave anonymous out.',
+            reads=(*reads, ("server", "host")),
+        )
     if auth.keys:
         return
-    reads = (("auth",),)
     if not is_loopback_host(server.host):
         yield Problem(
             path=("server", "host"),
@@ -117,14 +139,16 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
             remedy=f'Listen on loopback with host = "127.0.0.1", or {ADD_A_KEY}',
             reads=reads,
         )
-    elif settings.is_exposed() and not web_url_fault(server.public_url):
-        yield Problem(
-            path=("server", "public_url"),
-            value=shown(server.public_url),
-            what="others than this machine are to call, and no key is configured",
-            remedy=f"To let callers in, {ADD_A_KEY}",
-            reads=reads,
-        )
+    elif auth.anonymous != "always" and settings.is_exposed():
+        for path, url in _public_urls(settings):
+            if not is_loopback_url(url) and not web_url_fault(url):
+                yield Problem(
+                    path=path,
+                    value=shown(url),
+                    what="others than this machine are to call, and no key is configured",
+                    remedy=f"To let callers in, {ADD_A_KEY}",
+                    reads=reads,
+                )
     elif auth.anonymous == "never":
         yield Problem(
             path=("auth", "anonymous"),

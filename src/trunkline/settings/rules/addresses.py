@@ -25,6 +25,8 @@ def address_problems(settings: Settings) -> Iterator[Problem]:
     for handle in sorted(settings.agents, key=lambda handle: handle != default):
         agent = settings.agents[handle]
         for key, standard in ROOT_PATHS.items():
+            if key == "rest_path" and agent.addresses == "exact":
+                continue
             given = _given(agent, key)
             path = given or (standard if handle == default else "")
             if not path:

@@ -125,8 +125,7 @@ def _card(agent: AgentSettings, path: Path) -> Iterator[Problem]:
     card = agent.extended_card
     if card is not None:
         here = (*path, "extended_card")
-        taken = {skill.id for skill in agent.skills}
-        yield from _skills(card.skills, (*here, "skills"), taken)
+        yield from _skills(card.skills, (*here, "skills"), set())
         uris = {extension.uri for extension in agent.extensions}
         yield from _extensions(card.extensions, (*here, "extensions"), uris)
         yield from _url(card.documentation_url, (*here, "documentation_url"))

@@ -14,6 +14,7 @@ def profile_problems(settings: Settings) -> Iterator[Problem]:
         yield from _waiting(agent, path)
         yield from _answers(agent, path)
         yield from _restart(agent, path)
+        yield from _addresses(agent, path)
 
 
 def _misfit(path: Path, key: str, value: object, what: str, remedy: str, *reads: str) -> Problem:
@@ -154,4 +155,16 @@ def _restart(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             "says not exactly one thing about tasks that were running",
             'Name one of "fail_running", "retry_running" and "leave_orphaned", and before it '
             '"resume_queued" if those that waited are to go on.',
+        )
+
+
+def _addresses(agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    if agent.addresses == "exact" and agent.rest_path:
+        yield _misfit(
+            path,
+            "rest_path",
+            agent.rest_path,
+            'addresses = "exact" serves no HTTP+JSON binding',
+            'Remove rest_path, or set addresses = "all".',
+            "addresses",
         )

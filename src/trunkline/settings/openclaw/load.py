@@ -1,0 +1,203 @@
+"""Settings from an `openclaw.json`, with a TOML file and flags on top."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trunkline.model.errors import ConfigError
+from trunkline.settings.load import Document, from_document, merged, python_backend, read_toml
+from trunkline.settings.openclaw import design, inbound
+from trunkline.settings.openclaw.accounts import Accounts, parse_accounts
+from trunkline.settings.openclaw.design import Design, parse_design
+from trunkline.settings.openclaw.file import read
+from trunkline.settings.openclaw.values import mapping_at
+from trunkline.settings.problems import InvalidSettings, Problem
+from trunkline.settings.references import expand, literal
+from trunkline.settings.root import Settings
+
+ECHO: Document = {"kind": "echo"}
+
+
+class OpenClaw(Struct, frozen=True, kw_only=True):
+    settings: Settings
+    # What a person who starts the gateway should know.
+    notes: tuple[str, ...] = ()
+
+
+def load_openclaw(
+    path: str | Path,
+    *,
+    target: str | None = None,
+    config: str | Path | None = None,
+    overrides: Document | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> OpenClaw:
+    """The accounts and the server of the file. The Python agent of `target` stands behind all.
+
+    `config` is a TOML file whose keys win over the file, as `overrides` win over both. Raises
+    ConfigError.
+    """
+    document = _filled(path, environment)
+    try:
+        accounts, server = parse_accounts(document), parse_design(document)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}") from None
+    above = merged(read_toml(Path(config)) if config is not None else {}, overrides or {})
+    made = _document(accounts, server, above, ECHO if target is None else python_backend(target))
+    if not made["agents"] and not above.get("agents"):
+        raise ConfigError(f"{path}: {_nothing(accounts)}")
+    try:
+        settings = from_document(
+            merged(literal(made), above),
+            folder=Path(config).absolute().parent if config is not None else None,
+            source=str(path) if config is None else f"{path} with {config}",
+            environment=environment,
+        )
+    except InvalidSettings as error:
+        found = [_renamed(problem, accounts) for problem in error.problems]
+        raise InvalidSettings(found, source=error.source) from None
+    return OpenClaw(
+        settings=settings,
+        notes=tuple(_notes(document, accounts, settings, has_target=target is not None)),
+    )
+
+
+def _filled(path: str | Path, environment: Mapping[str, str]) -> Document:
+    problems: list[Problem] = []
+    filled: Document = expand(_ours(read(Path(path))), environment=environment, problems=problems)
+    if problems:
+        raise InvalidSettings(problems, source=str(path))
+    return filled
+
+
+def _ours(document: Document) -> Document:
+    """The part of the file that is read; the rest may refer to what is not set here."""
+    a2a = dict(mapping_at(document, "a2a"))
+    if "server" in a2a:
+        a2a["server"] = _without(mapping_at(a2a, "server"), "relay")
+    if "client" in a2a:
+        a2a["client"] = {"enabled": mapping_at(a2a, "client").get("enabled", True)}
+    agent = mapping_at(document, "agent")
+    return {
+        "channels": {"a2a": dict(mapping_at(document, "channels", "a2a"))},
+        "a2a": a2a,
+        "agent": {key: agent[key] for key in ("name", "description") if key in agent},
+        "skills": _entries(document.get("skills")),
+        "tools": _entries(document.get("tools")),
+    }
+
+
+def _entries(listed: Any) -> list[Any]:
+    # OpenClaw has objects of these names as well, which are about something else.
+    keys = ("name", "displayName", "description", "expose")
+    return [
+        {key: item[key] for key in keys if key in item}
+        for item in (listed if isinstance(listed, list) else ())
+        if isinstance(item, Mapping)
+    ]
+
+
+def _without(raw: Document, key: str) -> Document:
+    return {name: value for name, value in raw.items() if name != key}
+
+
+def _document(
+    accounts: Accounts, server: Design | None, above: Document, backend: Document
+) -> dict[str, Any]:
+    has_store = bool(above.get("store"))
+    has_keys = bool(mapping_at(above, "auth", "keys")) or bool(server and server.api_key)
+    others = mapping_at(above, "agents").values()
+    has_default = any(isinstance(other, Mapping) and other.get("default") for other in others)
+    default_id = "" if has_default else accounts.default_id
+    agents = {
+        handle: inbound.agent_of(
+            account,
+            backend=backend,
+            default=account.id == default_id and not account.idle_reason,
+            keeps_memory=not has_store,
+        )
+        for handle, account in inbound.handles(accounts).items()
+    }
+    document: dict[str, Any] = {"agents": agents, "auth": {}}
+    if server is not None:
+        taken = [agent["agent_card_path"] for agent in agents.values()]
+        ids = [account.id for account in accounts.all]
+        agents[design.HANDLE] = design.agent_of(
+            server,
+            backend=backend,
+            account_id=design.HANDLE if "default" in ids else "default",
+            has_keys=has_keys,
+            at_root=not has_default and design.ROOT_CARD not in taken,
+            default=not has_default and not any(agent["default"] for agent in agents.values()),
+        )
+        document["store"] = {"kind": "sqlite", "path": design.DATABASE}
+        if server.api_key is not None:
+            document["auth"]["keys"] = {design.PRINCIPAL: {"key": server.api_key}}
+    if not has_keys:
+        # The file describes an open endpoint, so that is what it gets, on loopback.
+        document["auth"]["anonymous"] = "always"
+    return document
+
+
+def _nothing(accounts: Accounts) -> str:
+    if not accounts.all:
+        return (
+            "there is nothing to serve. Add an account below channels.a2a.accounts, or the "
+            "section a2a.server."
+        )
+    account = accounts.find(accounts.default_id)
+    return (
+        f"no account is enabled. channels.a2a.accounts.{account.id}: {account.idle_reason} "
+        "Set enabled: true."
+    )
+
+
+def _renamed(problem: Problem, accounts: Accounts) -> Problem:
+    """The finding under the name that the key has in the file."""
+    match problem.path:
+        case ("agents", design.HANDLE, "public_url"):
+            return replace(problem, path=("a2a", "server", "publicUrl"))
+        case ("agents", design.HANDLE, "jsonrpc_path" | "rest_path"):
+            return replace(problem, path=("a2a", "server", "path"))
+        case ("agents", design.HANDLE, str(key), *rest):
+            of_card = {ours: theirs for theirs, ours in design.CARD_KEYS.items()}
+            return replace(problem, path=("a2a", "agentCard", of_card.get(key, key), *rest))
+        case ("auth", "keys", design.PRINCIPAL, "key"):
+            return replace(problem, path=("a2a", "server", "auth", "apiKey"))
+        case ("agents", str(handle), str(key), *rest):
+            account = inbound.handles(accounts).get(handle)
+            if account is None:
+                return problem
+            keys = ("channels", "a2a", "accounts", account.id, inbound.NAMES.get(key, key))
+            return replace(problem, path=(*keys, *rest))
+        case _:
+            return problem
+
+
+def _notes(
+    document: Document, accounts: Accounts, settings: Settings, *, has_target: bool
+) -> Iterator[str]:
+    if not has_target:
+        yield (
+            "no agent of yours is behind this: the echo agent answers. Run your own with "
+            "trunkline serve FILE.py --openclaw-config …"
+        )
+    for account in accounts.all:
+        if account.idle_reason:
+            yield f'account "{account.id}" does not run. {account.idle_reason}'
+        if account.session_store:
+            yield f'account "{account.id}": sessionStore is not used; sessions are kept with tasks.'
+    if settings.allows_anonymous() and settings.is_exposed():
+        urls = " and ".join(dict.fromkeys(settings.public_urls()))
+        yield (
+            f"no key is asked for: whoever reaches {urls} may call, and see what others without "
+            "a key did. To ask for one, add [auth.keys.NAME] with a key to a TOML file and give "
+            "it with --config."
+        )
+    client = mapping_at(document, "a2a", "client")
+    if client and client.get("enabled") is not False:
+        yield "a2a.client is not used: this release serves agents and does not call others."
