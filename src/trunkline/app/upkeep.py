@@ -120,8 +120,7 @@ async def _in_each_store(
 
 
 def _existing(settings: Settings) -> list[StoreSettings]:
-    used = dict.fromkeys(agent.store or settings.store for agent in settings.agents.values())
-    kept = [store for store in used if store.kind != "memory"]
+    kept = [store for store in settings.stores() if store.kind != "memory"]
     if not kept:
         raise ConfigError(
             "the store is memory, which is gone when the gateway stops. "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trunkline.cli.failures import reported
-from trunkline.cli.options import Debug
+from trunkline.cli.options import Debug, OpenClawConfig
 from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 def prune(
     context: typer.Context,
     config: ConfigOption = None,
+    openclaw_config: OpenClawConfig = None,
     data: DataOption = None,
     db: DbOption = None,
     older_than: Annotated[
@@ -49,7 +50,7 @@ def prune(
     """
     with reported(context):
         older_than_s = _seconds(older_than) if older_than else None
-        settings = _settings(config, data, db)
+        settings = _settings(config, openclaw_config, data, db)
         from trunkline.app.upkeep import prune_stores
 
         done = prune_stores(
@@ -72,6 +73,7 @@ def prune(
 def settle(
     context: typer.Context,
     config: ConfigOption = None,
+    openclaw_config: OpenClawConfig = None,
     data: DataOption = None,
     db: DbOption = None,
     agent: Agent = "",
@@ -89,7 +91,7 @@ def settle(
     from trunkline.model.timestamps import format_timestamp
 
     with reported(context):
-        settings = _settings(config, data, db)
+        settings = _settings(config, openclaw_config, data, db)
         from trunkline.app.upkeep import settle_stores
 
         orphans = settle_stores(settings, agent=agent, reason=reason, dry_run=dry_run)
@@ -100,11 +102,18 @@ def settle(
     print(f"{verb} {len(orphans)} orphaned task{'' if len(orphans) == 1 else 's'}")
 
 
-def _settings(config: Path | None, data: Path | None, db: str | None) -> "Settings":
+def _settings(
+    config: Path | None, openclaw_config: Path | None, data: Path | None, db: str | None
+) -> "Settings":
     from trunkline.settings import demo, load
 
     store = store_overrides(data, db)
     overrides = {"store": store} if store else {}
+    if openclaw_config is not None:
+        from trunkline.settings.openclaw import load_openclaw
+
+        found = load_openclaw(openclaw_config, target=None, config=config, overrides=overrides)
+        return found.settings
     return demo(overrides=overrides) if config is None else load(config, overrides=overrides)
 
 

@@ -1,7 +1,7 @@
 """Which configuration and which store a command is about."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -30,6 +30,7 @@ def store_overrides(data: Path | None, db: str | None) -> dict[str, str]:
     """What the flags say of `[store]`."""
     from trunkline.model.errors import ConfigError
     from trunkline.settings.paths import DATABASE_NAME
+    from trunkline.settings.references import literal
 
     if data is not None and db is not None:
         raise ConfigError(
@@ -52,8 +53,3 @@ def store_overrides(data: Path | None, db: str | None) -> dict[str, str]:
             "sqlite:////var/lib/trunkline/trunkline.db."
         )
     return {"kind": "sqlite", "path": literal(str(Path(file).expanduser().absolute()))}
-
-
-def literal(value: Any) -> Any:
-    """The shell has filled in what it wanted to; `${` in a flag is meant as it is."""
-    return value.replace("${", "$${") if isinstance(value, str) else value

@@ -1,6 +1,7 @@
 """`trunkline db`: on real files, as an operator has them."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,9 @@ from trunkline.model.values import (
 from trunkline.ports.store import Append, Creation, Scope, StoredTask, TaskQuery
 from trunkline.runtime.clock import SystemClock
 from trunkline.runtime.registry import snapshot_of
+from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.sqlite import SqliteStore
-from trunkline.testing.stores.kit import must_put, opened
+from trunkline.testing.stores.kit import must_get, must_put, opened
 
 AGENT = '[agents."{handle}"]\nname = "A"\nbackend = {{ kind = "echo" }}\n{keys}\n'
 ECHO = Scope("acme/echo", "", "alice")
@@ -246,3 +248,36 @@ def test_an_agent_of_a_python_target_has_the_profile_of_its_owner(tmp_path: Path
     (tmp_path / "agents.py").write_text("raise RuntimeError")
     result = db("prune", "--config", str(file))
     assert result.stdout == "acme/echo: deleted 1 ended task, 0 left\n"
+
+
+def test_settle_ends_what_an_openclaw_account_left_in_its_json_files(tmp_path: Path) -> None:
+    folder = tmp_path / "tasks"
+    file = tmp_path / "openclaw.json"
+    account = {
+        "publicBaseUrl": "https://agents.example.com",
+        "taskStore": {"kind": "json-file", "path": str(folder)},
+    }
+    file.write_text(json.dumps({"channels": {"a2a": {"accounts": {"default": account}}}}))
+    scope = Scope("openclaw/default", "", "alice")
+
+    def store() -> JsonFileStore:
+        return JsonFileStore(folder, clock=SystemClock(), adopts=scope)
+
+    async def leave() -> None:
+        async with opened(lambda _: store(), "") as kept:
+            await must_put(kept, task("left", TaskState.WORKING, scope=scope))
+
+    async def state() -> TaskState:
+        async with opened(lambda _: store(), "") as kept:
+            return (await must_get(kept, "left", scope)).state
+
+    asyncio.run(leave())
+    words = ("--openclaw-config", str(file))
+    assert db("prune", *words).stdout == (
+        "openclaw/default: keeps all 0 ended tasks; give --older-than or --keep to delete some\n"
+    )
+    assert db("settle", *words).stdout.endswith("failed 1 orphaned task\n")
+    assert asyncio.run(state()) is TaskState.FAILED
+    assert db("prune", *words, "--keep", "0").stdout == (
+        "openclaw/default: deleted 1 ended task, 0 left\n"
+    )
