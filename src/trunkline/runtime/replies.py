@@ -70,7 +70,7 @@ class Replies:
     async def _give_up(self, profile: Profile, live: LiveTask) -> LiveTask:
         if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
             reason = f"agent did not reply within {profile.reply_wait_s:g}s"
-            await self._turns.stop(live, Step.FAIL, reason)
+            await self._turns.stopping.stop(live, Step.FAIL, reason)
         await self._journal.durable(live)
         return live
 

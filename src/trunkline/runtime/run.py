@@ -95,3 +95,9 @@ class Run(Struct, kw_only=True, eq=False):
             live.subscriptions.append(self.reader)
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(live)
+
+
+def extra_of(run: Run) -> dict[str, str]:
+    """What a log record says about the run."""
+    task_id = run.live.task_id if run.live is not None else ""
+    return {"agent": run.agent.handle, "run_id": run.run_id, "task_id": task_id}

@@ -242,7 +242,7 @@ class Service:
                 raise UnsupportedOperation(NOT_LIVE, metadata={"taskId": request.id})
             is_over = live.state in TERMINAL
             if not is_over:
-                await self._turns.stop(live, Step.CANCEL, agent.style.names.canceled)
+                await self._turns.stopping.stop(live, Step.CANCEL, agent.style.names.canceled)
             # Nobody is told of an end that is not stored.
             await self._journal.durable(live)
             if is_over and profile.cancel_terminal == "passthrough":
