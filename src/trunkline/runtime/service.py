@@ -26,7 +26,7 @@ from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.fanout import Opening, Refusal, Reply, SnapshotSubscription, Subscription
+from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
 from trunkline.runtime.intake import Admitted, Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
@@ -103,7 +103,7 @@ class Service:
             outcome = await self._replies.wait(agent.profile, live, admitted.run)
             if isinstance(outcome, Reply):
                 return outcome
-            if isinstance(outcome, Refusal):
+            if isinstance(outcome, NoReply):
                 raise outcome.error
             live = outcome
         else:
@@ -112,7 +112,7 @@ class Service:
                 outcome = await admitted.run.answer
                 if isinstance(outcome, Reply):
                     return outcome
-                if isinstance(outcome, Refusal):
+                if isinstance(outcome, NoReply):
                     raise outcome.error
                 live = outcome
             assert live is not None
