@@ -130,5 +130,6 @@ def _artifact(artifact: Artifact) -> Json:
 
 
 def _json(value: msgspec.Struct) -> Json:
-    made: Json = msgspec.to_builtins(value)
+    # Through JSON, so that a caller finds lists and base64 where JSON has them.
+    made: Json = msgspec.json.decode(msgspec.json.encode(value))
     return made
