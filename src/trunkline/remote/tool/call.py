@@ -3,7 +3,7 @@
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import StoreError
@@ -24,10 +24,6 @@ from trunkline.remote.tool.summary import raw_of, raw_stream, summary_of
 _log = logging.getLogger("trunkline.remote.tool")
 
 OnUpdate: TypeAlias = Callable[[dict[str, Any]], Awaitable[None] | None]
-
-# The result holds every event. So many are far more than any answer in use, and still memory
-# that one request may take.
-MAX_EVENTS: Final = 100_000
 
 
 class Call:
@@ -65,8 +61,9 @@ class Call:
     async def hear(self, item: StreamItem) -> None:
         """Take in what the peer said."""
         self.events.append(item)
-        if len(self.events) > MAX_EVENTS:
-            raise too_many_events(MAX_EVENTS)
+        most = self._config.defaults.max_stream_events
+        if len(self.events) > most:
+            raise too_many_events(most)
         self.progress.add(item)
         self.limit.touch()
         await self._hold()

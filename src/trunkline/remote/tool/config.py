@@ -23,6 +23,8 @@ class Defaults(Struct, frozen=True, kw_only=True):
     timeout_ms: int = 120_000
     # However lively a stream is, it ends here. An hour is longer than hosts let a tool run.
     max_stream_ms: int = 3_600_000
+    # The result of a stream holds all its events; so many are more than any answer in use.
+    max_stream_events: int = 100_000
     card_path: str = CARD_PATH
     transports: tuple[str, ...] = TRANSPORTS
     service_parameters: Mapping[str, str] = {}
@@ -108,6 +110,7 @@ def _defaults(table: Mapping[str, Any]) -> Defaults:
     return Defaults(
         timeout_ms=_positive(table.get("timeoutMs"), plain.timeout_ms),
         max_stream_ms=_positive(table.get("maxStreamMs"), plain.max_stream_ms),
+        max_stream_events=_positive(table.get("maxStreamEvents"), plain.max_stream_events),
         card_path=_text(table.get("cardPath")) or plain.card_path,
         transports=_transports(table.get("preferredTransports"), plain.transports),
         service_parameters=_string_map(table.get("serviceParameters")),

@@ -56,7 +56,8 @@ def stream_too_long() -> ToolFailure:
 
 
 def too_many_events(limit: int) -> ToolFailure:
-    details = {"errorName": "StreamLimitError", "reason": "STREAM_LIMIT"}
+    hint = "Ask for the outcome with action=status, or increase plugin defaults.maxStreamEvents."
+    details = {"errorName": "StreamLimitError", "reason": "STREAM_LIMIT", "hint": hint}
     return ToolFailure(Code.REMOTE, f"the stream brought more than {limit} events", details)
 
 
