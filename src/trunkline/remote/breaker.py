@@ -2,7 +2,6 @@
 
 from typing import Final
 
-FAILURES: Final = 5
 OPEN_S: Final = 30.0
 
 
@@ -12,7 +11,7 @@ class Breaker:
     Times are the caller's, in seconds that never go back.
     """
 
-    def __init__(self, *, failures: int = FAILURES, open_s: float = OPEN_S) -> None:
+    def __init__(self, *, failures: int, open_s: float = OPEN_S) -> None:
         self._limit = failures
         self._open_s = open_s
         self._failures = 0

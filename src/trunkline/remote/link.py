@@ -51,12 +51,15 @@ class Connection(Struct, frozen=True):
 
 
 class Link:
-    def __init__(self, target: Target, *, clock: Clock, chance: Callable[[], float]) -> None:
+    def __init__(
+        self, target: Target, *, limits: Limits, clock: Clock, chance: Callable[[], float]
+    ) -> None:
+        """Raises InvalidTarget."""
         target.check()
         self.target = target
         self.clock = clock
         self.chance = chance
-        self.breaker = Breaker()
+        self.breaker = Breaker(failures=limits.circuit_failures)
         self._http = Http()
         self._cards = CardCache(clock)
         self._authorization = Authorization(target.credentials, clock, self._post_form)

@@ -54,7 +54,9 @@ class Agents:
         key = _key(target)
         link = self._links.get(key)
         if link is None:
-            link = self._links[key] = Link(target, clock=self._clock, chance=self._chance)
+            link = self._links[key] = Link(
+                target, limits=self._limits, clock=self._clock, chance=self._chance
+            )
         return RemoteAgent(link, limits=within(self._limits, timeout_s), headers=headers or {})
 
     async def close(self) -> None:
@@ -94,7 +96,6 @@ def connect(
         target = replace(target, credentials=Bearer(token))
     if headers:
         target = replace(target, headers={**target.headers, **headers})
-    link = Link(target, clock=clock or SystemClock(), chance=chance)
-    return RemoteAgent(
-        link, limits=within(limits or Limits(), timeout_s), headers={}, close=link.close
-    )
+    limits = limits or Limits()
+    link = Link(target, limits=limits, clock=clock or SystemClock(), chance=chance)
+    return RemoteAgent(link, limits=within(limits, timeout_s), headers={}, close=link.close)

@@ -28,7 +28,6 @@ from trunkline.remote.retries import delay_s, is_failure_of_peer
 from trunkline.remote.seen import Hole, Seen, is_shown_by
 from trunkline.remote.target import Limits
 
-
 # How agents say that a task which ended, or waits, has no stream.
 _NOT_STREAMED: Final = frozenset(
     {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}

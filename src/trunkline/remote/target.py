@@ -37,6 +37,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     attempts: int = 3
     # How often in a row a stream is resumed without anything new.
     reconnects: int = 5
+    # After how many failures in a row a peer is left alone for a while.
+    circuit_failures: int = 5
 
 
 class Target(Struct, frozen=True, kw_only=True):
