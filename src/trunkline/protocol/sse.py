@@ -35,6 +35,8 @@ class SseEvent(Struct, frozen=True, kw_only=True):
     event: str = "message"
     # The last id the stream has given so far, to resume from.
     id: str = ""
+    # Whether it was given with this event.
+    has_id: bool = False
 
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -58,6 +60,7 @@ class Parser:
         self._size = 0
         self._event = ""
         self._id = ""
+        self._has_id = False
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         self._buffer += chunk
@@ -106,11 +109,12 @@ class Parser:
             self._event = value.decode(errors="replace")
         elif name == b"id" and b"\0" not in value:
             self._id = value.decode(errors="replace")
+            self._has_id = True
         return None
 
     def _dispatch(self) -> SseEvent | None:
-        data, event = self._data, self._event
-        self._data, self._event, self._size = [], "", 0
+        data, event, has_id = self._data, self._event, self._has_id
+        self._data, self._event, self._size, self._has_id = [], "", 0, False
         if not data:
             return None
-        return SseEvent(data=b"\n".join(data), event=event or "message", id=self._id)
+        return SseEvent(data=b"\n".join(data), event=event or "message", id=self._id, has_id=has_id)

@@ -51,6 +51,7 @@ _STATES: Final = {
     "auth-required": TaskState.AUTH_REQUIRED,
     "unknown": TaskState.UNSPECIFIED,
 }
+STATE_NAMES: Final = {state: name for name, state in _STATES.items()}
 # The proto of 0.3 spells one state with two Ls.
 _CANCELLED: Final = "TASK_STATE_CANCELLED"
 
@@ -74,7 +75,7 @@ class Converter:
             self._states[TaskState.CANCELED] = _CANCELLED
         else:
             self._roles = {role: name for name, role in _ROLES.items()}
-            self._states = {state: name for name, state in _STATES.items()}
+            self._states = STATE_NAMES
 
     def _kind(self, name: str) -> str:
         return "" if self._is_rest else name
@@ -251,7 +252,7 @@ class Converter:
     def core_task(self, task: Task03, path: str = "") -> Task:
         return Task(
             id=task.id,
-            context_id=task.context_id,
+            context_id=task.context_id or "",
             status=self.core_status(task.status, join(path, "status")),
             artifacts=tuple(
                 [
@@ -283,8 +284,8 @@ class Converter:
             task_id=event.task_id,
             context_id=event.context_id,
             artifact=self.core_artifact(event.artifact, join(path, "artifact")),
-            append=event.append,
-            last_chunk=event.last_chunk,
+            append=bool(event.append),
+            last_chunk=bool(event.last_chunk),
             metadata=event.metadata,
         )
 

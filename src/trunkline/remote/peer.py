@@ -1,33 +1,15 @@
-"""What a caller needs of a remote agent, and where that agent is."""
+"""What a caller needs of a remote agent."""
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Final, Protocol, TypeAlias
-
-from msgspec import Struct
+from typing import Protocol
 
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.card import AgentCard
-from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from trunkline.model.values import Message, Task
+from trunkline.protocol.answers import StreamItem
+from trunkline.remote.target import CARD_PATH, TRANSPORTS, Target
 
-CARD_PATH: Final = "/.well-known/agent-card.json"
-TRANSPORTS: Final = ("JSONRPC", "HTTP+JSON")
-
-StreamItem: TypeAlias = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
-
-
-class Target(Struct, frozen=True, kw_only=True):
-    """Where an agent is and how it wants to be called."""
-
-    url: str
-    card_path: str = CARD_PATH
-    # In order of preference.
-    transports: tuple[str, ...] = TRANSPORTS
-    alias: str = ""
-    description: str = ""
-    tags: tuple[str, ...] = ()
-    examples: tuple[str, ...] = ()
-    default: bool = False
-    headers: Mapping[str, str] = {}
+__all__ = ["CARD_PATH", "TRANSPORTS", "Peer", "Peers", "StreamItem", "Target"]
 
 
 class Peer(Protocol):

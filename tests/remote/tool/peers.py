@@ -48,7 +48,7 @@ class Peers:
     def at(
         self, target: Target, *, headers: Mapping[str, str] | None = None, timeout_s: float = 0
     ) -> "Peer":
-        return Peer(self, target, dict(headers or {}), timeout_s)
+        return Peer(self, target, {**target.headers, **(headers or {})}, timeout_s)
 
     async def close(self) -> None:
         self.is_closed = True

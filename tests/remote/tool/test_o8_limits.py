@@ -207,7 +207,7 @@ async def test_o8_service_parameters_of_the_call_win() -> None:
     world.peers.says(SUPPORT, "card", card())
     world.peers.says(SUPPORT, "send", message("hi"), message("hi"))
     await world(action="send", parts=HELLO, service_parameters={"x-key": "call"})
-    expected = {"x-key": "call", "X-Both": "target", "X-Own": "target"}
+    expected = {"X-Key": "call", "X-Both": "target", "X-Own": "target"}
     assert [asked.headers for asked in world.peers.asked] == [expected, expected]
 
 

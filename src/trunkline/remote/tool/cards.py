@@ -10,7 +10,6 @@ from trunkline.remote.peer import Peers, Target
 from trunkline.remote.tool.catalog import Refreshed
 from trunkline.remote.tool.config import ToolConfig
 from trunkline.remote.tool.failure import ToolFailure, of_remote, timed_out
-from trunkline.remote.tool.headers import headers_for
 from trunkline.remote.tool.limits import Limit, bounded
 
 # One silent peer must not keep the list of all the others for as long as a send may take.
@@ -50,10 +49,9 @@ class Cards:
     async def _ask(self, target: Target) -> Refreshed:
         known = self._seen.get(target.alias, Refreshed())
         limit_s = min(self._config.defaults.timeout_ms / 1000, MOST_S)
-        headers = headers_for(target, self._config, {})
-        peer = self._peers.at(target, headers=headers, timeout_s=limit_s)
         limit = Limit(self._clock, idle_s=limit_s, cap_s=limit_s)
         try:
+            peer = self._peers.at(target, timeout_s=limit_s)
             card = await bounded(
                 lambda: peer.card(fresh=True), limit, None, at=lambda _: timed_out()
             )

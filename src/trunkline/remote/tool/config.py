@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from trunkline.model.errors import ConfigError
 from trunkline.remote.peer import CARD_PATH, TRANSPORTS, Target
+from trunkline.remote.tool.headers import merged
 from trunkline.remote.tool.urls import normalized
 
 _PREFIX: Final = "Invalid openclaw-a2a-outbound config: "
@@ -92,7 +93,7 @@ def parse_config(document: object) -> ToolConfig:
 
 
 def with_usable_targets(config: ToolConfig) -> ToolConfig:
-    """The configuration with the URLs of its targets spelled out; raises for a wrong one."""
+    """The configuration with targets that are ready to be called; raises for a wrong URL."""
     targets = []
     for index, target in enumerate(config.targets):
         url = config.spelling(target.url)
@@ -101,7 +102,8 @@ def with_usable_targets(config: ToolConfig) -> ToolConfig:
                 f"Invalid URL: targets[{index}].baseUrl of {target.alias!r} is no absolute "
                 "http or https URL without user and password"
             )
-        targets.append(replace(target, url=url))
+        headers = merged(config.defaults.service_parameters, target.headers)
+        targets.append(replace(target, url=url, headers=headers))
     return replace(config, targets=tuple(targets))
 
 

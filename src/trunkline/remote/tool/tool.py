@@ -24,7 +24,7 @@ from trunkline.remote.tool.failure import (
     timed_out,
 )
 from trunkline.remote.tool.handles import Handles, Lookup, TaskHandles, Unknown
-from trunkline.remote.tool.headers import headers_for
+from trunkline.remote.tool.headers import spelled_as
 from trunkline.remote.tool.limits import Limit, Signal, bounded
 from trunkline.remote.tool.request import ToolRequest, message_request, read_request
 from trunkline.remote.tool.resolve import Route, check_transports, resolve
@@ -71,6 +71,8 @@ class RemoteAgentTool:
             return await self._run(read_request(request), on_update, signal)
         except ToolFailure as failure:
             return envelope.failure(action, failure)
+        except RemoteError as error:
+            return envelope.failure(action, of_remote(error))
         except Exception as error:  # noqa: BLE001 - logged; the model learns its name only
             _log.exception("remote_agent failed")
             return envelope.failure(action, internal(error))
@@ -83,7 +85,7 @@ class RemoteAgentTool:
         route = await self._route(request, signal)
         check_transports(route.target, enforced=False)
         timeout_s = self._timeout_s(request)
-        headers = headers_for(route.target, self.config, request.service_parameters)
+        headers = spelled_as(route.target.headers, request.service_parameters)
         follows = request.follow_updates or request.action == "watch"
         cap_s = self.config.defaults.max_stream_ms / 1000 if follows else timeout_s
         call = Call(

@@ -1,0 +1,212 @@
+"""Requests and their answers within limits: the only module that knows aiohttp."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import aiohttp
+from msgspec import Struct
+from yarl import URL
+
+from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
+from trunkline.remote.target import Limits
+from trunkline.version import VERSION
+
+_CONNECTIONS: Final = 100
+_USER_AGENT: Final = f"trunkline/{VERSION}"
+SSE: Final = "text/event-stream"
+
+
+class Answer(Struct, frozen=True):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        return media_type(self.headers)
+
+
+def media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+class Opened:
+    """An answer whose body is still to come. `is_clean` tells how it ended."""
+
+    def __init__(self, response: aiohttp.ClientResponse, deadline: float) -> None:
+        self._response = response
+        self._deadline = deadline
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    @property
+    def media_type(self) -> str:
+        return media_type(self.headers)
+
+    async def chunk(self) -> bytes:
+        """The next bytes; none at the end. Raises PeerUnreachable for an end that is a cut."""
+        with _translated("the stream"):
+            async with asyncio.timeout_at(self._deadline):
+                return await self._response.content.readany()
+
+    async def body(self, max_bytes: int) -> bytes:
+        """All of it, or BadPeerAnswer when it is larger."""
+        length = self._response.content_length
+        if length is not None and length > max_bytes:
+            raise _too_large(max_bytes)
+        chunks, size = [], 0
+        while chunk := await self.chunk():
+            size += len(chunk)
+            if size > max_bytes:
+                raise _too_large(max_bytes)
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+
+def _too_large(max_bytes: int) -> BadPeerAnswer:
+    return BadPeerAnswer(f"the answer is larger than {max_bytes} bytes", reason="TOO_LARGE")
+
+
+class Http:
+    """The keep-alive connections to one peer."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=_CONNECTIONS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # What is small on the wire could be anything once unpacked, so it is not asked
+                # for, and not unpacked.
+                auto_decompress=False,
+                headers={"User-Agent": _USER_AGENT, "Accept-Encoding": "identity"},
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def fetch(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        limits: Limits,
+        max_bytes: int,
+        within_s: float,
+    ) -> Answer:
+        async with self.open(
+            method, url, headers=headers, body=body, limits=limits, within_s=within_s
+        ) as opened:
+            return Answer(opened.status, opened.headers, await opened.body(max_bytes))
+
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        limits: Limits,
+        within_s: float,
+    ) -> AsyncIterator[Opened]:
+        """Leaving it before the end of the body closes the connection."""
+        deadline = asyncio.get_running_loop().time() + within_s
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=limits.connect_s, sock_read=limits.idle_s
+        )
+        with _translated("the request"):
+            async with asyncio.timeout_at(deadline):
+                response = await self._open_session().request(
+                    method,
+                    URL(url, encoded=True),
+                    headers=headers,
+                    data=body,
+                    allow_redirects=False,
+                    timeout=timeout,
+                )
+        try:
+            _check_head(response)
+            yield Opened(response, deadline)
+        finally:
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()
+
+
+def _check_head(response: aiohttp.ClientResponse) -> None:
+    if 300 <= response.status < 400 and response.status != 304:
+        # The place it points to was not chosen by whoever chose the target.
+        raise BadPeerAnswer(
+            f"the agent redirects (status {response.status}); use the url it redirects to",
+            reason="REDIRECT",
+        )
+    encoding = response.headers.get("Content-Encoding", "identity").lower()
+    if encoding != "identity":
+        raise BadPeerAnswer(
+            f'the answer is compressed with "{encoding[:32]}", which was not asked for',
+            reason="WRONG_TYPE",
+        )
+
+
+class _translated:
+    """Failures of the network as errors of ours. A cancellation stays what it is."""
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, RemoteError):
+            return
+        translated = self._translate(error)
+        if translated is not None:
+            # The cause may hold the request with its headers.
+            raise translated from None
+
+    def _translate(self, error: BaseException) -> RemoteError | None:
+        match error:
+            case aiohttp.ConnectionTimeoutError():
+                return PeerTimeout(
+                    "connecting to the agent took too long",
+                    reason="CONNECT_TIMEOUT",
+                    is_unsent=True,
+                )
+            case aiohttp.SocketTimeoutError():
+                return PeerTimeout("the agent is silent for too long", reason="IDLE_TIMEOUT")
+            case TimeoutError():
+                return PeerTimeout(f"{self._what} took too long", reason="CALL_TIMEOUT")
+            case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+                return PeerUnreachable(
+                    "the certificate of the agent is not accepted, or TLS failed",
+                    reason="TLS_FAILED",
+                    is_unsent=True,
+                )
+            case aiohttp.ClientConnectorError():
+                why = error.os_error.strerror or "it does not answer"
+                return PeerUnreachable(f"cannot connect to the agent: {why}", is_unsent=True)
+            case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError() | OSError():
+                if isinstance(error, ssl.SSLError):
+                    return PeerUnreachable("TLS failed", reason="TLS_FAILED")
+                return PeerUnreachable("the connection broke off", reason="CONNECTION_LOST")
+            case aiohttp.ClientResponseError():
+                return BadPeerAnswer("the agent does not answer in HTTP", reason="NOT_HTTP")
+            case aiohttp.InvalidURL() | ValueError():
+                return BadPeerAnswer("the url of the interface is not valid", reason="BAD_CARD")
+            case _:
+                return None
