@@ -4,6 +4,7 @@ import asyncio
 import random
 import secrets
 import time
+import uuid
 
 
 class SystemClock:
@@ -25,3 +26,10 @@ def chance() -> float:
 def new_key() -> str:
     """An idempotency key that nobody else will use."""
     return secrets.token_hex(16)
+
+
+class Uuid4Ids:
+    """Ids of which nothing can be told, not even when they were made."""
+
+    def new(self) -> str:
+        return str(uuid.uuid4())

@@ -27,7 +27,6 @@ class Peers:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
-        self.is_closed = False
         self._scripts: dict[tuple[str, str], deque[Any]] = {}
 
     def says(self, url: str, method: str, *answers: Any) -> None:
@@ -51,7 +50,7 @@ class Peers:
         return Peer(self, target, {**target.headers, **(headers or {})}, timeout_s)
 
     async def close(self) -> None:
-        self.is_closed = True
+        """There is nothing open."""
 
     async def answer(self, url: str, method: str) -> Any:
         script = self._scripts.get((url, method), deque())

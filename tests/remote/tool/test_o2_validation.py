@@ -10,9 +10,11 @@ from tests.remote.tool.world import (
     SUPPORT,
     TARGET_JSON,
     World,
+    card,
     continuation,
     document,
     errors_of,
+    message,
     target,
 )
 
@@ -283,6 +285,21 @@ async def test_o2_a_request_is_json(given: Any) -> None:
     assert errors_of(await World().tool(request)) == [
         ("type", "", "must be JSON, with valid Unicode")
     ]
+
+
+async def test_o2_what_a_caller_hands_over_is_not_kept() -> None:
+    world = World()
+    given: dict[str, Any] = {"action": "send", "parts": HELLO, "metadata": {"a": [1]}}
+    world.peers.says(SUPPORT, "card", card())
+    world.peers.says(SUPPORT, "send", message("hi"))
+    await world.tool(given)
+    given["metadata"]["a"].append(2)
+    assert world.peers.sent().metadata == {"a": [1]}
+
+
+async def test_o2_names_that_are_no_texts_are_those_of_json() -> None:
+    found = await problems(action="send", parts=HELLO, service_parameters={1: 2})
+    assert found == [("type", "/service_parameters/1", "must be string")]
 
 
 async def test_o2_all_schema_errors_come_together_and_alone() -> None:

@@ -1,5 +1,7 @@
 """`remote_agent`: the tool by which a model delegates work to other agents.
 
+`open_remote_agent` makes one that is ready to be called.
+
 What decides has no I/O: `config`, `schema`, `ajv`, `rules` and `request` read what comes in;
 `resolve`, `signing`, `headers` and `catalog` say where it goes; `progress`, `summary`,
 `diagnostics`, `failure` and `envelope` say what comes out. `tool`, `call`, `actions`, `cards`
@@ -17,6 +19,7 @@ from trunkline.remote.tool.config import (
 from trunkline.remote.tool.failure import Code
 from trunkline.remote.tool.handle_stores import FileHandles, MemoryHandles, open_handles
 from trunkline.remote.tool.handles import HandleRecord, Handles
+from trunkline.remote.tool.open import open_remote_agent
 from trunkline.remote.tool.schema import anthropic_tool, input_schema, openai_tool
 from trunkline.remote.tool.tool import RemoteAgentTool
 
@@ -35,6 +38,7 @@ __all__ = [
     "anthropic_tool",
     "input_schema",
     "open_handles",
+    "open_remote_agent",
     "openai_tool",
     "parse_config",
 ]

@@ -10,6 +10,7 @@ import msgspec
 
 from trunkline.remote.tool.ajv import Error, ajv_error, errors_of, pointer
 from trunkline.remote.tool.config import ToolConfig
+from trunkline.remote.tool.envelope import invalid
 from trunkline.remote.tool.schema import fields_of, input_schema
 
 Request = Mapping[str, Any]
@@ -33,10 +34,18 @@ _NEEDS_SEND_TARGET: Final = (
 )
 
 
+def as_json(request: object) -> object:
+    """A copy of the request that is nothing but JSON, whatever a caller in Python put in."""
+    try:
+        plain: object = msgspec.json.decode(msgspec.json.encode(request))
+    except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
+        what = "must be JSON, with valid Unicode"
+        raise invalid([_broken("type", "", what, type="object")]) from None
+    return plain
+
+
 def problems_of(request: object, config: ToolConfig) -> list[Error]:
     """All errors of the schema; if there are none, all that the rules find."""
-    if not _is_json(request):
-        return [_broken("type", "", "must be JSON, with valid Unicode", type="object")]
     errors = errors_of(input_schema(config.aliases), request)
     if errors or not isinstance(request, Mapping):
         return errors
@@ -82,12 +91,12 @@ def _target_rules(request: Request, config: ToolConfig) -> Iterator[Error]:
     if alias is not None and config.target_named(alias) is None:
         yield _broken("enum", "/target_alias", "must match a configured target alias")
     # The alias wins where both are given, so the URL is not looked at.
-    if url is not None and alias is None and not may_route_to(url, config):
+    if url is not None and alias is None and not _may_route_to(url, config):
         message = "must resolve to a configured target or be allowed by policy"
         yield _broken("anyOf", "/target_url", message)
 
 
-def may_route_to(url: str, config: ToolConfig) -> bool:
+def _may_route_to(url: str, config: ToolConfig) -> bool:
     spelled = config.spelling(url)
     if spelled is None:
         return False
@@ -146,15 +155,6 @@ def _follow_up_rules(request: Request, config: ToolConfig) -> Iterator[Error]:
             "when task_id is used without task_handle"
         )
         yield _broken("anyOf", "", message)
-
-
-def _is_json(value: object) -> bool:
-    # Callers in Python can hand over what no peer could be sent.
-    try:
-        msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
-        return False
-    return True
 
 
 def _is_base64(text: str) -> bool:

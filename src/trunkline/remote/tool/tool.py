@@ -28,7 +28,7 @@ from trunkline.remote.tool.headers import spelled_as
 from trunkline.remote.tool.limits import Limit, Signal, bounded
 from trunkline.remote.tool.request import ToolRequest, message_request, read_request
 from trunkline.remote.tool.resolve import Route, check_transports, resolve
-from trunkline.remote.tool.rules import action_of, problems_of
+from trunkline.remote.tool.rules import action_of, as_json, problems_of
 
 _log = logging.getLogger("trunkline.remote.tool")
 
@@ -65,10 +65,11 @@ class RemoteAgentTool:
     ) -> Envelope:
         action = action_of(request)
         try:
-            errors = problems_of(request, self.config)
-            if errors or not isinstance(request, Mapping):
+            given = as_json(request)
+            errors = problems_of(given, self.config)
+            if errors or not isinstance(given, Mapping):
                 raise envelope.invalid(errors)
-            return await self._run(read_request(request), on_update, signal)
+            return await self._run(read_request(given), on_update, signal)
         except ToolFailure as failure:
             return envelope.failure(action, failure)
         except RemoteError as error:
