@@ -352,3 +352,12 @@ async def test_a_stream_to_nowhere_is_unreachable() -> None:
     async with connect(f"http://127.0.0.1:{free_port()}", clock=Sleepless()) as agent:
         with pytest.raises(PeerUnreachable):
             await collected(agent.subscribe("t"))
+
+
+async def test_what_is_closed_stays_closed() -> None:
+    async with raw_peer(Script(fine)) as peer:
+        async with connect(peer.url) as agent:
+            await agent.get("t")
+        with pytest.raises(PeerUnreachable) as closed:
+            await agent.get("t")
+        assert closed.value.reason == "CLOSED"

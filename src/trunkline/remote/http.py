@@ -88,9 +88,12 @@ class Http:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
 
     def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None or self._session.closed:
+        if self._is_closed:
+            raise PeerUnreachable("the connection to the agent was closed by us", reason="CLOSED")
+        if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=_CONNECTIONS),
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -103,6 +106,7 @@ class Http:
         return self._session
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._session is not None:
             await self._session.close()
 
