@@ -38,6 +38,7 @@ class Executor(AgentExecutor):
         if text.startswith("stream "):
             pieces = [f"{index} " for index in range(int(text.split()[1]))]
         for index, piece in enumerate(pieces):
+            await asyncio.sleep(0.003)
             parts = [new_text_part(piece)]
             await updater.add_artifact(parts, artifact_id="answer", append=index > 0)
         await updater.complete()
@@ -68,8 +69,10 @@ def card(url: str) -> AgentCard:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
-    port: int = parser.parse_args().port
-    own = card(f"http://127.0.0.1:{port}")
+    parser.add_argument("--url", default="", help="what its card says, if that is not the port")
+    options = parser.parse_args()
+    port: int = options.port
+    own = card(options.url or f"http://127.0.0.1:{port}")
     handler = DefaultRequestHandler(Executor(), InMemoryTaskStore(), own)
     routes = [
         *create_agent_card_routes(own),

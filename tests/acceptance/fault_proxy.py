@@ -117,7 +117,8 @@ class FaultProxy:
 async def _frames(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     pending = b""
     async for chunk in answer.content.iter_any():
-        *frames, pending = (pending + chunk).split(b"\n\n")
+        # a2a-sdk ends its lines with CR and LF.
+        *frames, pending = (pending + chunk).replace(b"\r\n", b"\n").split(b"\n\n")
         for frame in frames:
             yield frame
 

@@ -15,6 +15,7 @@ from tests.acceptance.remote import (
     served,
     state_of,
 )
+from tests.acceptance.test_js_sdk import FOLDER, INSTALLED
 
 from trunkline.model.calls import ListTasksRequest
 from trunkline.model.values import Message, Part, Task, TaskState
@@ -243,3 +244,23 @@ def test_a_script_needs_no_asyncio(shared: Gateway) -> None:
             assert isinstance(item, Task)
             break
         assert agent.list(ListTasksRequest(context_id=task.context_id)).total_size == 1
+
+
+@pytest.mark.skipif(
+    not INSTALLED.exists(),
+    reason="the packages of the JavaScript client are not installed: ./check javascript",
+)
+async def test_a2a_js_answers_and_streams() -> None:
+    with served("node", str(FOLDER / "server.mjs"), "--port") as url:
+        async with connect(url) as agent:
+            assert (await agent.card()).name == "JavaScript"
+            task = await agent.send(ask("hello"))
+            assert isinstance(task, Task)
+            assert answer_of(task) == "hello"
+            assert (await agent.get(task.id)).status.state is TaskState.COMPLETED
+            items = await collected(agent.stream(ask("stream 20")))
+            assert folded(items) == "".join(f"{n} " for n in range(20))
+            assert state_of(items[-1]) is TaskState.COMPLETED
+            with pytest.raises(PeerRefused) as unknown:
+                await agent.get("no-such-task")
+            assert unknown.value.reason == "TASK_NOT_FOUND"

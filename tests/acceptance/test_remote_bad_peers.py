@@ -151,7 +151,7 @@ async def test_a_cancellation_is_no_timeout() -> None:
     async with raw_peer(handle) as peer, connect(peer.url) as agent:
         for call in (agent.send(ask("hi")), collected(agent.stream(ask("hi")))):
             reached.clear()
-            waiting = asyncio.get_running_loop().create_task(call)  # type: ignore[arg-type]
+            waiting = asyncio.get_running_loop().create_task(call)
             await reached.wait()
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

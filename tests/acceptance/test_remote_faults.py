@@ -5,7 +5,17 @@ import asyncio
 import pytest
 from tests.acceptance.conftest import Make
 from tests.acceptance.fault_proxy import Faults, fault_proxy
-from tests.acceptance.remote import WAYS, answer_of, ask, collected, folded, free_port, state_of
+from tests.acceptance.remote import (
+    WAYS,
+    answer_of,
+    ask,
+    collected,
+    folded,
+    free_port,
+    sdk_server,
+    served,
+    state_of,
+)
 
 from trunkline.model.calls import ListTasksRequest
 from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskState
@@ -44,12 +54,14 @@ def agent(url: str, way: tuple[str, str]) -> RemoteAgent:
     return connect(target, limits=limits, clock=QuickClock())
 
 
-async def follow_many(peer: RemoteAgent, count: int) -> list[list[StreamItem]]:
+async def follow_many(
+    peer: RemoteAgent, count: int, script: str = f"stream {PIECES}"
+) -> list[list[StreamItem]]:
     room = asyncio.Semaphore(AT_ONCE)
 
     async def follow() -> list[StreamItem]:
         async with room:
-            return await collected(peer.stream(ask(f"stream {PIECES} every 0.003")))
+            return await collected(peer.stream(ask(script)))
 
     return await asyncio.gather(*[follow() for _ in range(count)])
 
@@ -77,7 +89,7 @@ async def run(make: Make, way: tuple[str, str], count: int, *, hides_ids: bool) 
         make(config).start("--port", port)
         proxy.upstream = f"http://127.0.0.1:{port}"
         async with agent(proxy.url, way) as peer:
-            for items in await follow_many(peer, count):
+            for items in await follow_many(peer, count, f"stream {PIECES} every 0.003"):
                 (check if hides_ids else check_exactly)(items)
             sent = 0 if hides_ids else count
             for task in await asyncio.gather(*[peer.send(ask("say once")) for _ in range(sent)]):
@@ -98,6 +110,18 @@ async def test_without_ids_the_task_itself_tells_what_was_missed(
     make: Make, way: tuple[str, str]
 ) -> None:
     await run(make, way, 40, hides_ids=True)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["-".join(way) for way in WAYS])
+async def test_streams_of_a2a_sdk_survive_cuts(way: tuple[str, str]) -> None:
+    async with fault_proxy(CUTS, seed=3, hides_ids=True) as proxy:
+        with served(*sdk_server()[:-1], "--url", proxy.url, "--port") as upstream:
+            proxy.upstream = upstream
+            async with agent(proxy.url, way) as peer:
+                for items in await follow_many(peer, 20):
+                    assert folded(items) == "".join(f"{n} " for n in range(PIECES))
+                    assert state_of(items[-1]) is TaskState.COMPLETED
+        assert proxy.done["cut"] + proxy.done["tear"] > 3
 
 
 @pytest.mark.full

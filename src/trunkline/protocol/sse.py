@@ -78,6 +78,8 @@ class Parser:
         return events
 
     def _take_lines(self) -> list[SseEvent]:
+        if not self._after_cr and self._buffer.find(b"\r", self._scanned) < 0:
+            return self._take_plain_lines()
         buffer, events, start = self._buffer, [], 0
         if self._after_cr and buffer:
             # The CR ended its line when it came; its LF may have been cut off.
@@ -92,6 +94,18 @@ class Parser:
         del buffer[:start]
         self._scanned = len(buffer)
         return events
+
+    def _take_plain_lines(self) -> list[SseEvent]:
+        """The same where all lines end with LF, as nearly everybody writes them."""
+        end = self._buffer.rfind(b"\n") + 1
+        if not end:
+            self._scanned = len(self._buffer)
+            return []
+        lines = bytes(self._buffer[:end]).split(b"\n")
+        del lines[-1]
+        del self._buffer[:end]
+        self._scanned = len(self._buffer)
+        return [event for line in lines if (event := self._line(line)) is not None]
 
     def _line(self, line: bytes) -> SseEvent | None:
         if not line:

@@ -17,7 +17,7 @@ from trunkline.model.calls import (
 )
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
-from trunkline.model.values import Message, Task
+from trunkline.model.values import Message, Part, Role, Task
 from trunkline.protocol.answers import ANSWERS, Answers, StreamItem, TaskPage
 from trunkline.protocol.dialect import PushConfigQuery, RequestValue
 from trunkline.protocol.operations import Operation
@@ -78,12 +78,12 @@ class RemoteAgent:
             Operation.GET_EXTENDED_AGENT_CARD, request, lambda read, body: read.card(body)
         )
 
-    async def send(self, request: SendMessageRequest) -> Task | Message:
+    async def send(self, request: SendMessageRequest | str) -> Task | Message:
         """The answer; unless `return_immediately`, when the task has settled."""
         headers, is_repeatable = await self._send_headers()
         reply = await self._link.call(
             Operation.SEND_MESSAGE,
-            request,
+            _as_request(request),
             limits=self._limits,
             headers=headers,
             is_repeatable=is_repeatable,
@@ -94,7 +94,7 @@ class RemoteAgent:
             lambda read, body: read.sent(body),
         )
 
-    async def stream(self, request: SendMessageRequest) -> AsyncGenerator[StreamItem, None]:
+    async def stream(self, request: SendMessageRequest | str) -> AsyncGenerator[StreamItem, None]:
         """The answer as it comes. A connection that breaks is made again and goes on.
 
         A task within the stream stands for all that came before it. An agent that does not
@@ -108,7 +108,7 @@ class RemoteAgent:
         follower = Follower(
             self._link, limits=self._limits, headers=headers, is_repeatable=is_repeatable
         )
-        async with aclosing(follower.follow(request)) as items:
+        async with aclosing(follower.follow(_as_request(request))) as items:
             async for item in items:
                 yield item
 
@@ -201,6 +201,14 @@ class RemoteAgent:
             return read(answers, payload)
         except InvalidAgentResponse as error:
             raise BadPeerAnswer(error.message) from None
+
+
+def _as_request(request: SendMessageRequest | str) -> SendMessageRequest:
+    """A text is a message of the user with nothing else to it."""
+    if not isinstance(request, str):
+        return request
+    parts = (Part(text=request),)
+    return SendMessageRequest(message=Message(message_id=new_key(), role=Role.USER, parts=parts))
 
 
 def _task(read: Answers, body: bytes) -> Task:

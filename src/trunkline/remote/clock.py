@@ -24,7 +24,7 @@ def chance() -> float:
 
 
 def new_key() -> str:
-    """An idempotency key that nobody else will use."""
+    """An idempotency key, or the id of a message, that nobody else will use."""
     return secrets.token_hex(16)
 
 

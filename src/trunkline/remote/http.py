@@ -1,9 +1,7 @@
 """Requests and their answers within limits: the only module that knows aiohttp."""
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Final
 
 import aiohttp
@@ -34,9 +32,12 @@ def media_type(headers: Mapping[str, str]) -> str:
 
 
 class Opened:
-    """An answer whose body is still to come. `is_clean` tells how it ended."""
+    """An answer whose body is still to come. Whoever opened it closes it.
 
-    def __init__(self, response: aiohttp.ClientResponse, deadline: float) -> None:
+    `deadline` is a time of the loop; without one, somebody else watches the time.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, deadline: float | None) -> None:
         self._response = response
         self._deadline = deadline
         self.status = response.status
@@ -48,9 +49,14 @@ class Opened:
 
     async def chunk(self) -> bytes:
         """The next bytes; none at the end. Raises PeerUnreachable for an end that is a cut."""
-        with _translated("the stream"):
+        try:
+            if self._deadline is None:
+                return await self._response.content.readany()
             async with asyncio.timeout_at(self._deadline):
                 return await self._response.content.readany()
+        except _FAILURES as error:
+            # The cause may hold the request with its headers.
+            raise _translated(error) from None
 
     async def body(self, max_bytes: int) -> bytes:
         """All of it, or BadPeerAnswer when it is larger."""
@@ -63,7 +69,14 @@ class Opened:
             if size > max_bytes:
                 raise _too_large(max_bytes)
             chunks.append(chunk)
-        return b"".join(chunks)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def close(self) -> None:
+        """Before the end of the body this closes the connection, too."""
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
 
 
 def _too_large(max_bytes: int) -> BadPeerAnswer:
@@ -75,9 +88,12 @@ class Http:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
 
     def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None or self._session.closed:
+        if self._is_closed:
+            raise PeerUnreachable("the connection to the agent was closed by us", reason="CLOSED")
+        if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=_CONNECTIONS),
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -90,6 +106,7 @@ class Http:
         return self._session
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._session is not None:
             await self._session.close()
 
@@ -102,14 +119,15 @@ class Http:
         body: bytes | None,
         limits: Limits,
         max_bytes: int,
-        within_s: float,
     ) -> Answer:
-        async with self.open(
-            method, url, headers=headers, body=body, limits=limits, within_s=within_s
-        ) as opened:
+        """The whole answer. How long it may take is up to the caller."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=limits.connect_s)
+        opened = await self._request(method, url, headers, body, timeout, None)
+        try:
             return Answer(opened.status, opened.headers, await opened.body(max_bytes))
+        finally:
+            opened.close()
 
-    @asynccontextmanager
     async def open(
         self,
         method: str,
@@ -119,30 +137,44 @@ class Http:
         body: bytes | None,
         limits: Limits,
         within_s: float,
-    ) -> AsyncIterator[Opened]:
-        """Leaving it before the end of the body closes the connection."""
+    ) -> Opened:
+        """An answer to read in pieces: each within `idle_s`, and all of it within `within_s`."""
         deadline = asyncio.get_running_loop().time() + within_s
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=limits.connect_s, sock_read=limits.idle_s
         )
-        with _translated("the request"):
+        try:
             async with asyncio.timeout_at(deadline):
-                response = await self._open_session().request(
-                    method,
-                    URL(url, encoded=True),
-                    headers=headers,
-                    data=body,
-                    allow_redirects=False,
-                    timeout=timeout,
-                )
+                return await self._request(method, url, headers, body, timeout, deadline)
+        except TimeoutError as error:
+            raise _translated(error) from None
+
+    async def _request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        times: aiohttp.ClientTimeout,
+        deadline: float | None,
+    ) -> Opened:
+        try:
+            response = await self._open_session().request(
+                method,
+                URL(url, encoded=True),
+                headers=headers,
+                data=body,
+                allow_redirects=False,
+                timeout=times,
+            )
+        except _FAILURES as error:
+            raise _translated(error) from None
         try:
             _check_head(response)
-            yield Opened(response, deadline)
-        finally:
-            if response.content.at_eof():
-                response.release()
-            else:
-                response.close()
+        except RemoteError:
+            response.close()
+            raise
+        return Opened(response, deadline)
 
 
 def _check_head(response: aiohttp.ClientResponse) -> None:
@@ -160,53 +192,32 @@ def _check_head(response: aiohttp.ClientResponse) -> None:
         )
 
 
-class _translated:
-    """Failures of the network as errors of ours. A cancellation stays what it is."""
+_FAILURES: Final = (aiohttp.ClientError, TimeoutError, OSError, ValueError)
 
-    __slots__ = ("_what",)
 
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, RemoteError):
-            return
-        translated = self._translate(error)
-        if translated is not None:
-            # The cause may hold the request with its headers.
-            raise translated from None
-
-    def _translate(self, error: BaseException) -> RemoteError | None:
-        match error:
-            case aiohttp.ConnectionTimeoutError():
-                return PeerTimeout(
-                    "connecting to the agent took too long",
-                    reason="CONNECT_TIMEOUT",
-                    is_unsent=True,
-                )
-            case aiohttp.SocketTimeoutError():
-                return PeerTimeout("the agent is silent for too long", reason="IDLE_TIMEOUT")
-            case TimeoutError():
-                return PeerTimeout(f"{self._what} took too long", reason="CALL_TIMEOUT")
-            case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
-                return PeerUnreachable(
-                    "the certificate of the agent is not accepted, or TLS failed",
-                    reason="TLS_FAILED",
-                    is_unsent=True,
-                )
-            case aiohttp.ClientConnectorError():
-                why = error.os_error.strerror or "it does not answer"
-                return PeerUnreachable(f"cannot connect to the agent: {why}", is_unsent=True)
-            case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError() | OSError():
-                if isinstance(error, ssl.SSLError):
-                    return PeerUnreachable("TLS failed", reason="TLS_FAILED")
-                return PeerUnreachable("the connection broke off", reason="CONNECTION_LOST")
-            case aiohttp.ClientResponseError():
-                return BadPeerAnswer("the agent does not answer in HTTP", reason="NOT_HTTP")
-            case aiohttp.InvalidURL() | ValueError():
-                return BadPeerAnswer("the url of the interface is not valid", reason="BAD_CARD")
-            case _:
-                return None
+def _translated(error: Exception) -> RemoteError:
+    """Failures of the network as errors of ours."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return PeerTimeout(
+                "connecting to the agent took too long", reason="CONNECT_TIMEOUT", is_unsent=True
+            )
+        case aiohttp.SocketTimeoutError():
+            return PeerTimeout("the agent is silent for too long", reason="IDLE_TIMEOUT")
+        case TimeoutError():
+            return PeerTimeout("the agent took too long", reason="CALL_TIMEOUT")
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+            return PeerUnreachable(
+                "the certificate of the agent is not accepted, or TLS failed",
+                reason="TLS_FAILED",
+                is_unsent=True,
+            )
+        case aiohttp.ClientConnectorError():
+            why = error.os_error.strerror or "it does not answer"
+            return PeerUnreachable(f"cannot connect to the agent: {why}", is_unsent=True)
+        case aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError() | OSError():
+            return PeerUnreachable("the connection broke off", reason="CONNECTION_LOST")
+        case aiohttp.ClientResponseError():
+            return BadPeerAnswer("the agent does not answer in HTTP", reason="NOT_HTTP")
+        case _:
+            return BadPeerAnswer("the url of the interface is not valid", reason="BAD_CARD")

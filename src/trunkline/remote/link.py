@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, structs
@@ -67,6 +68,7 @@ class Link:
         self._last_id = 0
         # The way that worked last is tried first.
         self._good: Way | None = None
+        self._ways: tuple[AgentCard | None, tuple[Way, ...]] = None, ()
 
     async def close(self) -> None:
         await self._http.close()
@@ -110,19 +112,13 @@ class Link:
                 body=call.body,
                 limits=limits,
                 max_bytes=limits.max_body_bytes,
-                within_s=limits.call_s,
             )
             return Reply(way, self._payload(way, answer, id))
 
-        try:
-            async with asyncio.timeout(limits.call_s):
-                return await self._reach(
-                    lambda: self._over_ways(once, limits), limits, is_repeatable=is_repeatable
-                )
-        except TimeoutError:
-            raise PeerTimeout(
-                f"the agent did not answer within {limits.call_s:g} s", reason="CALL_TIMEOUT"
-            ) from None
+        async with _within(limits.call_s):
+            return await self._reach(
+                lambda: self._over_ways(once, limits), limits, is_repeatable=is_repeatable
+            )
 
     @asynccontextmanager
     async def stream(
@@ -141,7 +137,7 @@ class Link:
             async def once(way: Way) -> Connection:
                 id = self._next_id()
                 call = ask(way.binding, way.version, operation, _for_tenant(value, way), id=id)
-                opening = self._http.open(
+                opened = await self._http.open(
                     call.method,
                     way.url + call.path,
                     headers=await self._headers(way, operation, headers),
@@ -149,7 +145,7 @@ class Link:
                     limits=limits,
                     within_s=within_s,
                 )
-                opened = await stack.enter_async_context(opening)
+                stack.callback(opened.close)
                 if opened.status != 200:
                     body = await opened.body(limits.max_body_bytes)
                     self._payload(way, Answer(opened.status, opened.headers, body), id)
@@ -218,9 +214,8 @@ class Link:
 
     async def _over_ways(self, once: Callable[[Way], Awaitable[T]], limits: Limits) -> T:
         """By the first interface that can be reached."""
-        found = ways((await self._known(limits)).card, self.target)
-        good = self._good
-        if good in found:
+        found, good = self._ways_of(await self._known(limits)), self._good
+        if good is not None and good is not found[0] and good in found:
             found = (good, *(way for way in found if way != good))
         for way in found[:-1]:
             try:
@@ -229,6 +224,12 @@ class Link:
                 if not error.is_unsent:
                     raise
         return await self._by(found[-1], once)
+
+    def _ways_of(self, known: Known) -> tuple[Way, ...]:
+        # Worked out once per card.
+        if self._ways[0] is not known.card:
+            self._ways = known.card, ways(known.card, self.target)
+        return self._ways[1]
 
     async def _by(self, way: Way, once: Callable[[Way], Awaitable[T]]) -> T:
         try:
@@ -264,15 +265,15 @@ class Link:
             **extra,
             "Accept": _ACCEPT,
         }
-        answer = await self._http.fetch(
-            "GET",
-            self.target.card_url,
-            headers=headers,
-            body=None,
-            limits=limits,
-            max_bytes=limits.max_card_bytes,
-            within_s=limits.card_s,
-        )
+        async with _within(limits.card_s):
+            answer = await self._http.fetch(
+                "GET",
+                self.target.card_url,
+                headers=headers,
+                body=None,
+                limits=limits,
+                max_bytes=limits.max_card_bytes,
+            )
         if answer.status not in (200, 304):
             raise self._refused(answers.http_refusal(answer.status, answer.body), answer)
         if answer.media_type in ("text/html", SSE):
@@ -284,15 +285,15 @@ class Link:
 
     async def _post_form(self, url: str, headers: dict[str, str], body: bytes) -> Answer:
         limits = Limits()
-        return await self._http.fetch(
-            "POST",
-            url,
-            headers=headers,
-            body=body,
-            limits=limits,
-            max_bytes=limits.max_card_bytes,
-            within_s=limits.card_s,
-        )
+        async with _within(limits.card_s):
+            return await self._http.fetch(
+                "POST",
+                url,
+                headers=headers,
+                body=body,
+                limits=limits,
+                max_bytes=limits.max_card_bytes,
+            )
 
     def _payload(self, way: Way, answer: Answer, id: bytes) -> bytes:
         """The JSON of the result, or PeerRefused, or BadPeerAnswer."""
@@ -326,6 +327,32 @@ class Link:
         )
         error.retry_after_s = retry_after_s(answer.headers.get("Retry-After"), self.clock.now_ms())
         return error
+
+
+class _within:
+    """A limit in time whose breach is PeerTimeout. A cancellation stays what it is."""
+
+    __slots__ = ("_seconds", "_timeout")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._timeout = asyncio.timeout(seconds)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise PeerTimeout(
+                f"the agent did not answer within {self._seconds:g} s", reason="CALL_TIMEOUT"
+            ) from None
 
 
 def _for_tenant(value: RequestValue, way: Way) -> RequestValue:

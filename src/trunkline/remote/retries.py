@@ -27,7 +27,7 @@ def may_retry(error: RemoteError, *, is_repeatable: bool) -> bool:
             return not _is_too_long(error)
         case PeerRefused():
             return is_repeatable and error.status in _PASSING and not _is_too_long(error)
-        case PeerUnreachable(reason="CIRCUIT_OPEN"):
+        case PeerUnreachable(reason="CIRCUIT_OPEN" | "CLOSED"):
             return False
         case PeerUnreachable() | PeerTimeout():
             return error.is_unsent or (is_repeatable and isinstance(error, PeerUnreachable))

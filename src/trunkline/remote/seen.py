@@ -50,14 +50,14 @@ class Seen:
 
         The same id alone proves nothing: some peers count anew on each connection.
         """
+        if self.is_numbered and id.isdigit():
+            missing = int(id) - int(self.last_id) - 1 if self.last_id else 0
+            if missing > 0:
+                raise Hole
+            return missing < 0
         digest = hash(payload)
         if self._recent.get(id) == digest:
             return True
-        if self.is_numbered and self.last_id.isdigit() and id.isdigit():
-            if int(id) <= int(self.last_id):
-                return True
-            if int(id) > int(self.last_id) + 1:
-                raise Hole
         if len(self._recent) >= _REMEMBERED:
             del self._recent[next(iter(self._recent))]
         self._recent[id] = digest
@@ -106,6 +106,8 @@ def _sizes(task: Task) -> dict[str, tuple[int, int]]:
 
 def _size(parts: tuple[Part, ...]) -> tuple[int, int]:
     """Characters of text, and the number of other parts."""
+    if len(parts) == 1 and (text := parts[0].text) is not None:
+        return len(text), 0
     texts = [len(part.text) for part in parts if part.text is not None]
     return sum(texts), len(parts) - len(texts)
 

@@ -87,6 +87,8 @@ class Follower:
 
     def _may_resume(self, error: RemoteError) -> bool:
         """A limit in time is a limit; whatever else breaks a connection is worth another."""
+        if error.reason == "CLOSED":
+            return False
         return not isinstance(error, PeerTimeout) or error.is_unsent
 
     def _about_task(self, error: RemoteError) -> RemoteError:

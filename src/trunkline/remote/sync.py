@@ -38,10 +38,10 @@ class SyncAgent:
     def extended_card(self) -> AgentCard:
         return self._run(self._agent.extended_card())
 
-    def send(self, request: SendMessageRequest) -> Task | Message:
+    def send(self, request: SendMessageRequest | str) -> Task | Message:
         return self._run(self._agent.send(request))
 
-    def stream(self, request: SendMessageRequest) -> Iterator[StreamItem]:
+    def stream(self, request: SendMessageRequest | str) -> Iterator[StreamItem]:
         return self._each(self._agent.stream(request))
 
     def subscribe(self, task_id: str) -> Iterator[StreamItem]:
