@@ -42,7 +42,7 @@ async def failed(error: Exception) -> dict[str, Any]:
     "error",
     [
         PeerUnreachable("no connection"),
-        PeerTimeout("no answer within 5 s"),
+        PeerTimeout("connecting took too long", reason="CONNECT_TIMEOUT", is_unsent=True),
         BadPeerAnswer("the answer is HTML"),
         StreamEnded("the stream was cut"),
         TransportUnsupported("nothing in common"),
@@ -54,6 +54,18 @@ async def test_o10_remote_failures(error: RemoteError) -> None:
         "code": "A2A_SDK_ERROR",
         "message": error.message,
         "details": {"errorName": type(error).__name__, "reason": error.reason},
+    }
+
+
+async def test_o10_a_timeout_reads_the_same_whoever_notices_it() -> None:
+    assert await failed(PeerTimeout("the agent took too long", reason="CALL_TIMEOUT")) == {
+        "code": "A2A_SDK_ERROR",
+        "message": "request timed out",
+        "details": {
+            "errorName": "TimeoutError",
+            "reason": "TIMEOUT",
+            "hint": "Increase request.timeoutMs or plugin defaults.timeoutMs.",
+        },
     }
 
 

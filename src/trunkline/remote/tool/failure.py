@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from trunkline.remote.errors import PeerRefused, RemoteError
+from trunkline.remote.errors import PeerRefused, PeerTimeout, RemoteError
 
 TIMEOUT_HINT = "Increase request.timeoutMs or plugin defaults.timeoutMs."
 
@@ -36,6 +36,9 @@ class ToolFailure(Exception):
 
 def of_remote(error: RemoteError) -> ToolFailure:
     details: dict[str, Any] = {"errorName": type(error).__name__, "reason": error.reason}
+    # The same limit may be noticed here or there; callers read of it in the same words.
+    if isinstance(error, PeerTimeout) and not error.is_unsent:
+        return timed_out()
     if isinstance(error, PeerRefused):
         if error.code:
             details["rpcCode"] = error.code

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 from trunkline.ports.clock import Clock
 from trunkline.remote.clock import SystemClock, Uuid4Ids
@@ -11,6 +12,8 @@ from trunkline.remote.target import Limits
 from trunkline.remote.tool.config import ToolConfig, parse_config
 from trunkline.remote.tool.handle_stores import open_handles
 from trunkline.remote.tool.tool import RemoteAgentTool
+
+_SPARE_S: Final = 60.0
 
 
 @asynccontextmanager
@@ -25,7 +28,8 @@ async def open_remote_agent(
     """
     settings = config if isinstance(config, ToolConfig) else parse_config(config)
     clock = clock or SystemClock()
-    limits = Limits(stream_s=settings.defaults.max_stream_ms / 1000)
+    # The tool itself ends a stream in time; this is for the case that it cannot.
+    limits = Limits(stream_s=settings.defaults.max_stream_ms / 1000 + _SPARE_S)
     store = open_handles(handles, durable=settings.task_handles.durable)
     async with Agents(limits=limits, clock=clock) as peers:
         try:
