@@ -186,6 +186,18 @@ async def test_a2a_sdk_asks_and_goes_on(theirs: RemoteAgentTool) -> None:
     assert task_of(done)["task_id"] == task_of(asked)["task_id"]
 
 
+async def test_an_answer_to_a_question_is_followed(
+    ours: RemoteAgentTool, theirs: RemoteAgentTool
+) -> None:
+    for tool, question, answer in ((ours, "ask Which?", "say blue"), (theirs, "ask", "blue")):
+        asked = await good(tool, says(question, follow_updates=True))
+        assert task_of(asked)["status"] == "input-required"
+        saved = asked["summary"]["continuation"]
+        done = await good(tool, says(answer, follow_updates=True, continuation=saved))
+        assert task_of(done)["status"] == "completed"
+        assert "blue" in done["summary"]["message_text"]
+
+
 async def test_a2a_sdk_is_waited_for_and_canceled(theirs: RemoteAgentTool) -> None:
     waited = await good(theirs, says("hello", wait_timeout_ms=20_000))
     assert waited["summary"]["message_text"] == "hello"

@@ -226,6 +226,18 @@ async def test_o6_a_message_in_a_continued_task_keeps_the_task() -> None:
     assert "status" not in found
 
 
+async def test_o6_a_stream_may_begin_with_the_question_that_is_being_answered() -> None:
+    asks = TaskState.INPUT_REQUIRED
+    given = continuation(task={"task_id": "task-1"})
+    answered = supported(stream=[task(asks), moved(WORKING), moved(COMPLETED)])
+    result = await answered(**FOLLOWED, continuation=given)
+    assert result["summary"]["continuation"]["task"]["status"] == "completed"
+    # A question that comes later is a new one.
+    again = supported(stream=[task(asks), moved(WORKING), moved(asks, "And now?"), moved(WORKING)])
+    result = await again(**FOLLOWED, continuation=given)
+    assert result["summary"]["message_text"] == "And now?"
+
+
 async def test_o6_every_event_is_reported_with_all_so_far_and_one_handle() -> None:
     world = supported(
         stream=[

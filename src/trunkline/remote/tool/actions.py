@@ -5,14 +5,13 @@ from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from trunkline.model.calls import SendMessageRequest
-from trunkline.model.values import Message, Task
+from trunkline.model.values import INTERRUPTED, Message, Task
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused, RemoteError
 from trunkline.remote.peer import StreamItem
 from trunkline.remote.tool.call import Call
 from trunkline.remote.tool.envelope import Envelope
 from trunkline.remote.tool.failure import Code, ToolFailure, no_events
-from trunkline.remote.tool.progress import SETTLED
 
 _UNSUPPORTED: Final = -32004
 # A wait asks often at first, when most tasks end, and then less and less.
@@ -39,7 +38,7 @@ async def send_and_follow(call: Call, message: SendMessageRequest) -> Envelope:
     if card.capabilities.streaming is not True:
         await call.report(await call.peer.send(message))
         return call.followed()
-    await _follow(call, call.peer.stream(message))
+    await _follow(call, call.peer.stream(message), is_answer=bool(call.route.task_id))
     if not call.events:
         raise no_events("stream ended without events")
     return call.followed()
@@ -164,27 +163,32 @@ async def _follow(
     call: Call,
     stream: AsyncIterator[StreamItem],
     *,
-    after: StreamItem | None = None,
+    after: Task | Message | None = None,
     expected: str = "",
+    is_answer: bool = False,
 ) -> None:
-    """Report every event until the task ends or asks, or the peer has no more to say."""
-    is_first = True
+    """Report every event until the task ends or asks, or the peer has no more to say.
+
+    `after` is what the caller was told before. With `is_answer` the stream is that of a
+    message, which may begin with the task as it was when the message came in.
+    """
+    first: StreamItem | None = None
     async with _closing(stream):
         async for item in stream:
-            # A subscription begins with the task, which the caller may have been told.
-            is_known = is_first and isinstance(item, Task) and isinstance(after, Task)
-            is_first = False
-            if is_known and _looks(item) == _looks(after):
+            is_snapshot = first is None and isinstance(item, Task)
+            first = first or item
+            if is_snapshot and after is not None and _looks(item) == _looks(after):
                 call.limit.touch()
                 continue
             if expected and isinstance(item, Task):
                 _checked(item, expected)
             await call.report(item)
-            if call.progress.state in SETTLED:
+            is_old_question = is_answer and is_snapshot and call.progress.state in INTERRUPTED
+            if call.progress.is_settled and not is_old_question:
                 return
 
 
-def _looks(task: StreamItem | None) -> tuple[object, ...]:
+def _looks(task: StreamItem) -> tuple[object, ...]:
     if not isinstance(task, Task):
         return ()
     return (task.id, task.context_id, task.status, task.history, task.artifacts)
