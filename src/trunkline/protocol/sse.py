@@ -41,6 +41,8 @@ class SseEvent(Struct, frozen=True, kw_only=True):
     event: str = "message"
     # The last id the stream has given so far, to resume from.
     id: str = ""
+    # Whether it was given with this event.
+    has_id: bool = False
 
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -64,6 +66,7 @@ class Parser:
         self._size = 0
         self._event = ""
         self._id = ""
+        self._has_id = False
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
         self._buffer += chunk
@@ -81,6 +84,8 @@ class Parser:
         return events
 
     def _take_lines(self) -> list[SseEvent]:
+        if not self._after_cr and self._buffer.find(b"\r", self._scanned) < 0:
+            return self._take_plain_lines()
         buffer, events, start = self._buffer, [], 0
         if self._after_cr and buffer:
             # The CR ended its line when it came; its LF may have been cut off.
@@ -95,6 +100,18 @@ class Parser:
         del buffer[:start]
         self._scanned = len(buffer)
         return events
+
+    def _take_plain_lines(self) -> list[SseEvent]:
+        """The same where all lines end with LF, as nearly everybody writes them."""
+        end = self._buffer.rfind(b"\n") + 1
+        if not end:
+            self._scanned = len(self._buffer)
+            return []
+        lines = bytes(self._buffer[:end]).split(b"\n")
+        del lines[-1]
+        del self._buffer[:end]
+        self._scanned = len(self._buffer)
+        return [event for line in lines if (event := self._line(line)) is not None]
 
     def _line(self, line: bytes) -> SseEvent | None:
         if not line:
@@ -112,11 +129,12 @@ class Parser:
             self._event = value.decode(errors="replace")
         elif name == b"id" and b"\0" not in value:
             self._id = value.decode(errors="replace")
+            self._has_id = True
         return None
 
     def _dispatch(self) -> SseEvent | None:
-        data, event = self._data, self._event
-        self._data, self._event, self._size = [], "", 0
+        data, event, has_id = self._data, self._event, self._has_id
+        self._data, self._event, self._size, self._has_id = [], "", 0, False
         if not data:
             return None
-        return SseEvent(data=b"\n".join(data), event=event or "message", id=self._id)
+        return SseEvent(data=b"\n".join(data), event=event or "message", id=self._id, has_id=has_id)

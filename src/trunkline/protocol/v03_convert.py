@@ -264,7 +264,7 @@ class Converter:
     def core_task(self, task: Task03, path: str = "") -> Task:
         return Task(
             id=task.id,
-            context_id=task.context_id,
+            context_id=task.context_id or "",
             status=self.core_status(task.status, join(path, "status")),
             artifacts=tuple(
                 [

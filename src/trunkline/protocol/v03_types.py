@@ -62,7 +62,9 @@ class Status03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
 class Task03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     kind: str = ""
     id: str
-    context_id: str
+    # 0.3 requires it, and the flags of the updates below, so they are written when they are
+    # empty or false, too. Not every agent keeps to that.
+    context_id: str | None = None
     status: Status03
     artifacts: tuple[Artifact03, ...] = ()
     history: tuple[Message03, ...] = ()
@@ -74,7 +76,7 @@ class StatusUpdate03(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     task_id: str
     context_id: str
     status: Status03
-    final: bool
+    final: bool | None = None
     metadata: dict[str, Any] | None = None
 
 

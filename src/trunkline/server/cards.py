@@ -14,6 +14,14 @@ from trunkline.server.http import Header, Request, Response
 MAX_AGE_S = 300
 
 
+def _features(endpoint: Endpoint) -> bytes:
+    """What a client may rely on beyond A2A, for clients that know to ask (docs/streams.md)."""
+    # A key makes a task of a direct answer, which a client should not get unasked.
+    if endpoint.agent.backend.may_reply_directly:
+        return b"event-ids"
+    return b"event-ids, idempotency-key"
+
+
 class Cards:
     def __init__(self, *, modified_ms: int) -> None:
         """Cards change with the configuration, so all were modified when it was read."""
@@ -36,6 +44,7 @@ class Cards:
             (b"last-modified", formatdate(self._modified_s, usegmt=True).encode()),
             # The form follows this header, so a cache keeps the forms apart.
             (b"vary", b"A2A-Version"),
+            (b"trunkline-features", _features(endpoint)),
         ]
         if self._is_fresh(request, tag):
             await response.begin(304, headers)

@@ -38,7 +38,7 @@ def test_the_parser_follows_the_standard() -> None:
         b"data: last\n\ndata: unfinished\n"
     )
     assert Parser().feed(stream) == [
-        SseEvent(data=b"one\ntwo", id="1"),
+        SseEvent(data=b"one\ntwo", id="1", has_id=True),
         SseEvent(data=b"", id="1"),
         SseEvent(data=b" spaced", event="named", id="1"),
         SseEvent(data=b"last", id="9"),

@@ -38,6 +38,7 @@ async def test_a_card_comes_with_what_caches_need() -> None:
         "cache-control": "public, max-age=300",
         "last-modified": MODIFIED,
         "vary": "A2A-Version",
+        "trunkline-features": "event-ids, idempotency-key",
     }
 
 
@@ -80,6 +81,7 @@ async def test_a_card_that_is_known_is_not_sent_again() -> None:
             "cache-control": "public, max-age=300",
             "last-modified": MODIFIED,
             "vary": "A2A-Version",
+            "trunkline-features": "event-ids, idempotency-key",
         }
 
 

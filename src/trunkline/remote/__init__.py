@@ -1,0 +1,49 @@
+"""Calling other agents: `async with connect(url) as agent`.
+
+Imports `protocol`, `ports` and `model`; the only package that makes requests of its own.
+
+Read in this order: `target` and `credentials` (whom to call, and as whom), `errors`, `agent`
+(the calls), `link` (what all calls of one peer share) with `cards`, `interfaces`, `breaker`,
+`retries` and `http`, then `streams` with `seen` (following a task over cuts), `pool` and `sync`.
+`peer` is what others need of all that, and `tool` is one of them: the `remote_agent` tool.
+"""
+
+from trunkline.protocol.answers import StreamItem, TaskPage
+from trunkline.remote.agent import RemoteAgent
+from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials
+from trunkline.remote.errors import (
+    BadPeerAnswer,
+    InvalidTarget,
+    PeerRefused,
+    PeerTimeout,
+    PeerUnreachable,
+    RemoteError,
+    StreamEnded,
+    TransportUnsupported,
+)
+from trunkline.remote.pool import Agents, connect
+from trunkline.remote.sync import SyncAgent, connect_sync
+from trunkline.remote.target import Limits, Target
+
+__all__ = [
+    "Agents",
+    "ApiKey",
+    "BadPeerAnswer",
+    "Bearer",
+    "ClientCredentials",
+    "InvalidTarget",
+    "Limits",
+    "PeerRefused",
+    "PeerTimeout",
+    "PeerUnreachable",
+    "RemoteAgent",
+    "RemoteError",
+    "StreamEnded",
+    "StreamItem",
+    "SyncAgent",
+    "Target",
+    "TaskPage",
+    "TransportUnsupported",
+    "connect",
+    "connect_sync",
+]

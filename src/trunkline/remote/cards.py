@@ -1,0 +1,112 @@
+"""The card of a peer, kept as long as HTTP allows."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trunkline.model.card import AgentCard
+from trunkline.model.errors import InvalidAgentResponse
+from trunkline.ports.clock import Clock
+from trunkline.protocol import card_reading
+from trunkline.remote.errors import BadPeerAnswer, RemoteError
+from trunkline.remote.http import Answer
+
+# Where the answer says nothing; RFC 9111, 4.2.2 leaves it to us.
+_UNSTATED_S: Final = 300.0
+# A call may go by a card that HTTP would have us ask for again, if it is no older.
+_FOR_CALLS_S: Final = 60.0
+_MAX_AGE: Final = re.compile(r"max-age\s*=\s*\"?([0-9]{1,9})")
+# Our gateway says here what A2A has no word for.
+FEATURES: Final = "Trunkline-Features"
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    card: AgentCard
+    features: frozenset[str]
+    etag: str
+    fetched_at: float
+    fresh_until: float
+
+
+# Fetches the card, with such headers in addition.
+Fetch: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Answer]]
+
+
+class CardCache:
+    """Failures are not kept: the next one to ask asks the peer again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: Known | None = None
+        self._lock = asyncio.Lock()
+
+    async def card(self, fetch: Fetch, *, fresh: bool) -> AgentCard:
+        """By the rules of HTTP; `fresh` asks the peer in any case."""
+        asked_at = self._clock.monotonic()
+        known = self._known
+        if known is not None and not fresh and asked_at < known.fresh_until:
+            return known.card
+        return (await self._refresh(fetch, asked_at)).card
+
+    def good_for_calls(self) -> Known | None:
+        known = self._known
+        if known is None:
+            return None
+        until = max(known.fresh_until, known.fetched_at + _FOR_CALLS_S)
+        return known if self._clock.monotonic() < until else None
+
+    async def for_call(self, fetch: Fetch) -> Known:
+        """Also a stale one, where the peer has none to give just now."""
+        known, now = self.good_for_calls(), self._clock.monotonic()
+        if known is not None:
+            return known
+        known = self._known
+        if known is None:
+            return await self._refresh(fetch, now)
+        try:
+            return await self._refresh(fetch, now)
+        except RemoteError:
+            return known
+
+    async def _refresh(self, fetch: Fetch, asked_at: float) -> Known:
+        async with self._lock:
+            known = self._known
+            # Somebody else asked while we waited; their answer is newer than our question.
+            if known is not None and known.fetched_at > asked_at:
+                return known
+            headers = {"If-None-Match": known.etag} if known is not None and known.etag else {}
+            answer = await fetch(headers)
+            self._known = known = self._read(answer, known)
+            return known
+
+    def _read(self, answer: Answer, known: Known | None) -> Known:
+        now = self._clock.monotonic()
+        until = now + freshness_s(answer.headers)
+        if answer.status == 304:
+            if known is None:
+                raise BadPeerAnswer("the agent says that its card has not changed, unasked")
+            return replace(known, fetched_at=now, fresh_until=until)
+        try:
+            card = card_reading.decode(answer.body)
+        except InvalidAgentResponse as error:
+            raise BadPeerAnswer(error.message, reason="BAD_CARD") from None
+        features = answer.headers.get(FEATURES, "").split(",")
+        return Known(
+            card=card,
+            features=frozenset(one.strip() for one in features),
+            etag=answer.headers.get("ETag", ""),
+            fetched_at=now,
+            fresh_until=until,
+        )
+
+
+def freshness_s(headers: Mapping[str, str]) -> float:
+    control = headers.get("Cache-Control", "").lower()
+    if "no-store" in control or "no-cache" in control:
+        return 0.0
+    stated = _MAX_AGE.search(control)
+    return float(stated[1]) if stated else _UNSTATED_S

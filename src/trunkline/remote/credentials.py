@@ -1,0 +1,65 @@
+"""As whom we call: what is sent to a target, and to no other."""
+
+import base64
+from typing import Final, TypeAlias
+from urllib.parse import quote
+
+from msgspec import Struct
+
+MASK: Final = "***"
+
+
+class Bearer(Struct, frozen=True):
+    token: str
+
+    def __repr__(self) -> str:
+        return f"Bearer({MASK})"
+
+
+class ApiKey(Struct, frozen=True, kw_only=True):
+    key: str
+    header: str = "X-API-Key"
+
+    def __repr__(self) -> str:
+        return f"ApiKey({self.header}: {MASK})"
+
+
+class ClientCredentials(Struct, frozen=True, kw_only=True):
+    """OAuth 2: a token for the client itself, fetched when needed and kept while it is valid."""
+
+    token_url: str
+    client_id: str
+    client_secret: str
+    scopes: tuple[str, ...] = ()
+    audience: str = ""
+
+    def __repr__(self) -> str:
+        return f"ClientCredentials({self.client_id} at {self.token_url}, {MASK})"
+
+    def form(self) -> dict[str, str]:
+        form = {"grant_type": "client_credentials"}
+        if self.scopes:
+            form["scope"] = " ".join(self.scopes)
+        if self.audience:
+            form["audience"] = self.audience
+        return form
+
+    def basic(self) -> str:
+        # RFC 6749, 2.3.1: both are form-encoded before they are joined.
+        pair = f"{quote(self.client_id, safe='')}:{quote(self.client_secret, safe='')}"
+        return "Basic " + base64.b64encode(pair.encode()).decode()
+
+
+Credentials: TypeAlias = Bearer | ApiKey | ClientCredentials
+
+
+def secrets_of(credentials: Credentials | None) -> tuple[str, ...]:
+    match credentials:
+        case Bearer():
+            return (credentials.token,)
+        case ApiKey():
+            return (credentials.key,)
+        case ClientCredentials():
+            return credentials.client_secret, credentials.basic().removeprefix("Basic ")
+        case None:
+            return ()

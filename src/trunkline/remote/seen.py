@@ -1,0 +1,135 @@
+"""What a follower of a stream has shown so far, so that a cut loses and doubles nothing."""
+
+from typing import Final
+
+from trunkline.model.errors import InvalidAgentResponse
+from trunkline.model.values import (
+    INTERRUPTED,
+    TERMINAL,
+    Message,
+    Part,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from trunkline.protocol.answers import StreamItem
+
+# Ids that are remembered, to notice an event that comes twice.
+_REMEMBERED: Final = 4096
+
+
+class Hole(Exception):
+    """An event of a peer that numbers them without holes is missing."""
+
+
+class Seen:
+    def __init__(self, task_id: str = "") -> None:
+        self.task_id = task_id
+        # The last id that the peer gave, to resume from.
+        self.last_id = ""
+        # Set for peers that are known to number events without holes.
+        self.is_numbered = False
+        self._status: TaskStatus | None = None
+        self._is_answered = False
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._recent: dict[str, int] = {}
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more can come."""
+        return self._is_answered or (self._status is not None and self._status.state in TERMINAL)
+
+    @property
+    def is_settled(self) -> bool:
+        """Over, or waiting for the caller: a stream may end here."""
+        return self.is_over or (self._status is not None and self._status.state in INTERRUPTED)
+
+    def is_repeated(self, id: str, payload: bytes) -> bool:
+        """Whether the event with its own id came before. Raises Hole when one before is missing.
+
+        The same id alone proves nothing: some peers count anew on each connection.
+        """
+        if self.is_numbered and id.isdigit():
+            missing = int(id) - int(self.last_id) - 1 if self.last_id else 0
+            if missing > 0:
+                raise Hole
+            return missing < 0
+        digest = hash(payload)
+        if self._recent.get(id) == digest:
+            return True
+        if len(self._recent) >= _REMEMBERED:
+            del self._recent[next(iter(self._recent))]
+        self._recent[id] = digest
+        return False
+
+    def forget_id(self) -> None:
+        """The peer cannot resume from it, or has said that there is a gap."""
+        self.last_id = ""
+
+    def check(self, item: StreamItem) -> None:
+        """Raises InvalidAgentResponse for an event of another task."""
+        task_id = item.id if isinstance(item, Task) else item.task_id
+        if self.task_id and task_id != self.task_id and not isinstance(item, Message):
+            raise InvalidAgentResponse("the stream holds an event of another task")
+
+    def note(self, item: StreamItem) -> None:
+        """Remember what is about to be shown."""
+        match item:
+            case TaskArtifactUpdateEvent(artifact=artifact):
+                size = _size(artifact.parts)
+                if item.append and (before := self._sizes.get(artifact.artifact_id)):
+                    size = before[0] + size[0], before[1] + size[1]
+                self._sizes[artifact.artifact_id] = size
+                self.task_id = item.task_id
+            case TaskStatusUpdateEvent():
+                self._status = item.status
+                self.task_id = item.task_id
+            case Task():
+                self._status = item.status
+                self._sizes = _sizes(item)
+                self.task_id = item.id
+            case Message():
+                self._is_answered = True
+
+    def shows(self, task: Task) -> bool:
+        """Whether a snapshot holds nothing that was not shown.
+
+        Texts are compared by length, since agents differ in how they join their pieces.
+        """
+        return self._status == task.status and self._sizes == _sizes(task)
+
+
+def _sizes(task: Task) -> dict[str, tuple[int, int]]:
+    return {artifact.artifact_id: _size(artifact.parts) for artifact in task.artifacts}
+
+
+def _size(parts: tuple[Part, ...]) -> tuple[int, int]:
+    """Characters of text, and the number of other parts."""
+    if len(parts) == 1 and (text := parts[0].text) is not None:
+        return len(text), 0
+    texts = [len(part.text) for part in parts if part.text is not None]
+    return sum(texts), len(parts) - len(texts)
+
+
+def is_shown_by(item: StreamItem, task: Task) -> bool:
+    """Whether a snapshot taken after the stream was opened already holds the event."""
+    match item:
+        case TaskStatusUpdateEvent():
+            return item.status == task.status
+        case TaskArtifactUpdateEvent(artifact=new):
+            known = next((a for a in task.artifacts if a.artifact_id == new.artifact_id), None)
+            return known is not None and _ends_with(known.parts, new.parts)
+        case Task():
+            return item == task
+        case Message():
+            return False
+
+
+def _ends_with(whole: tuple[Part, ...], end: tuple[Part, ...]) -> bool:
+    if whole[-len(end) :] == end:
+        return True
+    texts = [part.text for part in (*whole, *end)]
+    return None not in texts and "".join(filter(None, texts[: len(whole)])).endswith(
+        "".join(filter(None, texts[len(whole) :]))
+    )

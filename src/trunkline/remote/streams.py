@@ -1,0 +1,235 @@
+"""Streams that survive their connections."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Final
+
+from msgspec.structs import replace
+
+from trunkline.model.calls import GetTaskRequest, SendMessageRequest, SubscribeToTaskRequest
+from trunkline.model.errors import InvalidAgentResponse
+from trunkline.model.values import Task
+from trunkline.protocol.answers import ANSWERS, StreamItem
+from trunkline.protocol.operations import Operation
+from trunkline.protocol.sse import Parser
+from trunkline.protocol.versions import Version
+from trunkline.remote.errors import (
+    BadPeerAnswer,
+    PeerRefused,
+    PeerTimeout,
+    PeerUnreachable,
+    RemoteError,
+    StreamEnded,
+)
+from trunkline.remote.http import SSE
+from trunkline.remote.link import Connection, Link
+from trunkline.remote.retries import delay_s, is_failure_of_peer
+from trunkline.remote.seen import Hole, Seen, is_shown_by
+from trunkline.remote.target import Limits
+
+# How agents say that a task which ended, or waits, has no stream.
+_NOT_STREAMED: Final = frozenset(
+    {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}
+)
+
+
+class Follower:
+    """One stream of events, over as many connections as it takes."""
+
+    def __init__(
+        self, link: Link, *, limits: Limits, headers: Mapping[str, str], is_repeatable: bool
+    ) -> None:
+        self._link = link
+        self._limits = limits
+        self._headers = headers
+        # Whether the message that opens the stream may be sent again.
+        self._is_repeatable = is_repeatable
+        self._seen = Seen()
+        self._failures = 0
+        # Set on a connection after the first: what the peer says of what was missed.
+        self._is_resuming = False
+        self._ends_at = 0.0
+
+    async def follow(
+        self, request: SendMessageRequest | SubscribeToTaskRequest
+    ) -> AsyncGenerator[StreamItem, None]:
+        self._ends_at = asyncio.get_running_loop().time() + self._limits.stream_s
+        features = (await self._link.known(self._limits)).features
+        self._seen.is_numbered = "event-ids" in features
+        if isinstance(request, SubscribeToTaskRequest):
+            self._seen.task_id = request.id
+        while True:
+            try:
+                async with aclosing(self._connection(request)) as items:
+                    async for item in items:
+                        self._failures = 0
+                        yield item
+                if self._seen.is_settled:
+                    return
+                cause: RemoteError = PeerUnreachable("the stream ended before the task did")
+            except (PeerUnreachable, PeerTimeout, BadPeerAnswer) as error:
+                if self._seen.is_over:
+                    return
+                if not self._may_resume(error):
+                    raise self._about_task(error) from None
+                cause = error
+            except PeerRefused as error:
+                if not self._is_resuming:
+                    raise
+                if not is_failure_of_peer(error):
+                    task = await self._settled(error)
+                    if not self._seen.shows(task):
+                        yield task
+                    return
+                cause = error
+            request = await self._before_next(request, cause)
+
+    def _may_resume(self, error: RemoteError) -> bool:
+        """A limit in time is a limit; whatever else breaks a connection is worth another."""
+        if error.reason == "CLOSED":
+            return False
+        return not isinstance(error, PeerTimeout) or error.is_unsent
+
+    def _about_task(self, error: RemoteError) -> RemoteError:
+        error.task_id = self._seen.task_id
+        return error
+
+    async def _before_next(
+        self, request: SendMessageRequest | SubscribeToTaskRequest, cause: RemoteError
+    ) -> SendMessageRequest | SubscribeToTaskRequest:
+        """What to ask next, after a pause. Raises when there is nothing or it was enough."""
+        seen = self._seen
+        self._failures += 1
+        if not seen.task_id and not self._is_repeatable:
+            if isinstance(cause, PeerUnreachable) and cause.is_unsent:
+                raise cause
+            if isinstance(cause, BadPeerAnswer):
+                raise cause
+            raise StreamEnded(
+                f"{cause.message}, before it named a task; the message may have arrived"
+            )
+        if self._failures > self._limits.reconnects:
+            if isinstance(cause, BadPeerAnswer):
+                raise self._about_task(cause)
+            raise StreamEnded(
+                f"the stream could not be resumed in {self._limits.reconnects} attempts: "
+                f"{cause.message}",
+                task_id=seen.task_id,
+                last_event_id=seen.last_id,
+            )
+        await self._link.clock.sleep(delay_s(self._failures - 1, self._link.chance()))
+        if not seen.task_id:
+            return request
+        self._is_resuming = True
+        return SubscribeToTaskRequest(id=seen.task_id)
+
+    async def _settled(self, refusal: PeerRefused) -> Task:
+        """The task that a peer refuses to stream any more, if that is because it is settled."""
+        if refusal.reason not in _NOT_STREAMED:
+            raise self._about_task(refusal)
+        task = await self._snapshot()
+        probe = Seen()
+        probe.note(task)
+        if not probe.is_settled:
+            raise self._about_task(refusal)
+        return task
+
+    async def _snapshot(self) -> Task:
+        reply = await self._link.call(
+            Operation.GET_TASK,
+            GetTaskRequest(id=self._seen.task_id),
+            limits=self._limits,
+            headers=self._headers,
+            is_repeatable=True,
+        )
+        try:
+            task = ANSWERS[reply.way.binding, reply.way.version].task(reply.payload)
+            self._seen.check(task)
+        except InvalidAgentResponse as error:
+            raise BadPeerAnswer(error.message) from None
+        return task
+
+    async def _connection(
+        self, request: SendMessageRequest | SubscribeToTaskRequest
+    ) -> AsyncGenerator[StreamItem, None]:
+        """The new events of one connection."""
+        headers, limits, operation = self._headers, self._limits, Operation.SEND_STREAMING_MESSAGE
+        is_repeatable = self._is_repeatable
+        if isinstance(request, SubscribeToTaskRequest):
+            operation, is_repeatable = Operation.SUBSCRIBE_TO_TASK, True
+            if self._seen.last_id:
+                headers = {**headers, "Last-Event-ID": self._seen.last_id}
+        if self._failures:
+            # The attempts are counted here.
+            limits = replace(limits, attempts=1)
+        within_s = self._ends_at - asyncio.get_running_loop().time()
+        async with self._link.stream(
+            operation,
+            request,
+            limits=limits,
+            headers=headers,
+            is_repeatable=is_repeatable,
+            within_s=within_s,
+        ) as connection:
+            if connection.opened.media_type != SSE:
+                yield self._single(connection, await self._link.body(connection, limits))
+                return
+            snapshot = None
+            if (
+                self._is_resuming
+                and not self._seen.last_id
+                and connection.way.version is Version.V0_3
+            ):
+                # 0.3 sends what comes from now on and leaves open what was before.
+                snapshot = await self._snapshot()
+                if not self._seen.shows(snapshot):
+                    self._seen.note(snapshot)
+                    yield snapshot
+            async with aclosing(self._items(connection)) as items:
+                async for item in items:
+                    if snapshot is not None and is_shown_by(item, snapshot):
+                        continue
+                    snapshot = None
+                    self._seen.note(item)
+                    yield item
+
+    def _single(self, connection: Connection, payload: bytes) -> StreamItem:
+        try:
+            item = ANSWERS[connection.way.binding, connection.way.version].event(payload)
+            self._seen.check(item)
+        except InvalidAgentResponse as error:
+            raise BadPeerAnswer(error.message) from None
+        self._seen.note(item)
+        return item
+
+    async def _items(self, connection: Connection) -> AsyncGenerator[StreamItem, None]:
+        """What the events of a connection mean, without those that were shown before."""
+        seen, opened, link = self._seen, connection.opened, self._link
+        read = ANSWERS[connection.way.binding, connection.way.version].event
+        parser = Parser(max_event_bytes=self._limits.max_event_bytes)
+        is_first = self._is_resuming
+        try:
+            while chunk := await opened.chunk():
+                for event in parser.feed(chunk):
+                    if event.event == "gap":
+                        seen.forget_id()
+                        continue
+                    if not event.data:
+                        continue
+                    payload = link.payload(connection, event.data)
+                    if event.has_id and seen.is_repeated(event.id, payload):
+                        continue
+                    item = read(payload)
+                    seen.check(item)
+                    if event.has_id:
+                        seen.last_id = event.id
+                    if is_first:
+                        is_first = False
+                        if isinstance(item, Task) and seen.shows(item):
+                            continue
+                    yield item
+        except InvalidAgentResponse as error:
+            raise BadPeerAnswer(error.message) from None
+        except Hole:
+            raise BadPeerAnswer("an event of the stream is missing") from None

@@ -1,0 +1,118 @@
+"""Where an agent is, how it wants to be called, and within which limits."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from trunkline.remote.credentials import MASK, ApiKey, Credentials, secrets_of
+from trunkline.remote.errors import InvalidTarget
+
+Idempotency: TypeAlias = Literal["auto", "always", "never"]
+
+CARD_PATH: Final = "/.well-known/agent-card.json"
+TRANSPORTS: Final = ("JSONRPC", "HTTP+JSON")
+# Ours to say; whoever sets them for a target means something else.
+_OWN_HEADERS: Final = frozenset(
+    {"content-type", "content-length", "transfer-encoding", "connection", "host", "accept"}
+)
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Seconds and bytes. A stream may be silent for `idle_s` and last for `stream_s`."""
+
+    connect_s: float = 10.0
+    call_s: float = 120.0
+    idle_s: float = 120.0
+    stream_s: float = 3600.0
+    card_s: float = 15.0
+    max_card_bytes: int = 1024 * 1024
+    max_body_bytes: int = 16 * 1024 * 1024
+    max_event_bytes: int = 16 * 1024 * 1024
+    # How often a read, or a send that can be repeated, is tried in all.
+    attempts: int = 3
+    # How often in a row a stream is resumed without anything new.
+    reconnects: int = 5
+    # After how many failures in a row a peer is left alone for a while.
+    circuit_failures: int = 5
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """`url` is the base that the card's path belongs to, or the url of the card itself.
+
+    `version` insists on one version of the protocol. `idempotency` is about the key that
+    lets a send be repeated: `auto` sends one to peers that say they honour it.
+    """
+
+    url: str
+    card_path: str = CARD_PATH
+    transports: tuple[str, ...] = TRANSPORTS
+    version: str = ""
+    alias: str = ""
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    default: bool = False
+    headers: Mapping[str, str] = {}
+    credentials: Credentials | None = None
+    idempotency: Idempotency = "auto"
+
+    def __repr__(self) -> str:
+        headers = ", ".join(self.headers)
+        return f"Target({self.url}, headers=[{headers}], credentials={self.credentials!r})"
+
+    @property
+    def card_url(self) -> str:
+        if urlsplit(self.url).path.endswith(".json"):
+            return self.url
+        # The path of the url is kept: several agents may live below one host.
+        return f"{self.url.rstrip('/')}/{self.card_path.lstrip('/')}"
+
+    def check(self) -> None:
+        """Raises InvalidTarget."""
+        check_url(self.url)
+        for name, value in self.headers.items():
+            check_header(name, value)
+        if isinstance(self.credentials, ApiKey):
+            check_header(self.credentials.header, self.credentials.key)
+
+    def secrets(self) -> tuple[str, ...]:
+        """All that must not be shown, longest first; a header may be a key as well."""
+        found = {*self.headers.values(), *secrets_of(self.credentials)}
+        return tuple(sorted((one for one in found if len(one) >= 6), key=len, reverse=True))
+
+
+def check_url(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_sound = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        is_sound = False
+        parts = urlsplit("")
+    if not is_sound:
+        raise InvalidTarget(f'"{url[:200]}" is not an http or https url of an agent')
+    if parts.username or parts.password:
+        raise InvalidTarget("the url of an agent holds a password; use credentials instead")
+
+
+def check_header(name: str, value: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidTarget(f'"{name[:64]}" is not the name of a header')
+    if _CONTROL.search(value):
+        raise InvalidTarget(f'the value of the header "{name}" holds a line break')
+
+
+def own_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Without those that the call itself decides."""
+    return {name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS}
+
+
+def masked(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    return text

@@ -1,0 +1,44 @@
+"""`remote_agent`: the tool by which a model delegates work to other agents.
+
+`open_remote_agent` makes one that is ready to be called.
+
+What decides has no I/O: `config`, `schema`, `ajv`, `rules` and `request` read what comes in;
+`resolve`, `signing`, `headers` and `catalog` say where it goes; `progress`, `summary`,
+`diagnostics`, `failure` and `envelope` say what comes out. `tool`, `call`, `actions`, `cards`
+and `limits` do the talking, through `Peers` and `Handles` alone.
+"""
+
+from trunkline.remote.tool.config import (
+    Defaults,
+    InvalidConfig,
+    Policy,
+    TaskHandleSettings,
+    ToolConfig,
+    parse_config,
+)
+from trunkline.remote.tool.failure import Code
+from trunkline.remote.tool.handle_stores import FileHandles, MemoryHandles, open_handles
+from trunkline.remote.tool.handles import HandleRecord, Handles
+from trunkline.remote.tool.open import open_remote_agent
+from trunkline.remote.tool.schema import anthropic_tool, input_schema, openai_tool
+from trunkline.remote.tool.tool import RemoteAgentTool
+
+__all__ = [
+    "Code",
+    "Defaults",
+    "FileHandles",
+    "HandleRecord",
+    "Handles",
+    "InvalidConfig",
+    "MemoryHandles",
+    "Policy",
+    "RemoteAgentTool",
+    "TaskHandleSettings",
+    "ToolConfig",
+    "anthropic_tool",
+    "input_schema",
+    "open_handles",
+    "open_remote_agent",
+    "openai_tool",
+    "parse_config",
+]

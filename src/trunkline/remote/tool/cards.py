@@ -1,0 +1,62 @@
+"""The cards of the configured targets, as fresh as the peers let them be."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from trunkline.ports.clock import Clock
+from trunkline.remote.errors import RemoteError
+from trunkline.remote.peer import Peers, Target
+from trunkline.remote.tool.catalog import Refreshed
+from trunkline.remote.tool.config import ToolConfig
+from trunkline.remote.tool.failure import ToolFailure, of_remote, timed_out
+from trunkline.remote.tool.limits import Limit, bounded
+
+# One silent peer must not keep the list of all the others for as long as a send may take.
+MOST_S: Final = 15.0
+
+
+class Cards:
+    """A failed refresh keeps the last card and is tried again by whoever asks next."""
+
+    def __init__(self, peers: Peers, config: ToolConfig, clock: Clock) -> None:
+        self._peers = peers
+        self._config = config
+        self._clock = clock
+        self._seen: dict[str, Refreshed] = {}
+        self._asking: dict[str, asyncio.Future[Refreshed]] = {}
+
+    async def refreshed(self, targets: Sequence[Target]) -> list[Refreshed]:
+        """All at once, and each peer once, however many ask at the same time."""
+        return await asyncio.gather(*[self._refreshed(target) for target in targets])
+
+    async def _refreshed(self, target: Target) -> Refreshed:
+        while (under_way := self._asking.get(target.alias)) is not None:
+            await asyncio.wait([under_way])
+            if not under_way.cancelled():
+                return under_way.result()
+        answer: asyncio.Future[Refreshed] = asyncio.get_running_loop().create_future()
+        self._asking[target.alias] = answer
+        try:
+            seen = self._seen[target.alias] = await self._ask(target)
+            answer.set_result(seen)
+            return seen
+        finally:
+            del self._asking[target.alias]
+            # Called off by the one who asked: whoever joined asks again.
+            answer.cancel()
+
+    async def _ask(self, target: Target) -> Refreshed:
+        known = self._seen.get(target.alias, Refreshed())
+        limit_s = min(self._config.defaults.timeout_ms / 1000, MOST_S)
+        limit = Limit(self._clock, idle_s=limit_s, cap_s=limit_s)
+        try:
+            peer = self._peers.at(target, timeout_s=limit_s)
+            card = await bounded(
+                lambda: peer.card(fresh=True), limit, None, at=lambda _: timed_out()
+            )
+        except RemoteError as error:
+            return Refreshed(card=known.card, at_ms=known.at_ms, error=of_remote(error))
+        except ToolFailure as failure:
+            return Refreshed(card=known.card, at_ms=known.at_ms, error=failure)
+        return Refreshed(card=card, at_ms=self._clock.now_ms())

@@ -1,0 +1,183 @@
+"""The configured targets with what their cards say, and the choice among them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from trunkline.model.card import AgentCard, AgentSkill
+from trunkline.model.timestamps import format_timestamp
+from trunkline.remote.peer import Target
+from trunkline.remote.tool.config import ToolConfig
+from trunkline.remote.tool.failure import Code, ToolFailure
+
+Json = dict[str, Any]
+
+
+class Refreshed(Struct, frozen=True, kw_only=True):
+    """The last card that a target gave, and why there is no newer one."""
+
+    card: AgentCard | None = None
+    at_ms: int = 0
+    error: ToolFailure | None = None
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    target: Target
+    reason: str
+
+
+def entry_summary(target: Target, seen: Refreshed) -> Json:
+    card = seen.card
+    entry: Json = {
+        "target_alias": target.alias,
+        "target_url": target.url,
+        "default": target.default,
+        "tags": list(target.tags),
+        "examples": list(target.examples),
+    }
+    if card is not None and card.name:
+        entry["target_name"] = card.name
+    description = target.description or (card.description if card else "")
+    if description:
+        entry["description"] = description
+    entry["peer_card"] = {} if card is None else _card(card, _SNAKE)
+    if seen.error is not None:
+        entry["last_refresh_error"] = _error(seen.error)
+    return entry
+
+
+def entry_raw(target: Target, seen: Refreshed) -> Json:
+    card = seen.card
+    description = target.description or (card.description if card else "")
+    shown: Json = {
+        "baseUrl": target.url,
+        "cardPath": target.card_path,
+        "preferredTransports": list(target.transports),
+        "alias": target.alias,
+        "displayName": (card.name or None) if card else None,
+        "description": description or None,
+        "streamingSupported": card.capabilities.streaming if card else None,
+    }
+    entry: Json = {"target": {key: value for key, value in shown.items() if value is not None}}
+    if target.description:
+        entry["configuredDescription"] = target.description
+    entry |= {
+        "default": target.default,
+        "tags": list(target.tags),
+        "examples": list(target.examples),
+        "card": {},
+    }
+    if card is not None:
+        entry["card"] = {
+            "displayName": card.name,
+            "description": card.description,
+            **_card(card, _CAMEL),
+            "lastRefreshedAt": format_timestamp(seen.at_ms),
+        }
+    if seen.error is not None:
+        entry["lastRefreshError"] = _error(seen.error)
+    return entry
+
+
+_CAMEL: Mapping[str, str] = {}
+_SNAKE: Mapping[str, str] = {
+    "preferredTransport": "preferred_transport",
+    "additionalInterfaces": "additional_interfaces",
+    "pushNotifications": "push_notifications",
+    "extendedAgentCard": "extended_agent_card",
+    "defaultInputModes": "default_input_modes",
+    "defaultOutputModes": "default_output_modes",
+    "inputModes": "input_modes",
+    "outputModes": "output_modes",
+}
+
+
+def _card(card: AgentCard, names: Mapping[str, str]) -> Json:
+    offered = card.capabilities
+    interfaces = dict.fromkeys((one.protocol_binding, one.url) for one in card.supported_interfaces)
+    capabilities = {
+        "streaming": offered.streaming,
+        "pushNotifications": offered.push_notifications,
+        "extendedAgentCard": offered.extended_agent_card,
+        "extensions": [extension.uri for extension in offered.extensions] or None,
+    }
+    shown: Json = {
+        "preferredTransport": next((binding for binding, _ in interfaces), None),
+        "additionalInterfaces": [{"transport": binding, "url": url} for binding, url in interfaces],
+        "capabilities": _named(capabilities, names),
+        "defaultInputModes": list(card.default_input_modes),
+        "defaultOutputModes": list(card.default_output_modes),
+        "skills": [_skill(skill, names) for skill in card.skills],
+    }
+    return _named(shown, names)
+
+
+def _skill(skill: AgentSkill, names: Mapping[str, str]) -> Json:
+    shown: Json = {
+        "id": skill.id,
+        "name": skill.name,
+        "description": skill.description or skill.name,
+        "tags": list(skill.tags),
+        "examples": list(skill.examples) or None,
+        "inputModes": list(skill.input_modes) or None,
+        "outputModes": list(skill.output_modes) or None,
+    }
+    return _named(shown, names)
+
+
+def _named(shown: Json, names: Mapping[str, str]) -> Json:
+    return {names.get(key, key): value for key, value in shown.items() if value is not None}
+
+
+def _error(why: ToolFailure) -> Json:
+    return {"code": str(why.code), "message": why.message}
+
+
+def tagged(config: ToolConfig, tags: Sequence[str]) -> tuple[Target, ...]:
+    """The targets that have all the tags, the default before the others."""
+    wanted = {tag.lower() for tag in tags}
+    found = [one for one in config.targets if wanted <= {tag.lower() for tag in one.tags}]
+    return tuple(sorted(found, key=lambda target: not target.default))
+
+
+def choose(
+    candidates: Sequence[Target],
+    cards: Sequence[AgentCard | None],
+    *,
+    tags: Sequence[str],
+    skill: str,
+) -> Choice:
+    """The first candidate that can do it; `cards` are theirs and matter for a skill only."""
+    found = [
+        target
+        for target, card in zip(candidates, cards, strict=True)
+        if not skill or (card is not None and has_skill(card, skill))
+    ]
+    wanted = " and ".join(
+        [
+            *([f"tags {', '.join(tags)}"] if tags else []),
+            *([f'skill "{skill}"'] if skill else []),
+        ]
+    )
+    if not found:
+        raise ToolFailure(
+            Code.TARGET_RESOLUTION,
+            f"no configured target has {wanted}",
+            {
+                "reason": "no_matching_target",
+                "target_tags": list(tags),
+                "skill": skill,
+                "suggested_action": "list_targets",
+            },
+        )
+    chosen, others = found[0], [target.alias for target in found[1:]]
+    reason = f'"{chosen.alias}" has {wanted}'
+    if others:
+        why = "it is the default" if chosen.default else "it is configured first"
+        reason += f"; so have {', '.join(others)}, but {why}"
+    return Choice(target=chosen, reason=reason)
+
+
+def has_skill(card: AgentCard, wanted: str) -> bool:
+    return any(wanted.lower() in (skill.id.lower(), skill.name.lower()) for skill in card.skills)

@@ -1,0 +1,90 @@
+"""Why a request of the tool has no result."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from trunkline.remote.errors import PeerRefused, PeerTimeout, RemoteError
+
+TIMEOUT_HINT = "Increase request.timeoutMs or plugin defaults.timeoutMs."
+
+
+class Code(StrEnum):
+    VALIDATION = "VALIDATION_ERROR"
+    REMOTE = "A2A_SDK_ERROR"
+    TARGET_RESOLUTION = "TARGET_RESOLUTION_ERROR"
+    UNKNOWN_TASK_HANDLE = "UNKNOWN_TASK_HANDLE"
+    EXPIRED_TASK_HANDLE = "EXPIRED_TASK_HANDLE"
+    TASK_REQUIRED = "TASK_REQUIRED_BUT_MESSAGE_RETURNED"
+    WAIT_TIMEOUT = "WAIT_TIMEOUT"
+    INTERNAL = "INTERNAL_ERROR"
+
+
+class ToolFailure(Exception):
+    """Ends a request; becomes the `error` of its envelope."""
+
+    def __init__(self, code: Code, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details: dict[str, Any] = dict(details or {})
+
+    def with_details(self, more: Mapping[str, Any]) -> "ToolFailure":
+        """The same failure that also says `more`; what it said itself stays."""
+        return ToolFailure(self.code, self.message, {**more, **self.details})
+
+
+def of_remote(error: RemoteError) -> ToolFailure:
+    details: dict[str, Any] = {"errorName": type(error).__name__, "reason": error.reason}
+    # The same limit may be noticed here or there; callers read of it in the same words.
+    if isinstance(error, PeerTimeout) and not error.is_unsent:
+        return timed_out()
+    if isinstance(error, PeerRefused):
+        if error.code:
+            details["rpcCode"] = error.code
+        if error.data is not None:
+            details["rpcData"] = _outline(error.data)
+    return ToolFailure(Code.REMOTE, error.message, details)
+
+
+def timed_out() -> ToolFailure:
+    details = {"errorName": "TimeoutError", "reason": "TIMEOUT", "hint": TIMEOUT_HINT}
+    return ToolFailure(Code.REMOTE, "request timed out", details)
+
+
+def stream_too_long() -> ToolFailure:
+    hint = "Follow it in turns with action=watch, or increase plugin defaults.maxStreamMs."
+    details = {"errorName": "TimeoutError", "reason": "STREAM_LIMIT", "hint": hint}
+    return ToolFailure(Code.REMOTE, "the stream reached its overall time limit", details)
+
+
+def too_many_events(limit: int) -> ToolFailure:
+    hint = "Ask for the outcome with action=status, or increase plugin defaults.maxStreamEvents."
+    details = {"errorName": "StreamLimitError", "reason": "STREAM_LIMIT", "hint": hint}
+    return ToolFailure(Code.REMOTE, f"the stream brought more than {limit} events", details)
+
+
+def aborted() -> ToolFailure:
+    details = {"errorName": "AbortError", "reason": "ABORTED", "aborted": True}
+    return ToolFailure(Code.REMOTE, "request aborted by the caller", details)
+
+
+def no_events(message: str) -> ToolFailure:
+    details = {"errorName": "StreamEnded", "reason": "STREAM_ENDED"}
+    return ToolFailure(Code.REMOTE, message, details)
+
+
+def internal(error: Exception) -> ToolFailure:
+    # The text of an unforeseen error may hold anything, so only its name goes out.
+    details = {"errorName": type(error).__name__}
+    return ToolFailure(Code.INTERNAL, "remote_agent failed unexpectedly; see the log", details)
+
+
+def _outline(data: Any) -> dict[str, Any]:
+    """The shape of what a peer sent along, not its content."""
+    if isinstance(data, Mapping):
+        return {"type": "object", "keys": sorted(map(str, data))[:20]}
+    if isinstance(data, list | tuple):
+        return {"type": "array"}
+    names: dict[type, str] = {str: "string", bool: "boolean", int: "number", float: "number"}
+    return {"type": names.get(type(data), "object")}

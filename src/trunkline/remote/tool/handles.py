@@ -1,0 +1,137 @@
+"""Task handles: short names for delegated tasks, with a time to live.
+
+A handle is `rah_` and a random UUID. It is good until its time is over, which each use in
+a follow-up prolongs. After that it is *expired*, and stays known as such until it is
+forgotten: a week later, or when the newest ones need its place.
+"""
+
+from typing import Final, Protocol, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trunkline.ports.clock import Clock, Ids
+from trunkline.remote.peer import Target
+from trunkline.remote.tool.config import TaskHandleSettings
+
+PREFIX: Final = "rah_"
+# So long a caller that comes late learns that its handle is expired and how to go on.
+FORGET_AFTER_MS: Final = 7 * 86_400_000
+
+
+class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Routing and ids alone: what a target needs to be let in is never written down."""
+
+    handle: str
+    target_url: str
+    card_path: str
+    transports: tuple[str, ...]
+    target_alias: str = ""
+    task_id: str
+    context_id: str = ""
+    created_at_ms: int
+    last_accessed_at_ms: int
+    expires_at_ms: int
+
+
+class Live(Struct, frozen=True):
+    record: HandleRecord
+
+
+class Expired(Struct, frozen=True):
+    record: HandleRecord
+
+
+class Unknown(Struct, frozen=True):
+    pass
+
+
+Lookup: TypeAlias = Live | Expired | Unknown
+
+
+class Handles(Protocol):
+    """Where handles are kept. `is_durable` says that they outlive the process."""
+
+    is_durable: bool
+
+    async def get(self, handle: str) -> HandleRecord | None: ...
+
+    async def put(self, record: HandleRecord, *, now_ms: int, room: int) -> None:
+        """Keep it, and make room: drop what is to be forgotten by now, then, while there are
+        more than `room`, the one that was not used for longest.
+        """
+        ...
+
+    async def signing_key(self) -> bytes:
+        """Random, and the same for as long as the handles themselves are kept."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def is_expired(record: HandleRecord, now_ms: int) -> bool:
+    return record.expires_at_ms <= now_ms
+
+
+def is_forgotten(record: HandleRecord, now_ms: int) -> bool:
+    return record.expires_at_ms + FORGET_AFTER_MS <= now_ms
+
+
+class TaskHandles:
+    """The handles of one tool."""
+
+    def __init__(
+        self, handles: Handles, settings: TaskHandleSettings, clock: Clock, ids: Ids
+    ) -> None:
+        self._handles = handles
+        self._settings = settings
+        self._clock = clock
+        self._ids = ids
+
+    @property
+    def is_durable(self) -> bool:
+        return self._handles.is_durable
+
+    async def signing_key(self) -> bytes:
+        return await self._handles.signing_key()
+
+    async def look_up(self, handle: str) -> Lookup:
+        """Looking is a use, so it keeps the handle from being dropped; it does not prolong."""
+        record, now = await self._handles.get(handle), self._clock.now_ms()
+        if record is None or is_forgotten(record, now):
+            return Unknown()
+        if is_expired(record, now):
+            return Expired(record)
+        record = replace(record, last_accessed_at_ms=now)
+        await self._put(record, now)
+        return Live(record)
+
+    async def issue(self, target: Target, task_id: str, context_id: str) -> str:
+        now = self._clock.now_ms()
+        record = HandleRecord(
+            handle=PREFIX + self._ids.new(),
+            target_url=target.url,
+            card_path=target.card_path,
+            transports=target.transports,
+            target_alias=target.alias,
+            task_id=task_id,
+            context_id=context_id,
+            created_at_ms=now,
+            last_accessed_at_ms=now,
+            expires_at_ms=now + self._settings.ttl_ms,
+        )
+        await self._put(record, now)
+        return record.handle
+
+    async def refresh(self, record: HandleRecord, *, context_id: str) -> None:
+        now = self._clock.now_ms()
+        renewed = replace(
+            record,
+            context_id=context_id or record.context_id,
+            last_accessed_at_ms=now,
+            expires_at_ms=now + self._settings.ttl_ms,
+        )
+        await self._put(renewed, now)
+
+    async def _put(self, record: HandleRecord, now_ms: int) -> None:
+        await self._handles.put(record, now_ms=now_ms, room=self._settings.max_entries)

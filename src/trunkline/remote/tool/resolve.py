@@ -1,0 +1,280 @@
+"""Which agent and which task a request means.
+
+A continuation speaks for itself; then a task handle; then alias, URL and the default, in
+this order. What a continuation says about its target is a claim: it leads only where the
+configuration, the policy, a live handle or our own signature allows.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from trunkline.model.timestamps import format_timestamp
+from trunkline.remote.peer import TRANSPORTS, Target
+from trunkline.remote.tool.config import ToolConfig
+from trunkline.remote.tool.failure import Code, ToolFailure
+from trunkline.remote.tool.handles import Expired, HandleRecord, Live, Lookup, Unknown
+from trunkline.remote.tool.request import Continuation, ToolRequest
+from trunkline.remote.tool.signing import is_signed
+from trunkline.remote.tool.summary import continuation_of, target_json
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    target: Target
+    task_id: str = ""
+    context_id: str = ""
+    # The live handle that led here.
+    record: HandleRecord | None = None
+    # Why this target, where nobody named it.
+    reason: str = ""
+
+
+def resolve(
+    request: ToolRequest, config: ToolConfig, lookup: Lookup, *, key: bytes, is_durable: bool
+) -> Route:
+    """`lookup` is what became of the handle in the request, if there is one."""
+    if request.continuation is not None:
+        return _by_continuation(request.continuation, config, lookup, key)
+    if request.task_handle:
+        return _by_handle(request, config, lookup, is_durable=is_durable)
+    target = named_target(request, config) or config.default_target
+    if target is None:
+        raise _unresolved("no target is named and none is the default", "no_default_target")
+    return Route(target=target, task_id=request.task_id, context_id=request.context_id)
+
+
+def named_target(request: ToolRequest, config: ToolConfig) -> Target | None:
+    if request.target_alias:
+        target = config.target_named(request.target_alias)
+        if target is None:
+            message = f'unknown target alias "{request.target_alias}"'
+            raise _unresolved(message, "unknown_alias", target_alias=request.target_alias)
+        return target
+    return _target_at(request.target_url, config) if request.target_url else None
+
+
+def check_transports(target: Target, *, enforced: bool) -> None:
+    unsupported = [name for name in target.transports if name not in TRANSPORTS]
+    if not unsupported:
+        return
+    details = {"unsupported": unsupported, "supported": list(TRANSPORTS)}
+    if enforced:
+        message = f"unsupported preferred transport(s) in this build: {', '.join(unsupported)}"
+        raise ToolFailure(Code.REMOTE, message, details)
+    available = ",".join(TRANSPORTS)
+    message = f"Unknown preferred transport: {unsupported[0]}, available transports: {available}"
+    raise ToolFailure(Code.REMOTE, message, details)
+
+
+def is_configured(target: Target, config: ToolConfig) -> bool:
+    return any(_identity(target) == _identity(each) for each in config.targets)
+
+
+def _identity(target: Target) -> tuple[str, ...]:
+    return (target.url, target.card_path, *target.transports)
+
+
+def _target_at(given: str, config: ToolConfig) -> Target:
+    url = config.spelling(given)
+    matches = [target for target in config.targets if target.url == url]
+    if len(matches) > 1:
+        raise _ambiguous(given, matches)
+    if matches:
+        return matches[0]
+    if url is None or not config.policy.allow_target_url_override:
+        raise _disallowed(given)
+    defaults = config.defaults
+    return Target(url=url, card_path=defaults.card_path, transports=defaults.transports)
+
+
+def _known_as(claimed: Target, config: ToolConfig) -> Target:
+    """The configured target that is meant, whose settings then hold; else what is claimed."""
+    matches = [target for target in config.targets if target.url == claimed.url]
+    for target in matches:
+        if _identity(target) == _identity(claimed):
+            return target
+    for target in matches:
+        if target.alias == claimed.alias:
+            return target
+    if len(matches) > 1:
+        raise _ambiguous(claimed.url, matches)
+    # An alias is only a word here; it must not make a stranger look configured.
+    return matches[0] if matches else _without_alias(claimed)
+
+
+def _without_alias(target: Target) -> Target:
+    return Target(url=target.url, card_path=target.card_path, transports=target.transports)
+
+
+def _target_of(record: HandleRecord, config: ToolConfig) -> Target:
+    claimed = Target(
+        url=record.target_url,
+        card_path=record.card_path,
+        transports=record.transports,
+        alias=record.target_alias,
+    )
+    return _known_as(claimed, config)
+
+
+def _claimed_target(continuation: Continuation, config: ToolConfig) -> Target:
+    url = config.spelling(continuation.target_url)
+    if url is None:
+        raise _disallowed(continuation.target_url)
+    claimed = Target(
+        url=url,
+        card_path=continuation.card_path,
+        transports=continuation.transports,
+        alias=continuation.target_alias,
+    )
+    target = _known_as(claimed, config)
+    check_transports(target, enforced=config.policy.enforce_supported_transports)
+    return target
+
+
+def _by_continuation(
+    continuation: Continuation, config: ToolConfig, lookup: Lookup, key: bytes
+) -> Route:
+    target = _claimed_target(continuation, config)
+    if isinstance(lookup, Live):
+        record = lookup.record
+        _check_task(record, continuation.task_id)
+        _check_context(record, continuation.context_id)
+        _check_target(record, target, config)
+        return _route(record, config, continuation.context_id)
+    if not (
+        is_configured(target, config)
+        or config.policy.allow_target_url_override
+        or _is_ours(continuation, target, key)
+    ):
+        raise _disallowed(continuation.target_url)
+    return Route(target=target, task_id=continuation.task_id, context_id=continuation.context_id)
+
+
+def _is_ours(continuation: Continuation, target: Target, key: bytes) -> bool:
+    return bool(key) and is_signed(
+        key, continuation.signature, target.url, target.card_path, target.transports
+    )
+
+
+def _by_handle(
+    request: ToolRequest, config: ToolConfig, lookup: Lookup, *, is_durable: bool
+) -> Route:
+    match lookup:
+        case Unknown():
+            raise _unknown(request.task_handle, is_durable=is_durable)
+        case Expired(record):
+            raise _expired(record, config, is_durable=is_durable)
+        case Live(record):
+            _check_task(record, request.task_id)
+            _check_context(record, request.context_id)
+            explicit = named_target(request, config)
+            if explicit is not None:
+                _check_target(record, explicit, config)
+            return _route(record, config, request.context_id)
+
+
+def _route(record: HandleRecord, config: ToolConfig, context_id: str) -> Route:
+    return Route(
+        target=_target_of(record, config),
+        task_id=record.task_id,
+        context_id=record.context_id or context_id,
+        record=record,
+    )
+
+
+def _check_task(record: HandleRecord, task_id: str) -> None:
+    if task_id and task_id != record.task_id:
+        message = f'task_handle "{record.handle}" does not match task_id "{task_id}"'
+        raise _mismatch(record, message, handle_task_id=record.task_id, explicit_task_id=task_id)
+
+
+def _check_context(record: HandleRecord, context_id: str) -> None:
+    if context_id and record.context_id and context_id != record.context_id:
+        message = f'task_handle "{record.handle}" does not match context_id "{context_id}"'
+        raise _mismatch(
+            record,
+            message,
+            handle_context_id=record.context_id,
+            explicit_context_id=context_id,
+        )
+
+
+def _check_target(record: HandleRecord, explicit: Target, config: ToolConfig) -> None:
+    own = _target_of(record, config)
+    if _identity(own) != _identity(explicit):
+        message = f'task_handle "{record.handle}" does not match the explicit target'
+        raise _mismatch(
+            record,
+            message,
+            handle_target=target_json(own),
+            explicit_target=target_json(explicit),
+        )
+
+
+def _mismatch(record: HandleRecord, message: str, **details: Any) -> ToolFailure:
+    return ToolFailure(Code.VALIDATION, message, {"task_handle": record.handle, **details})
+
+
+def _unresolved(message: str, reason: str, **details: Any) -> ToolFailure:
+    more = {"reason": reason, **details, "suggested_action": "list_targets"}
+    return ToolFailure(Code.TARGET_RESOLUTION, message, more)
+
+
+def _ambiguous(url: str, matches: list[Target]) -> ToolFailure:
+    return _unresolved(
+        f'target URL "{url}" matches several configured targets; name one by target_alias',
+        "ambiguous_normalized_url_matches",
+        target_url=url,
+        target_aliases=[target.alias for target in matches],
+    )
+
+
+def _disallowed(url: str) -> ToolFailure:
+    return _unresolved(
+        f'target URL "{url}" is not a configured target, and the policy allows no other',
+        "raw_url_disallowed_by_policy",
+        target_url=url,
+        hint="Use a configured target, or have policy.allowTargetUrlOverride enabled.",
+    )
+
+
+def _unknown(handle: str, *, is_durable: bool) -> ToolFailure:
+    hint = (
+        "Retry with explicit target plus taskId, or resend the original request after a restart "
+        "to obtain a new handle."
+    )
+    details = {
+        "taskHandle": handle,
+        "retryHint": hint,
+        "restartInvalidatesHandles": not is_durable,
+        "suggested_action": "send",
+    }
+    return ToolFailure(Code.UNKNOWN_TASK_HANDLE, f'task handle "{handle}" is unknown', details)
+
+
+def _expired(record: HandleRecord, config: ToolConfig, *, is_durable: bool) -> ToolFailure:
+    details = {
+        "taskHandle": record.handle,
+        "retryHint": (
+            "Retry with the same nested continuation so the plugin can fall back to the persisted "
+            "target plus taskId, or resend the original request after a restart to obtain a new "
+            "handle."
+        ),
+        "restartInvalidatesHandles": not is_durable,
+        "expiresAt": format_timestamp(record.expires_at_ms),
+        "task_id": record.task_id,
+        **({"context_id": record.context_id} if record.context_id else {}),
+        "continuation": continuation_of(
+            _target_of(record, config),
+            task_id=record.task_id,
+            task_handle=record.handle,
+            context_id=record.context_id,
+        ),
+        "suggested_actions": ["status", "send"],
+        "hint": (
+            "Retry with the same nested continuation, or use flat target_alias + task_id only as "
+            "manual compatibility."
+        ),
+    }
+    message = f'task handle "{record.handle}" has expired'
+    return ToolFailure(Code.EXPIRED_TASK_HANDLE, message, details)

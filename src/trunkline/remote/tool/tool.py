@@ -1,0 +1,210 @@
+"""`remote_agent`: one request in, one envelope out, whatever happens."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from trunkline.model.card import AgentCard
+from trunkline.model.errors import StoreError
+from trunkline.ports.clock import Clock, Ids
+from trunkline.remote.errors import RemoteError
+from trunkline.remote.peer import Peers, Target
+from trunkline.remote.tool import actions, envelope
+from trunkline.remote.tool.call import Call, OnUpdate
+from trunkline.remote.tool.cards import MOST_S, Cards
+from trunkline.remote.tool.catalog import Refreshed, choose, entry_raw, entry_summary, tagged
+from trunkline.remote.tool.config import ToolConfig, with_usable_targets
+from trunkline.remote.tool.envelope import Envelope
+from trunkline.remote.tool.failure import (
+    Code,
+    ToolFailure,
+    internal,
+    of_remote,
+    stream_too_long,
+    timed_out,
+)
+from trunkline.remote.tool.handles import Handles, Lookup, TaskHandles, Unknown
+from trunkline.remote.tool.headers import spelled_as
+from trunkline.remote.tool.limits import Limit, Signal, bounded
+from trunkline.remote.tool.request import ToolRequest, message_request, read_request
+from trunkline.remote.tool.resolve import Route, check_transports, resolve
+from trunkline.remote.tool.rules import action_of, as_json, problems_of
+
+_log = logging.getLogger("trunkline.remote.tool")
+
+# To tell the peer that nobody waits any more must not itself keep anybody waiting.
+_CANCEL_S: Final = 10.0
+
+
+class RemoteAgentTool:
+    """`await tool(request)`. Raises nothing but the caller's own cancellation.
+
+    `on_update` gets an envelope for every event, `signal` calls the request off.
+    Building it raises for a configuration that cannot work.
+    """
+
+    def __init__(
+        self, config: ToolConfig, *, peers: Peers, handles: Handles, clock: Clock, ids: Ids
+    ) -> None:
+        self.config = with_usable_targets(config)
+        if config.policy.enforce_supported_transports:
+            for target in self.config.targets:
+                check_transports(target, enforced=True)
+        self._peers = peers
+        self._handles = TaskHandles(handles, config.task_handles, clock, ids)
+        self._cards = Cards(peers, self.config, clock)
+        self._clock = clock
+        self._ids = ids
+
+    async def __call__(
+        self,
+        request: object,
+        *,
+        on_update: OnUpdate | None = None,
+        signal: Signal | None = None,
+    ) -> Envelope:
+        action = action_of(request)
+        try:
+            given = as_json(request)
+            errors = problems_of(given, self.config)
+            if errors or not isinstance(given, Mapping):
+                raise envelope.invalid(errors)
+            return await self._run(read_request(given), on_update, signal)
+        except ToolFailure as failure:
+            return envelope.failure(action, failure)
+        except RemoteError as error:
+            return envelope.failure(action, of_remote(error))
+        except Exception as error:  # noqa: BLE001 - logged; the model learns its name only
+            _log.exception("remote_agent failed")
+            return envelope.failure(action, internal(error))
+
+    async def _run(
+        self, request: ToolRequest, on_update: OnUpdate | None, signal: Signal | None
+    ) -> Envelope:
+        if request.action == "list_targets":
+            return await self._list_targets(signal)
+        route = await self._route(request, signal)
+        check_transports(route.target, enforced=False)
+        timeout_s = self._timeout_s(request)
+        headers = spelled_as(route.target.headers, request.service_parameters)
+        follows = request.follow_updates or request.action == "watch"
+        cap_s = self.config.defaults.max_stream_ms / 1000 if follows else timeout_s
+        call = Call(
+            request,
+            route,
+            self._peers.at(route.target, headers=headers, timeout_s=timeout_s),
+            config=self.config,
+            handles=self._handles,
+            limit=Limit(self._clock, idle_s=timeout_s, cap_s=cap_s),
+            on_update=on_update,
+        )
+        try:
+            return await self._perform(call, signal, follows=follows)
+        except RemoteError as error:
+            raise call.explain(of_remote(error)) from error
+        except ToolFailure as failure:
+            raise call.explain(await self._called_off(call, failure)) from None
+
+    async def _perform(self, call: Call, signal: Signal | None, *, follows: bool) -> Envelope:
+        def late(which: Literal["idle", "cap"]) -> ToolFailure:
+            return stream_too_long() if follows and which == "cap" else timed_out()
+
+        result = await bounded(lambda: self._act(call), call.limit, signal, at=late)
+        wait_ms = call.request.wait_timeout_ms
+        if wait_ms is None:
+            return result
+        call.limit = Limit(self._clock, idle_s=wait_ms / 1000, cap_s=wait_ms / 1000)
+        return await bounded(
+            lambda: actions.wait(call, self._clock),
+            call.limit,
+            signal,
+            at=lambda _: _waited_in_vain(call, wait_ms),
+        )
+
+    async def _act(self, call: Call) -> Envelope:
+        if call.request.action == "watch":
+            return await actions.watch(call)
+        if call.request.action == "status":
+            return await actions.status(call)
+        if call.request.action == "cancel":
+            return await actions.cancel(call)
+        message = message_request(
+            call.request,
+            message_id=self._ids.new(),
+            task_id=call.route.task_id,
+            context_id=call.route.context_id,
+            default_output_modes=self.config.policy.accepted_output_modes,
+        )
+        if call.request.follow_updates:
+            return await actions.send_and_follow(call, message)
+        return await actions.send(call, message)
+
+    async def _called_off(self, call: Call, failure: ToolFailure) -> ToolFailure:
+        """Stop the remote task too, if the caller who aborts wants that."""
+        wanted = call.request.cancel_on_abort and failure.details.get("aborted")
+        if not wanted or not call.may_cancel:
+            return failure
+        limit = Limit(self._clock, idle_s=_CANCEL_S, cap_s=_CANCEL_S)
+        try:
+            await bounded(
+                lambda: call.peer.cancel(call.task_id), limit, None, at=lambda _: timed_out()
+            )
+        except (RemoteError, ToolFailure):
+            return failure.with_details({"remote_task_canceled": False})
+        return failure.with_details({"remote_task_canceled": True})
+
+    async def _route(self, request: ToolRequest, signal: Signal | None) -> Route:
+        if request.target_tags or request.skill:
+            return await self._chosen(request, signal)
+        continuation = request.continuation
+        handle = continuation.task_handle if continuation else request.task_handle
+        lookup: Lookup = Unknown()
+        key = b""
+        try:
+            if handle:
+                lookup = await self._handles.look_up(handle)
+            if continuation is not None and continuation.signature:
+                key = await self._handles.signing_key()
+        except StoreError as error:
+            _log.warning("the task handles cannot be read", extra={"why": error.message})
+        return resolve(request, self.config, lookup, key=key, is_durable=self._handles.is_durable)
+
+    async def _chosen(self, request: ToolRequest, signal: Signal | None) -> Route:
+        candidates = tagged(self.config, request.target_tags)
+        cards: list[AgentCard | None] = [None] * len(candidates)
+        if request.skill:
+            cards = [seen.card for seen in await self._refreshed(candidates, signal)]
+        choice = choose(candidates, cards, tags=request.target_tags, skill=request.skill)
+        return Route(
+            target=choice.target,
+            task_id=request.task_id,
+            context_id=request.context_id,
+            reason=choice.reason,
+        )
+
+    async def _list_targets(self, signal: Signal | None) -> Envelope:
+        targets = self.config.targets
+        seen = await self._refreshed(targets, signal)
+        pairs = list(zip(targets, seen, strict=True))
+        return envelope.success(
+            "list_targets",
+            {"targets": [entry_summary(target, found) for target, found in pairs]},
+            [entry_raw(target, found) for target, found in pairs],
+        )
+
+    async def _refreshed(self, targets: Sequence[Target], signal: Signal | None) -> list[Refreshed]:
+        # Each peer has its own limit; joining a refresh that another caller gives up adds one.
+        limit = Limit(self._clock, idle_s=2 * MOST_S, cap_s=2 * MOST_S)
+        work = self._cards.refreshed
+        return await bounded(lambda: work(targets), limit, signal, at=lambda _: timed_out())
+
+    def _timeout_s(self, request: ToolRequest) -> float:
+        given = request.timeout_ms
+        return (self.config.defaults.timeout_ms if given is None else given) / 1000
+
+
+def _waited_in_vain(call: Call, wait_ms: int) -> ToolFailure:
+    hint = "The task goes on: follow it with action=watch, or ask again with action=status."
+    details = {"wait_timeout_ms": wait_ms, "suggested_actions": ["watch", "status"], "hint": hint}
+    message = f"the task neither ended nor paused within {wait_ms} ms"
+    return ToolFailure(Code.WAIT_TIMEOUT, message, details)
