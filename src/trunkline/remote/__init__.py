@@ -4,7 +4,8 @@ Imports `protocol`, `ports` and `model`; the only package that makes requests of
 
 Read in this order: `target` and `credentials` (whom to call, and as whom), `errors`, `agent`
 (the calls), `link` (what all calls of one peer share) with `cards`, `interfaces`, `breaker`,
-`retries` and `http`, then `streams` with `seen` (following a task over cuts), `pool` and `sync`.
+`retries`, `reading` and `http`, then `streams` with `seen` (following a task over cuts), `pool`
+and `sync`.
 """
 
 from trunkline.protocol.answers import StreamItem, TaskPage
