@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.kill_clients import ENDED, PAUSED, Client, Facts
 from tests.acceptance.kill_gateway import KillableGateway, Row
 
-from trunkline.engine.recovery import RESTART_REASON
+from trunkline.engine.recovery import restart_reason
 from trunkline.model.values import TERMINAL, TaskState
 
 CLIENTS = 8
@@ -144,7 +144,7 @@ async def check_restart(
         agent = facts.agents.get(task_id, next(iter(checker._urls)))
         task = await find(checker, task_id, agent)
         assert task["status"]["state"] == FAILED
-        assert task["status"]["message"]["parts"][0]["text"] == RESTART_REASON
+        assert task["status"]["message"]["parts"][0]["text"] == restart_reason(WORKING)
     others = sorted(facts.agents.keys() - facts.touched)
     sample = facts.touched | set(chance.sample(others, min(20, len(others))))
     await asyncio.gather(*(check_task(checker, facts, task_id) for task_id in sample))

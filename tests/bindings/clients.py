@@ -55,7 +55,7 @@ V03_CODES = {-32008: -32004, -32009: -32004}
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 
-_V03_METHODS = {
+V03_METHODS = {
     "SendMessage": "message/send",
     "SendStreamingMessage": "message/stream",
     "GetTask": "tasks/get",
@@ -68,7 +68,7 @@ _V03_METHODS = {
     "DeleteTaskPushNotificationConfig": "tasks/pushNotificationConfig/delete",
     "GetExtendedAgentCard": "agent/getAuthenticatedExtendedCard",
 }
-OPERATIONS = tuple(_V03_METHODS)
+OPERATIONS = tuple(V03_METHODS)
 STREAMING = ("SendStreamingMessage", "SubscribeToTask")
 PUSH = OPERATIONS[6:10]
 
@@ -418,7 +418,7 @@ class JsonRpc03(JsonRpcClient):
         del self.headers["a2a-version"]
 
     def method(self, operation: str) -> str:
-        return _V03_METHODS[operation]
+        return V03_METHODS[operation]
 
     def params(self, operation: str, params: Json) -> Json:
         params = dict(params)

@@ -125,7 +125,10 @@ async def test_a_full_queue_rejects_the_task(dialect: str) -> None:
         await client.run(message("say 2", context="ours"), returnImmediately=True)
         task = await client.run(message("say 3", context="ours"))
         assert task["status"]["state"] == "TASK_STATE_REJECTED"
-        assert task["status"]["message"]["metadata"] == {"reason": "queue_full"}
+        assert task["status"]["message"]["metadata"] == {
+            "reason": "queue_full",
+            "retryAfterSeconds": 5,
+        }
         world.agent.gates.open("gate")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,19 @@ async def async_generator(turn: Turn) -> AsyncIterator[object]:
     if turn.text == "hang":
         yield "begun"
         await asyncio.Event().wait()
+    if turn.text == "tool":
+        call = turn.tool("search")
+        yield call
+        yield call.result({"hits": 2})
+        yield call.summary("Two hits")
+    if " then " in turn.text:
+        first, second = turn.text.split(" then ")
+        yield turn.block(first)
+        yield turn.stage_end(first.upper(), first)
+        yield turn.stage()
+        yield turn.preview(second[:2])
+        yield turn.preview(second)
+        return
     yield "You said "
     yield turn.text
 
@@ -56,15 +70,15 @@ class HangingObject:
         return async_generator.fn(turn)
 
 
-def python(of: Agent, *, hang: str | None = None) -> BackendSubject:
-    return BackendSubject(
-        make=lambda: PythonBackend(of, clock=FakeClock()), hang=hang, crash="crash"
-    )
+def python(of: Agent, **able: Any) -> BackendSubject:
+    return BackendSubject(make=lambda: PythonBackend(of, clock=FakeClock()), crash="crash", **able)
 
 
 SUBJECTS = {
     "echo": BackendSubject(make=EchoBackend),
-    "python-async-generator": python(async_generator, hang="hang"),
+    "python-async-generator": python(
+        async_generator, hang="hang", tool="tool", stages="{first} then {second}"
+    ),
     "python-generator": python(generator, hang="hang"),
     "python-coroutine": python(coroutine),
     "python-function": python(function),
@@ -74,6 +88,8 @@ SUBJECTS = {
         answer="say {word}",
         hang="say begun; hang",
         crash="crash",
+        tool="tool search",
+        stages="say {first}; stage; block {second}; stage-end {second}",
     ),
 }
 

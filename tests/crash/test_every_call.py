@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from tests.runtime.world import Reading, World, next_morning, said, state_of
 
-from trunkline.engine.recovery import RESTART_REASON
+from trunkline.engine.recovery import restart_reason
 from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, Task, TaskState, text_of
 from trunkline.ports.store import Scope, Store
@@ -112,7 +112,7 @@ async def check_restart(w: World, left: dict[str, tuple[Entry, ...]], published:
             assert await w.journal(task_id) == journal
         elif last is WORKING:
             task = await w.ended(task_id)
-            assert (task.status.state, said(task)) == (FAILED, RESTART_REASON)
+            assert (task.status.state, said(task)) == (FAILED, restart_reason(WORKING))
             assert len(await w.journal(task_id)) == len(journal) + 1
         else:
             reading = await w.follow(task_id, after=len(journal), closes_on_input=True)

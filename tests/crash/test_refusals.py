@@ -271,3 +271,33 @@ async def test_a_refused_task_that_does_not_exist_stays_unknown() -> None:
             await w.submit("say one")
         with pytest.raises(TaskNotFound):
             await w.get("id-000002")
+
+
+async def test_what_waits_is_not_started_while_the_store_takes_nothing() -> None:
+    store = FullStore()
+    async with world(store=store) as w:
+        task = await w.submit("wait a; say lost; hang", context="c")
+        queued = [await w.submit(f"say {n}", context="c") for n in range(3)]
+        elsewhere = await w.submit("wait b; say lost; hang", context="d")
+        behind = await w.submit("say more", context="d")
+        await w.gates.reached("a")
+        await w.gates.reached("b")
+        await settle()
+        store.is_full = True
+        w.gates.open("a")
+        w.gates.open("b")
+        await w.clock.advance(30)
+        # Two ran and could not go on; nothing was started in their place.
+        assert len(w.scripted.turns) == 2
+        for waiting in (*queued, behind):
+            assert await w.state(waiting.id) is SUBMITTED
+        store.is_full = False
+        await w.clock.advance(4)
+        for waiting in (*queued, behind):
+            assert (await w.ended(waiting.id)).status.state is COMPLETED
+        for stopped in (task, elsewhere):
+            assert (await w.ended(stopped.id)).status.state is FAILED
+        assert [turn.task_id for turn in w.scripted.turns if turn.context_id == "c"] == [
+            each.id for each in (task, *queued)
+        ]
+        assert len(w.runtime.registry) == 0

@@ -23,9 +23,11 @@ from msgspec import UNSET, Struct
 
 from trunkline import Message, Part, Role
 from trunkline.backends.python import Agent, PythonBackend
+from trunkline.engine.approvals import approval_asked
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
+    Block,
     DirectReply,
     Failed,
     Final,
@@ -33,9 +35,13 @@ from trunkline.model.outputs import (
     Output,
     Question,
     Refused,
+    StageEnded,
+    StageStarted,
     Text,
+    TextPreview,
     TextReplaced,
     ToolCalled,
+    ToolSummarized,
 )
 from trunkline.ports.backend import TurnRequest
 from trunkline.testing import FakeClock, FakeSession, settle
@@ -135,6 +141,7 @@ class _Caller:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             outputs, crash = await self._outputs(turn, cancels=cancels)
+        outputs = _until_approval(outputs)
         self._remember(message, outputs)
         answer = _lines(outputs)
         self._session.say(text)
@@ -174,6 +181,14 @@ class _Caller:
                 self._history = ()
 
 
+def _until_approval(outputs: list[Output]) -> list[Output]:
+    """The runtime asks the caller when a tool waits for approval, and the turn is over."""
+    for number, output in enumerate(outputs, 1):
+        if isinstance(output, ToolCalled) and (prompt := approval_asked(output)) is not None:
+            return [*outputs[:number], Question((Part(text=prompt),))]
+    return outputs
+
+
 def _lines(outputs: list[Output]) -> list[str]:
     lines: list[str] = []
     text = ""
@@ -190,18 +205,25 @@ def _lines(outputs: list[Output]) -> list[str]:
     return [line.rstrip() for line in [*lines, *([text] if text else [])]]
 
 
+_LABELS: dict[type, str] = {
+    Note: "[note] ",
+    Question: "[asks] ",
+    AuthNeeded: "[needs sign-in] ",
+    DirectReply: "[replies] ",
+    Block: "[block] ",
+    StageEnded: "[whole] ",
+    ToolSummarized: "[summary] ",
+}
+
+
 def _shown(output: Output) -> list[str]:
     match output:
+        case Note() | Question() | AuthNeeded() | DirectReply():
+            return _parts(_LABELS[type(output)], output.parts)
+        case Block() | StageEnded() | ToolSummarized():
+            return _parts(_LABELS[type(output)], output.parts)
         case Final(parts, metadata):
             return _parts("", parts) + ([f"[metadata] {_json(metadata)}"] if metadata else [])
-        case Note(parts):
-            return _parts("[note] ", parts)
-        case Question(parts):
-            return _parts("[asks] ", parts)
-        case AuthNeeded(parts):
-            return _parts("[needs sign-in] ", parts)
-        case DirectReply(parts):
-            return _parts("[replies] ", parts)
         case Refused(reason):
             return [f"[refuses] {reason}"]
         case Failed(reason):
@@ -212,7 +234,9 @@ def _shown(output: Output) -> list[str]:
             more = ", last" if output.append and output.last_chunk else ", more"
             label = f"[artifact {output.artifact.name}{more if output.append else ''}] "
             return _parts(label, output.artifact.parts)
-        case Text() | TextReplaced():
+        case StageStarted():
+            return ["[another message]"]
+        case Text() | TextReplaced() | TextPreview():
             raise AssertionError("text is gathered before it is shown")
 
 

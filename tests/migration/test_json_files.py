@@ -7,7 +7,7 @@ from typing import Any
 from tests.runtime.world import World, next_morning, said
 from tests.unit.stores.jsonfiles import OWNER, read_record, store_on, write_record
 
-from trunkline.engine.recovery import RESTART_REASON
+from trunkline.engine.recovery import restart_reason
 from trunkline.model.values import TaskArtifactUpdateEvent, TaskState, text_of
 from trunkline.ports.store import Scope, TaskQuery
 from trunkline.testing.stores.kit import follow, ids, must_get, must_put, opened
@@ -120,7 +120,10 @@ async def test_i11_journal_of_another_program_is_kept_and_continued(tmp_path: Pa
     w.clock = next_morning()
     await w.open()
     ended = await w.ended("t")
-    assert (ended.status.state, said(ended)) == (TaskState.FAILED, RESTART_REASON)
+    assert (ended.status.state, said(ended)) == (
+        TaskState.FAILED,
+        restart_reason(TaskState.WORKING),
+    )
     await w.close()
     record = read_record(tmp_path, "t")
     # What was there is as it was, down to what nobody here understands.

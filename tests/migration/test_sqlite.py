@@ -142,7 +142,7 @@ async def test_tasks_of_the_first_version_are_read_continued_and_forgotten(tmp_p
         assert (await must_get(store, "ended")).snapshot == Snapshot(2, b"{}")
         await must_put(store, follow("open", 2, count=3))
         assert (await must_get(store, "open")).tail == (*old, *entries(2, 3))
-        assert await store.prune(ended_before_ms=6, limit=9) == 1
+        assert await store.prune(ALICE.agent, before_ms=6, limit=9) == 1
         assert [task.task_id for task in (await store.list(TaskQuery(scope=ALICE))).tasks] == [
             "open"
         ]

@@ -25,7 +25,7 @@ def chunks(journal: Sequence[Entry]) -> list[tuple[str | None, bool]]:
     """Text and `lastChunk` of every chunk."""
     events = [entry.event for entry in journal]
     return [
-        (event.artifact.parts[0].text, event.last_chunk)
+        (event.artifact.parts[0].text, event.last_chunk is True)
         for event in events
         if isinstance(event, TaskArtifactUpdateEvent)
     ]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from tests.runtime.world import World, next_morning, said, world
 
-from trunkline.engine.recovery import RESTART_REASON
+from trunkline.engine.recovery import restart_reason
 from trunkline.model.errors import Unavailable
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Store
@@ -21,7 +21,7 @@ COMPLETED, FAILED = TaskState.COMPLETED, TaskState.FAILED
 async def test_runs_finish_within_the_grace() -> None:
     async with world() as w:
         answer = w.soon(w.send("delay 3; say done"))
-        await w.clock.wait_until_sleeping(4)
+        await w.clock.wait_until_sleeping(5)
         drain = w.soon(w.runtime.drain(grace_s=10))
         await settle()
         with pytest.raises(Unavailable):
@@ -78,7 +78,7 @@ async def test_a_restart_fails_what_ran_once_and_with_the_reason(
     for node in ("two", "three"):
         async with world(store=make_store(), node=node, clock=next_morning()) as w:
             ended = await w.ended(running.id)
-            assert (ended.status.state, said(ended)) == (FAILED, RESTART_REASON)
+            assert (ended.status.state, said(ended)) == (FAILED, restart_reason(WORKING))
             assert (await w.states(running.id)).count(FAILED) == 1
             assert await w.get(asked.id) == asked
     async with world(store=make_store(), node="four", clock=next_morning()) as w:

@@ -29,15 +29,17 @@ class CountingStore(MemoryStore):
         return super()._apply(append)
 
 
-async def weigh(deltas: int) -> tuple[int, int]:
+async def weigh(deltas: int, preset_name: str) -> tuple[int, int]:
     store = CountingStore()
-    async with world(store=store) as w:
-        await w.send(f"stream {deltas}")
+    async with world(store=store, preset_name=preset_name, queued_send="wait") as w:
+        # The tool makes it a task, wherever it might be a message.
+        await w.send(f"tool grep; stream {deltas}")
     return store.entry_bytes, store.snapshot_bytes
 
 
-async def test_a_stream_writes_in_proportion_to_its_length() -> None:
-    small, large = await weigh(200), await weigh(2000)
+@pytest.mark.parametrize("preset_name", ["standard", "openclaw-inbound", "openclaw-design"])
+async def test_a_stream_writes_in_proportion_to_its_length(preset_name: str) -> None:
+    small, large = await weigh(200, preset_name), await weigh(2000, preset_name)
     # Ten times the deltas; the numbers in them have a digit more.
     assert large[0] < 11 * small[0]
     # One snapshot at the end, however long it took.
@@ -56,18 +58,23 @@ async def test_finished_tasks_leave_the_memory() -> None:
         assert not w.runtime.turns.running
         assert not w.runtime.turns._tasks
         assert not w.service.subscriptions
-        assert not w.runtime.intake._keys
-        assert not w.agent.lanes._lanes
+        assert len(w.runtime.keys) == 0
+        assert not w.agent.lanes._heads
+        assert not w.agent.lanes._behind
 
 
 @pytest.mark.full
-async def test_the_time_of_a_stream_is_in_proportion_to_its_length() -> None:
+@pytest.mark.parametrize("preset_name", ["standard", "openclaw-inbound", "openclaw-design"])
+@pytest.mark.parametrize("first", ["tool grep; ", ""], ids=["task", "maybe-a-message"])
+async def test_the_time_of_a_stream_is_in_proportion_to_its_length(
+    preset_name: str, first: str
+) -> None:
     async def cpu_s(deltas: int) -> float:
         best = float("inf")
         for _ in range(3):
-            async with world() as w:
+            async with world(preset_name=preset_name) as w:
                 began = time.process_time()
-                reading = await w.stream(f"stream {deltas}")
+                reading = await w.stream(f"{first}stream {deltas}")
                 await reading.all()
                 best = min(best, time.process_time() - began)
         return best

@@ -31,7 +31,7 @@ async def test_one_key_is_one_task_however_often_and_when_it_is_sent() -> None:
         assert len(await w.listed()) == 1
         assert len(w.scripted.turns) == 1
         assert len(w.runtime.registry) == 0
-        assert not w.runtime.intake._keys
+        assert len(w.runtime.keys) == 0
 
 
 async def test_a_stream_of_a_task_that_waits_for_input_ends() -> None:

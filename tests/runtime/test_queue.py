@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.runtime.world import World, said, world
+from tests.runtime.world import World, opened, place, said, world
 
 from trunkline.model.calls import Caller
-from trunkline.model.errors import Unavailable
+from trunkline.model.errors import TooManyRequests
 from trunkline.model.outputs import Output, Text
 from trunkline.model.values import TaskState
 from trunkline.ports.backend import TurnRequest
+from trunkline.runtime.fanout import Opening
 from trunkline.runtime.service import TaskAnswer
 from trunkline.testing import settle
 
@@ -104,7 +105,7 @@ async def test_a_full_queue_refuses_a_follow_up_and_leaves_its_task_alone() -> N
         running = await w.submit("wait a", context="c")
         await w.gates.reached("a")
         waiting = await w.submit("say x", context="c")
-        with pytest.raises(Unavailable):
+        with pytest.raises(TooManyRequests):
             await w.send("say XL", task=asked.id)
         assert await w.state(asked.id) is TaskState.INPUT_REQUIRED
         w.gates.open("a")
@@ -168,3 +169,82 @@ async def test_a_backend_that_breaks_its_contract_fails_the_task_alone(message: 
             journal = await w.journal(task.id)
             assert [entry.seq for entry in journal] == list(range(1, len(journal) + 1))
         assert len(w.runtime.registry) == 0
+
+
+async def test_d25_d27_places_show_wherever_a_waiting_task_does() -> None:
+    async with world() as w:
+        running = await w.submit("wait a", context="c")
+        await w.gates.reached("a")
+        one, two = [await w.submit(f"say {n}", context="c") for n in range(2)]
+        assert [place(task) for task in (running, one, two)] == [None, 1, 2]
+        assert [place(await w.get(task.id)) for task in (running, one, two)] == [None, 1, 2]
+        assert [place(task) for task in await w.listed(context_id="c")] == [2, 1, None]
+        assert [place(task) for task in await w.listed(status=SUBMITTED)] == [2, 1]
+        follower = await w.follow(two.id)
+        [opening] = await follower.read()
+        assert isinstance(opening, Opening)
+        assert place(opened(opening)) == 2
+        stream = await w.stream("say three", context="c")
+        [opening] = await stream.read()
+        assert isinstance(opening, Opening)
+        assert (opened(opening).status.state, place(opened(opening))) == (SUBMITTED, 3)
+        # A place is of the moment, so the journal has none.
+        for entry in await w.journal(two.id):
+            assert b"queue" not in entry.body
+        w.gates.open("a")
+        await stream.all()
+        assert stream.entries == list((await w.journal(stream.task_id))[1:])
+        assert place(await w.get(two.id)) is None
+        follower.close()
+
+
+async def test_d30_those_behind_a_canceled_task_move_up_at_once() -> None:
+    async with world() as w:
+        ids = [(await w.submit(f"wait {n}", context="c")).id for n in range(5)]
+        await w.gates.reached("0")
+        await w.cancel(ids[2])
+        assert [place(await w.get(task_id)) for task_id in ids] == [None, 1, None, 2, 3]
+        # One that runs can be canceled as well, and the next one starts.
+        await w.cancel(ids[0])
+        await w.gates.reached("1")
+        assert [place(await w.get(task_id)) for task_id in ids] == [None, None, None, 1, 2]
+        for n in (1, 3, 4):
+            w.gates.open(str(n))
+        await w.ended(ids[4])
+
+
+async def test_x06_a_task_that_is_held_up_by_other_contexts_is_next() -> None:
+    async with world(max_concurrency=1) as w:
+        await w.submit("wait a", context="c")
+        await w.gates.reached("a")
+        held = [await w.submit("say x", context="d") for _ in range(2)]
+        assert [place(task) for task in held] == [1, 2]
+        w.gates.open("a")
+        await w.ended(held[1].id)
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [("say x", COMPLETED), ("fail x", FAILED), ("hang", FAILED), ("wait b", TaskState.CANCELED)],
+    ids=["completed", "failed", "timed-out", "canceled"],
+)
+async def test_d29_however_a_task_ends_the_next_one_starts(
+    script: str, expected: TaskState
+) -> None:
+    async with world(task_deadline_s=60.0) as w:
+        first = await w.submit(script, context="c")
+        behind = await w.submit("say next", context="c")
+        await settle()
+        if expected is TaskState.CANCELED:
+            await w.cancel(first.id)
+        await w.clock.advance(62)
+        assert (await w.ended(first.id)).status.state is expected
+        assert (await w.ended(behind.id)).status.state is COMPLETED
+
+
+async def test_d28_a_context_that_is_stuck_does_not_hold_up_another() -> None:
+    async with world() as w:
+        await w.submit("hang", context="c")
+        waiting = await w.submit("say one", context="c")
+        assert (await w.send("say two", context="d")).status.state is COMPLETED
+        assert await w.state(waiting.id) is SUBMITTED

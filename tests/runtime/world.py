@@ -56,7 +56,6 @@ class World:
         node: str = "id",
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
-        retention_s: float = 0.0,
         preset_name: str = "standard",
         **profile: Any,
     ) -> None:
@@ -73,7 +72,6 @@ class World:
             agents=[self.agent],
             stream_buffer=stream_buffer,
             heartbeat_s=heartbeat_s,
-            retention_s=retention_s,
         )
         self.service = self.runtime.service
         self.callers = Tasks("callers")
@@ -102,11 +100,14 @@ class World:
         id: str = "",
         now: bool = False,
         history_length: int | None = None,
+        modes: tuple[str, ...] = (),
     ) -> SendMessageRequest:
         return SendMessageRequest(
             message=self.message(text, context=context, task=task, id=id),
             configuration=SendMessageConfiguration(
-                return_immediately=now, history_length=history_length
+                return_immediately=now,
+                history_length=history_length,
+                accepted_output_modes=modes,
             ),
         )
 
@@ -170,6 +171,11 @@ class World:
     async def listed(self, **filters: Any) -> tuple[Task, ...]:
         answer = await self.service.list(self.agent, ALICE, ListTasksRequest(**filters))
         return tuple(map(_decode, answer.tasks))
+
+    async def page(self, **filters: Any) -> tuple[tuple[Task, ...], str]:
+        """One page of a list, and the token of the next."""
+        answer = await self.service.list(self.agent, ALICE, ListTasksRequest(**filters))
+        return tuple(map(_decode, answer.tasks)), answer.next_page_token
 
     async def journal(self, task_id: str) -> tuple[Entry, ...]:
         return await self.store.entries(task_id, after=0, limit=100_000)
@@ -275,6 +281,11 @@ def state_of(entry: Entry) -> TaskState | None:
 def said(task: Task) -> str:
     """The text of the status message."""
     return text_of(task.status.message.parts) if task.status.message is not None else ""
+
+
+def place(task: Task) -> int | None:
+    """Where the task says that it is in the queue."""
+    return task.metadata["queue"]["position"] if task.metadata is not None else None
 
 
 def next_morning() -> FakeClock:

@@ -18,13 +18,16 @@ from trunkline.model.card import (
     StringList,
 )
 from trunkline.protocol.cards import STYLES, Shape
+from trunkline.protocol.spoken import spoken_by
 from trunkline.protocol.versions import Version
 from trunkline.settings import AgentSettings, Settings, SkillSettings
 from trunkline.settings.agents import DEFAULT_MODES, ExtensionSettings
+from trunkline.version import VERSION
 
 _ROOT_CARD = "/.well-known/agent-card.json"
 _ROOT_JSONRPC = "/a2a/jsonrpc"
 _ROOT_REST = "/a2a/rest"
+_DEFAULT_VERSION = "1.0.0"
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
@@ -79,6 +82,9 @@ def agent_card(
     schemes, requirements = _security(access)
     documentation = settings.documentation_url or (code.documentation_url if code else "")
     provider = settings.provider
+    inputs = _shown_modes(settings, input_modes(settings, code))
+    outputs = _shown_modes(settings, output_modes(settings, code))
+    skills = _skills(settings.skills) or _fallback_skills(handle, name, description, code)
     return AgentCard(
         name=name,
         description=description,
@@ -86,7 +92,7 @@ def agent_card(
         provider=None
         if provider is None
         else AgentProvider(url=provider.url, organization=provider.organization),
-        version=_own(settings.version, code.version if code is not None else None, "1.0.0"),
+        version=_version(settings, code),
         documentation_url=documentation or None,
         capabilities=AgentCapabilities(
             streaming=settings.streaming,
@@ -97,11 +103,11 @@ def agent_card(
         ),
         security_schemes=schemes,
         security_requirements=requirements,
-        default_input_modes=input_modes(settings, code),
-        default_output_modes=_modes(
-            settings.output_modes, code.output_modes if code is not None else None
-        ),
-        skills=_skills(settings.skills) or _fallback_skills(handle, name, description, code),
+        default_input_modes=inputs,
+        default_output_modes=outputs,
+        skills=_with_modes(skills, inputs, outputs)
+        if settings.card_style == "openclaw-inbound"
+        else skills,
         icon_url=settings.icon_url or None,
     )
 
@@ -109,7 +115,6 @@ def agent_card(
 def card_shape(settings: AgentSettings) -> Shape:
     return replace(
         STYLES[settings.card_style],
-        form="0.3" if settings.dialect.startswith("v0.3") else "hybrid",
         v03_protocol_version=settings.v03_protocol_version,
     )
 
@@ -143,33 +148,49 @@ def input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
     return _modes(settings.input_modes, code.input_modes if code is not None else None)
 
 
+def output_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
+    return _modes(settings.output_modes, code.output_modes if code is not None else None)
+
+
+def _shown_modes(settings: AgentSettings, modes: tuple[str, ...]) -> tuple[str, ...]:
+    """OpenClaw's design knows the old short name alone; what is taken stays the same."""
+    is_short = settings.card_style == "openclaw-design" and modes == DEFAULT_MODES
+    return ("text",) if is_short else modes
+
+
 def _modes(configured: tuple[str, ...], own: tuple[str, ...] | None) -> tuple[str, ...]:
     return own if own and configured == DEFAULT_MODES else configured
 
 
-def _own(configured: str, own: str | None, default: str) -> str:
-    return own if own is not None and configured == default else configured
+def _version(settings: AgentSettings, code: Agent | None) -> str:
+    if settings.version != _DEFAULT_VERSION:
+        return settings.version
+    if code is not None:
+        return code.version
+    # There, the version is that of what serves the agent.
+    return VERSION if settings.card_style == "openclaw-inbound" else _DEFAULT_VERSION
 
 
 def _interfaces(
     base_url: str, addresses: Addresses, settings: AgentSettings
 ) -> tuple[AgentInterface, ...]:
-    bindings = [("JSONRPC", base_url + addresses.jsonrpc)]
+    served = [("JSONRPC", base_url + addresses.jsonrpc)]
     if addresses.rest is not None:
-        bindings.append(("HTTP+JSON", base_url + addresses.rest))
+        served.append(("HTTP+JSON", base_url + addresses.rest))
+    versions = spoken_by(settings.own_profile()).versions
     current = [
         AgentInterface(
             url=url, protocol_binding=binding, protocol_version=Version.V1_0, tenant=tenant
         )
         for tenant in settings.tenants or ("",)
-        for binding, url in bindings
-        if settings.dialect in ("auto", "v1.0")
+        for binding, url in served
+        if Version.V1_0 in versions
     ]
     # 0.3 has no tenants; where they are required there is nothing to offer to it.
     older = [
         AgentInterface(url=url, protocol_binding=binding, protocol_version=Version.V0_3)
-        for binding, url in bindings
-        if settings.dialect != "v1.0" and not settings.tenants
+        for binding, url in served
+        if Version.V0_3 in versions and not settings.tenants
     ]
     return (*current, *older)
 
@@ -212,6 +233,20 @@ def _skills(skills: tuple[SkillSettings, ...]) -> tuple[AgentSkill, ...]:
             examples=skill.examples,
             input_modes=skill.input_modes,
             output_modes=skill.output_modes,
+        )
+        for skill in skills
+    )
+
+
+def _with_modes(
+    skills: tuple[AgentSkill, ...], inputs: tuple[str, ...], outputs: tuple[str, ...]
+) -> tuple[AgentSkill, ...]:
+    """Each skill says what it takes and gives, though that be what the agent does."""
+    return tuple(
+        replace(
+            skill,
+            input_modes=skill.input_modes or inputs,
+            output_modes=skill.output_modes or outputs,
         )
         for skill in skills
     )

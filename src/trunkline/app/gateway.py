@@ -15,6 +15,7 @@ from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.protocol import openclaw_routes
+from trunkline.protocol.spoken import spoken_by
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.runtime import Runtime
@@ -131,16 +132,13 @@ def create_app(settings: Settings, *, base_url: str = "") -> Application:
 def _runtime(
     settings: Settings, store: StoreSettings, agents: list[PublishedAgent], clock: Clock
 ) -> Runtime:
-    handles = [agent.handle for agent in agents]
-    default = settings.default_agent()
     return Runtime(
-        store=make_store(store, agent=default if default in handles else handles[0], clock=clock),
+        store=make_store(store, agent=settings.adopting_agent(store), clock=clock),
         clock=clock,
         ids=Uuid7Ids(),
         agents=agents,
         stream_buffer=settings.server.stream_buffer_events,
         heartbeat_s=settings.server.heartbeat_s,
-        retention_s=store.retention_days * 86400,
     )
 
 
@@ -193,6 +191,7 @@ def _endpoints(
         yield Endpoint(
             agent=agent,
             service=service,
+            spoken=spoken_by(agent.profile),
             limits=limits,
             card=card,
             extended_card=extended_card(card, agent_settings),

@@ -90,5 +90,5 @@ def _info(gateway: Gateway, base_url: str) -> ServeInfo:
             for handle, endpoint in reversed(shown.items())
         ],
         auth=settings.auth_summary(),
-        version=tried.default_version if tried is not None else Version.V1_0,
+        version=tried.spoken.names.default if tried is not None else Version.V1_0,
     )

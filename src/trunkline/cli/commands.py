@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from trunkline.cli import config, serve, version
+from trunkline.cli import config, db, serve, version
 from trunkline.cli.options import Debug
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
 )
 app.command("serve")(serve.serve)
 app.add_typer(config.app, name="config")
+app.add_typer(db.app, name="db")
 app.command("version")(version.version)
 
 

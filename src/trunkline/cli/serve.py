@@ -7,6 +7,7 @@ import typer
 
 from trunkline.cli.failures import reported
 from trunkline.cli.options import Debug, LogFormat, LogLevel, OpenClawConfig
+from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
 
 if TYPE_CHECKING:
     from trunkline.settings import Settings
@@ -21,16 +22,7 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            "-c",
-            envvar="TRUNKLINE_CONFIG",
-            help="A TOML file. No file is picked up by itself.",
-            show_default=False,
-        ),
-    ] = None,
+    config: ConfigOption = None,
     openclaw_config: OpenClawConfig = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
@@ -39,16 +31,8 @@ def serve(
         int | None,
         typer.Option(help="Port; 0 takes any free port.", show_default="8642"),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Folder for the database.", show_default="the user's data folder"
-        ),
-    ] = None,
-    db: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Database: sqlite:///FILE or memory:."),
-    ] = None,
+    data: DataOption = None,
+    db: DbOption = None,
     log_level: Annotated[
         LogLevel | None, typer.Option(help="Least severe record to log.", show_default="info")
     ] = None,
@@ -72,7 +56,7 @@ def serve(
 
     with reported(context):
         server = {"host": host, "port": port, "log_level": log_level, "log_format": log_format}
-        store = _store(data, db)
+        store = store_overrides(data, db)
         overrides: dict[str, Any] = {
             "server": {key: literal(value) for key, value in server.items() if value is not None},
             **({"store": store} if store else {}),
@@ -109,31 +93,3 @@ def _settings(
         return for_target(target, config=config, overrides=overrides), ()
     made = demo(overrides=overrides) if config is None else load(config, overrides=overrides)
     return made, ()
-
-
-def _store(data: Path | None, db: str | None) -> dict[str, str]:
-    from trunkline.model.errors import ConfigError
-    from trunkline.settings.paths import DATABASE_NAME
-    from trunkline.settings.references import literal
-
-    if data is not None and db is not None:
-        raise ConfigError(
-            "--data and --db both say where the database is. Give one of them: --data DIR for "
-            "a folder, --db sqlite:///FILE for a file."
-        )
-    if data is not None:
-        return {
-            "kind": "sqlite",
-            "path": literal(str(data.expanduser().absolute() / DATABASE_NAME)),
-        }
-    if db is None:
-        return {}
-    if db in ("memory:", "memory://"):
-        return {"kind": "memory"}
-    file = db.removeprefix("sqlite:///")
-    if file == db or not file:
-        raise ConfigError(
-            f"--db {db}: expected sqlite:///FILE or memory:. An absolute file has four slashes: "
-            "sqlite:////var/lib/trunkline/trunkline.db."
-        )
-    return {"kind": "sqlite", "path": literal(str(Path(file).expanduser().absolute()))}

@@ -6,9 +6,17 @@ kept apart until somebody reads.
 """
 
 import msgspec
+from msgspec import Struct
 
 from trunkline.model.errors import GatewayBug
-from trunkline.model.events import Entry, MessageAccepted, TaskSubmitted, TurnOptions
+from trunkline.model.events import (
+    Entry,
+    MessageAccepted,
+    StatusShown,
+    TaskSubmitted,
+    TurnOptions,
+    TurnRetried,
+)
 from trunkline.model.values import (
     Artifact,
     Message,
@@ -110,10 +118,28 @@ class _ArtifactFold:
         )
 
 
+class Pending(Struct, frozen=True, gc=False):
+    """A message that no turn has taken up yet."""
+
+    message: Message
+    options: TurnOptions | None
+    # When it was accepted, so that a restart can tell what came first.
+    since: str
+
+
 class TaskFold:
     """The task as the entries up to `seq` tell it."""
 
-    __slots__ = ("_artifacts", "_history", "_known", "_task", "pending", "seq", "status")
+    __slots__ = (
+        "_artifacts",
+        "_before_turn",
+        "_history",
+        "_known",
+        "_task",
+        "pending",
+        "seq",
+        "status",
+    )
 
     def __init__(self, seq: int, task: Task, options: TurnOptions | None = None) -> None:
         self.seq = seq
@@ -126,12 +152,14 @@ class TaskFold:
         self._artifacts: dict[str, Artifact | _ArtifactFold] = {
             artifact.artifact_id: artifact for artifact in task.artifacts
         }
+        # What the turn under way took up, and what there was of the task by then.
+        self._before_turn: tuple[Pending, int, tuple[Artifact, ...]] | None = None
         # Messages that no turn has taken up yet.
-        self.pending: list[tuple[Message, TurnOptions | None]] = []
+        self.pending: list[Pending] = []
         if task.status.state is TaskState.SUBMITTED:
             last = task.history[-1] if task.history else None
             if last is not None and last.role is Role.USER:
-                self.pending.append((last, options))
+                self.pending.append(Pending(last, options, task.status.timestamp))
 
     @classmethod
     def of(cls, snapshot: Snapshot | None, tail: tuple[Entry, ...]) -> "TaskFold":
@@ -168,8 +196,13 @@ class TaskFold:
 
     def settled_history(self) -> tuple[Message, ...]:
         """The history without the messages that no turn has taken up yet."""
-        waiting = {id(message) for message, _ in self.pending}
+        waiting = {id(each.message) for each in self.pending}
         return tuple(message for message in self._history if id(message) not in waiting)
+
+    @property
+    def knows_turn(self) -> bool:
+        """Whether it has seen the turn under way begin, so that it can be run again."""
+        return self.state is TaskState.WORKING and self._before_turn is not None
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
@@ -193,16 +226,32 @@ class TaskFold:
             # Clients reuse message ids; what they said is kept all the same.
             self._known.add(event.message.message_id)
             self._history.append(event.message)
-            self.pending.append((event.message, event.options))
+            since = event.status_update.status.timestamp
+            self.pending.append(Pending(event.message, event.options, since))
             self._apply_status(event.status_update.status)
+        elif isinstance(event, TurnRetried):
+            self._undo_turn()
+            self._apply_status(event.status_update.status)
+        elif isinstance(event, StatusShown):
+            self._apply_status(event.status_update.status, is_kept=False)
         else:
             raise GatewayBug("a task is submitted once")
 
-    def _apply_status(self, status: TaskStatus) -> None:
+    def _undo_turn(self) -> None:
+        if self._before_turn is None or not self.knows_turn:
+            raise GatewayBug(f"task {self._task.id} has no turn to run again")
+        taken_up, length, artifacts = self._before_turn
+        # What callers said since stays; it waits for later turns.
+        self._history[length:] = [m for m in self._history[length:] if m.role is Role.USER]
+        self._artifacts = {artifact.artifact_id: artifact for artifact in artifacts}
+        self.pending.insert(0, taken_up)
+
+    def _apply_status(self, status: TaskStatus, *, is_kept: bool = True) -> None:
         before = self.status.state
         if before is TaskState.SUBMITTED and status.state is TaskState.WORKING and self.pending:
-            del self.pending[0]
-        if status.message is not None:
+            artifacts = self.artifacts if self._artifacts else ()
+            self._before_turn = (self.pending.pop(0), len(self._history), artifacts)
+        if status.message is not None and is_kept:
             self._remember(status.message)
         self.status = status
 
@@ -233,6 +282,7 @@ class TaskFold:
             for key, each in self._artifacts.items()
         }
         other.pending = list(self.pending)
+        other._before_turn = self._before_turn
         return other
 
     def whole(self) -> Task:

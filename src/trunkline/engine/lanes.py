@@ -4,7 +4,8 @@ A lane runs one ticket at a time. `max_running` bounds all lanes together; lanes
 are held up by it start in the order in which their turn came.
 """
 
-from collections import deque
+from bisect import bisect_left, insort
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
@@ -12,65 +13,132 @@ Lane = TypeVar("Lane", bound=Hashable)
 Ticket = TypeVar("Ticket", bound=Hashable)
 
 
+class _Queue(Generic[Ticket]):
+    """Tickets in the order in which they came. None of what it does takes longer when
+    there are more of them, so that a long queue can be listed and canceled."""
+
+    __slots__ = ("_gaps", "_numbers")
+
+    def __init__(self) -> None:
+        # Numbers rise by one; those of tickets that left from between are in `_gaps`.
+        self._numbers: OrderedDict[Ticket, int] = OrderedDict()
+        self._gaps: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def append(self, ticket: Ticket) -> None:
+        numbers = self._numbers
+        self._numbers[ticket] = numbers[next(reversed(numbers))] + 1 if numbers else 0
+
+    def pop(self) -> Ticket:
+        """Take out the one that came first."""
+        ticket = next(iter(self._numbers))
+        self.remove(ticket)
+        return ticket
+
+    def remove(self, ticket: Ticket) -> None:
+        number = self._numbers.pop(ticket, None)
+        if number is None or not self._numbers:
+            return
+        first = self._numbers[next(iter(self._numbers))]
+        last = self._numbers[next(reversed(self._numbers))]
+        if number < first:
+            del self._gaps[: bisect_left(self._gaps, first)]
+        elif number < last:
+            insort(self._gaps, number)
+        else:
+            # The next one gets a number that is free again.
+            del self._gaps[bisect_left(self._gaps, last) :]
+
+    def place(self, ticket: Ticket) -> int | None:
+        """1 for the one that came first, 2 for the one behind it."""
+        number = self._numbers.get(ticket)
+        if number is None:
+            return None
+        first = self._numbers[next(iter(self._numbers))]
+        return number - first - bisect_left(self._gaps, number) + 1
+
+
 class Lanes(Generic[Lane, Ticket]):
     def __init__(self, *, max_waiting: int, max_running: int = 0) -> None:
         """`max_waiting` bounds one lane's queue; `max_running` 0 means no bound."""
         self._max_waiting = max_waiting
         self._max_running = max_running
-        self._lanes: dict[Lane, deque[Ticket]] = {}
-        # Lanes whose head could start but for `max_running`.
-        self._held: deque[Lane] = deque()
+        # Who runs in a lane, or is the next to; and who is behind. Most lanes have one alone.
+        self._heads: dict[Lane, Ticket] = {}
+        self._behind: dict[Lane, _Queue[Ticket]] = {}
+        # Lanes whose head could start but for `max_running`, in order.
+        self._held: dict[Lane, None] = {}
         self._running: set[Lane] = set()
 
     def waiting(self, lane: Lane) -> int:
         """How many tickets of the lane have not started."""
-        queue = self._lanes.get(lane)
-        if queue is None:
+        if lane not in self._heads:
             return 0
-        return len(queue) - (lane in self._running)
+        return len(self._behind.get(lane, ())) + (lane not in self._running)
 
     def is_full(self, lane: Lane) -> bool:
-        return lane in self._lanes and self.waiting(lane) >= self._max_waiting
+        return lane in self._heads and self.waiting(lane) >= self._max_waiting
+
+    def is_taken(self, lane: Lane) -> bool:
+        """Whether the lane has a ticket, so that another has to wait."""
+        return lane in self._heads
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more lane may run."""
+        return not self._max_running or len(self._running) < self._max_running
 
     def enter(self, lane: Lane, ticket: Ticket) -> bool:
         """Queue the ticket; True when it starts now."""
-        queue = self._lanes.get(lane)
-        if queue is not None:
-            queue.append(ticket)
+        if lane in self._heads:
+            behind = self._behind.get(lane)
+            if behind is None:
+                behind = self._behind[lane] = _Queue()
+            behind.append(ticket)
             return False
-        self._lanes[lane] = deque((ticket,))
-        return self._start(lane)
+        self._heads[lane] = ticket
+        if self.has_room:
+            self._running.add(lane)
+            return True
+        self._held[lane] = None
+        return False
 
     def leave(self, lane: Lane, ticket: Ticket) -> tuple[Ticket, ...]:
         """Take the ticket out, whether it runs or waits; returns those that start now."""
-        queue = self._lanes.get(lane)
-        if queue is None:
+        behind = self._behind.get(lane)
+        if self._heads.get(lane) != ticket:
+            if behind is not None:
+                behind.remove(ticket)
+                if not behind:
+                    del self._behind[lane]
             return ()
-        if queue[0] != ticket:
-            if ticket in queue:
-                queue.remove(ticket)
-            return ()
-        queue.popleft()
         self._running.discard(lane)
-        if not queue:
-            del self._lanes[lane]
-            if lane in self._held:
-                self._held.remove(lane)
-        elif lane not in self._held:
-            self._held.append(lane)
+        if behind is None:
+            del self._heads[lane]
+            self._held.pop(lane, None)
+        else:
+            self._heads[lane] = behind.pop()
+            self._held.setdefault(lane)
+            if not behind:
+                del self._behind[lane]
         started: list[Ticket] = []
-        while self._held and self._has_room():
-            held = self._held.popleft()
+        while self._held and self.has_room:
+            held = next(iter(self._held))
+            del self._held[held]
             self._running.add(held)
-            started.append(self._lanes[held][0])
+            started.append(self._heads[held])
         return tuple(started)
 
     def position(self, lane: Lane, ticket: Ticket) -> int | None:
-        """0 for the one that runs or is next, 1 for the one behind it, and so on."""
-        try:
-            return self._lanes[lane].index(ticket)
-        except (KeyError, ValueError):
-            return None
+        """1 for the one that is next, 2 for the one behind it; None when it runs or is gone."""
+        is_held = lane not in self._running
+        if self._heads.get(lane) == ticket:
+            return 1 if is_held else None
+        behind = self._behind.get(lane)
+        place = None if behind is None else behind.place(ticket)
+        return None if place is None else place + is_held
 
     @property
     def running(self) -> int:
@@ -78,14 +146,5 @@ class Lanes(Generic[Lane, Ticket]):
 
     @property
     def total_waiting(self) -> int:
-        return sum(map(len, self._lanes.values())) - len(self._running)
-
-    def _has_room(self) -> bool:
-        return not self._max_running or len(self._running) < self._max_running
-
-    def _start(self, lane: Lane) -> bool:
-        if self._has_room():
-            self._running.add(lane)
-            return True
-        self._held.append(lane)
-        return False
+        behind = sum(map(len, self._behind.values()))
+        return behind + len(self._heads) - len(self._running)

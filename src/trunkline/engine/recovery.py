@@ -1,25 +1,38 @@
 """What a restart does with a task that had not ended."""
 
+from collections.abc import Collection
 from enum import StrEnum
 
+from trunkline.model.profile import RestartPolicy
 from trunkline.model.values import TaskState
-
-RESTART_REASON = (
-    "The gateway restarted while the agent was working on this task. "
-    "The turn was not repeated; send the message again to start a new task."
-)
 
 
 class Recovery(StrEnum):
     REQUEUE = "requeue"
+    RETRY = "retry"
     FAIL = "fail"
     LEAVE = "leave"
 
 
-def recover(state: TaskState) -> Recovery:
-    if state is TaskState.SUBMITTED:
+def recover(state: TaskState, policies: Collection[RestartPolicy]) -> Recovery:
+    if state is TaskState.SUBMITTED and "resume_queued" in policies:
         return Recovery.REQUEUE
-    # A turn may have had effects in the world, so it is not run twice unasked.
-    if state is TaskState.WORKING:
+    if state is TaskState.WORKING and "retry_running" in policies:
+        return Recovery.RETRY
+    if state in (TaskState.SUBMITTED, TaskState.WORKING) and "leave_orphaned" not in policies:
         return Recovery.FAIL
     return Recovery.LEAVE
+
+
+def restart_reason(state: TaskState) -> str:
+    """What the caller of a task is told that a restart failed in this state."""
+    # A turn may have had effects in the world, so it is not run twice unasked.
+    was, then = (
+        ("working", "The turn was not repeated")
+        if state is TaskState.WORKING
+        else ("submitted", "No turn of it was started")
+    )
+    return (
+        f"The gateway restarted while this task was {was}. {then}; "
+        "send the message again to start a new task."
+    )

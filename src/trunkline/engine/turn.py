@@ -1,18 +1,32 @@
 """An agent's outputs as events of its task.
 
 The answer goes where clients of either protocol version look for it: into an artifact
-while it streams, and into the message of the last status, which history keeps.
+while it streams, and into the message of the last status, which history keeps. A profile
+may have it otherwise.
 """
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import structs
 
+from trunkline.engine.approvals import approval_asked
+from trunkline.engine.decisions import (
+    STANDARD,
+    Chunk,
+    Decisions,
+    Metadata,
+    Move,
+    OutputStyle,
+    Parts,
+)
+from trunkline.engine.modes import UNREPRESENTABLE, AcceptedModes, mode_of
+from trunkline.engine.showing import ShownStage
+from trunkline.engine.stages import has_content
 from trunkline.engine.transitions import Step
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
+    Block,
     DirectReply,
     Failed,
     Final,
@@ -20,39 +34,36 @@ from trunkline.model.outputs import (
     Output,
     Question,
     Refused,
+    StageEnded,
+    StageStarted,
     Text,
+    TextPreview,
     TextReplaced,
     ToolCalled,
+    ToolSummarized,
 )
 from trunkline.model.values import Artifact, Message, Part, Role
-
-
-class Chunk(Struct, frozen=True):
-    """Record an artifact, or a further piece of it."""
-
-    artifact: Artifact
-    append: bool
-    last_chunk: bool
-    # Nothing new: it only says that the chunk before was the last one.
-    is_closing: bool = False
-
-
-class Move(Struct, frozen=True):
-    """Record that the task takes this step, with what the agent says to it."""
-
-    step: Step
-    message: Message | None = None
-
-
-Decision = Chunk | Move
-Metadata: TypeAlias = dict[str, Any] | None
-
-_CLOSING = (Part(text=""),)
 
 
 class TurnFold:
     """One turn: feed it outputs, record what it decides. It has ended after a Move that
     is no note."""
+
+    __slots__ = (
+        "_accepted",
+        "_context_id",
+        "_has_answer",
+        "_is_plain",
+        "_known",
+        "_last",
+        "_left_out",
+        "_messages",
+        "_names",
+        "_run_id",
+        "_stage",
+        "_style",
+        "_task_id",
+    )
 
     def __init__(
         self,
@@ -62,19 +73,27 @@ class TurnFold:
         context_id: str,
         number: int,
         artifact_ids: Iterable[str] = (),
+        style: OutputStyle = STANDARD,
+        accepted: AcceptedModes | None = None,
     ) -> None:
         """`artifact_ids` are those that earlier turns made, and this one may append to."""
         self._run_id = run_id
         self._task_id = task_id
         self._context_id = context_id
-        # Later turns must not overwrite the artifacts of earlier ones.
-        self._suffix = f"-{number}" if number > 1 else ""
-        self._answer_id = f"answer{self._suffix}"
-        self._text: list[str] = []
-        self._messages = 0
+        self._style = style
+        self._accepted = accepted
         self._known = set(artifact_ids)
+        self._names = style.names(number, self._known)
+        self._messages = 0
+        self._is_plain = style is STANDARD and accepted is None
+        self._stage: ShownStage | None = None
+        # The newest message that has something to say in the status.
+        self._last: Parts = ()
+        # Media types of content that the caller does not take, in order.
+        self._left_out: tuple[str, ...] = ()
+        self._has_answer = False
 
-    def feed(self, output: Output) -> tuple[Decision, ...]:
+    def feed(self, output: Output) -> Decisions:
         match output:
             case Text():
                 return self._grow(output.delta)
@@ -82,91 +101,191 @@ class TurnFold:
                 return self._finish(output.parts, output.metadata)
             case TextReplaced():
                 return self._replace(output.text)
+            case TextPreview():
+                return self._preview(output.text)
+            case Block():
+                return self._open().show_block(self._take(output.parts))
+            case StageStarted():
+                return self._next_stage()
+            case StageEnded():
+                return self._complete(output.parts)
             case ArtifactEmitted():
-                return (self._emit(output),)
+                return self._emit(output)
             case ToolCalled():
-                return (self._tool(output),)
+                return self._tool(output)
+            case ToolSummarized():
+                return self._summarize(output)
+            case _:
+                return self._signal(output)
+
+    def _signal(self, output: Note | Question | AuthNeeded | Failed | Refused) -> Decisions:
+        match output:
             case Note():
                 return (Move(Step.NOTE, self._message(output.parts)),)
             case Question():
-                return (*self._close_text(), Move(Step.ASK, self._message(output.parts)))
+                return (*self._close(), Move(Step.ASK, self._message(output.parts)))
             case AuthNeeded():
-                return (*self._close_text(), Move(Step.NEED_AUTH, self._message(output.parts)))
+                return (*self._close(), Move(Step.NEED_AUTH, self._message(output.parts)))
             case Failed():
-                return (*self._close_text(), self._say(Step.FAIL, output.reason))
+                return (*self._close(), self._say(Step.FAIL, output.reason))
             case Refused():
-                return (*self._close_text(), self._say(Step.REFUSE, output.reason))
+                return (*self._close(), self._say(self._style.refusal, output.reason))
 
-    def _grow(self, delta: str) -> tuple[Decision, ...]:
-        if not delta:
+    def hear(self, output: Output) -> Decisions:
+        """What a turn still says while it is being stopped: it cannot end itself any more."""
+        match output:
+            case DirectReply() | Final():
+                decisions = self._complete(output.parts) if output.parts else ()
+            case Question() | AuthNeeded() | Failed() | Refused() | Note():
+                decisions = ()
+            case _:
+                decisions = self.feed(output)
+        return tuple(decision for decision in decisions if isinstance(decision, Chunk))
+
+    def stop(self, step: Step, reason: str) -> Decisions:
+        """The turn was ended from outside."""
+        closing = self._close() if self._names.hears_out else ()
+        if self._names.hears_out and step is Step.CANCEL and has_text(self._last):
+            return (*closing, Move(step, self._message(_texts(self._last))))
+        return (*closing, self._say(step, reason) if reason else Move(step))
+
+    def _open(self) -> ShownStage:
+        if self._stage is None:
+            self._stage = ShownStage(self._style, self._names, self._message)
+        return self._stage
+
+    def _next_stage(self) -> Decisions:
+        stage = self._stage
+        if stage is not None and (stage.is_active or stage.shown):
+            return self._close()
+        self._stage = None
+        return ()
+
+    def _grow(self, delta: str) -> Decisions:
+        return self._open().show_text(delta) if delta and self._takes_text() else ()
+
+    def _preview(self, text: str) -> Decisions:
+        return self._grow(self._open().rest_of(text))
+
+    def _replace(self, text: str) -> Decisions:
+        if not self._takes_text():
             return ()
-        is_first = not self._text
-        self._text.append(delta)
-        return (self._answer((Part(text=delta),), append=not is_first, last_chunk=False),)
+        stage = self._open()
+        rest = stage.rest_of(text)
+        return self._grow(rest) if rest != text else stage.show_replacement(text)
 
-    def _replace(self, text: str) -> tuple[Decision, ...]:
-        so_far = "".join(self._text)
-        if text == so_far:
-            return ()
-        if so_far and text.startswith(so_far):
-            return self._grow(text[len(so_far) :])
-        self._text = [text]
-        return (self._answer((Part(text=text),), append=False, last_chunk=False),)
+    def _complete(self, parts: Parts) -> Decisions:
+        """The whole of a message; a second one is another message."""
+        closing = self._close() if self._stage is not None and self._stage.has_final else ()
+        return (*closing, *self._open().show_whole(self._take(parts)))
 
-    def _emit(self, output: ArtifactEmitted) -> Chunk:
-        artifact_id = output.artifact.artifact_id
+    def _emit(self, output: ArtifactEmitted) -> Decisions:
+        artifact = output.artifact
+        if self._accepted is not None and artifact.parts:
+            kept = self._take(artifact.parts)
+            if not kept:
+                return ()
+            artifact = structs.replace(artifact, parts=kept)
         # The first chunk of an artifact has nothing to be appended to.
-        append = output.append and artifact_id in self._known
-        self._known.add(artifact_id)
-        return Chunk(output.artifact, append, output.last_chunk)
+        append = output.append and artifact.artifact_id in self._known
+        self._known.add(artifact.artifact_id)
+        return (Chunk(artifact, append, output.last_chunk),)
 
-    def _tool(self, output: ToolCalled) -> Chunk:
-        data = {"tool": output.name, "phase": output.phase, "data": output.data}
-        if output.is_error:
-            data["isError"] = True
-        artifact = Artifact(
-            artifact_id=f"tool-{output.call_id}{self._suffix}",
-            name=output.name,
-            parts=(Part(data=data),),
-            metadata={
-                "source": "tool",
-                "toolName": output.name,
-                "toolCallId": output.call_id,
-                "phase": output.phase,
-            },
-        )
-        return Chunk(artifact, append=False, last_chunk=output.phase == "result")
-
-    def _finish(self, parts: tuple[Part, ...], metadata: Metadata) -> tuple[Decision, ...]:
-        decisions: tuple[Decision, ...]
-        if parts:
-            decisions = (self._answer(parts, append=False, last_chunk=True, metadata=metadata),)
-        else:
-            decisions = self._close_text(metadata)
-            parts = (Part(text="".join(self._text)),) if self._text else ()
-        # Files are in the artifact; the status repeats what can be read at a glance.
-        said = tuple([part for part in parts if part.text is not None])
-        message = self._message(said, metadata) if said else None
-        return (*decisions, Move(Step.COMPLETE, message))
-
-    def _close_text(self, metadata: Metadata = None) -> tuple[Decision, ...]:
-        if not self._text:
+    def _tool(self, called: ToolCalled) -> Decisions:
+        artifact = self._names.tool(called) if called.is_known else None
+        if artifact is None:
             return ()
-        closing = self._answer(_CLOSING, append=True, last_chunk=True, metadata=metadata)
-        return (Chunk(closing.artifact, True, True, is_closing=metadata is None),)
+        shown = Chunk(artifact, append=False, last_chunk=called.phase == "result")
+        asked = approval_asked(called)
+        if asked is None:
+            return (shown,)
+        question = asked or self._names.approval_needed
+        return (shown, *self._close(), self._say(Step.ASK, question))
 
-    def _answer(
-        self, parts: tuple[Part, ...], *, append: bool, last_chunk: bool, metadata: Metadata = None
-    ) -> Chunk:
+    def _summarize(self, output: ToolSummarized) -> Decisions:
+        parts = self._take(output.parts)
+        if not has_content(parts):
+            return ()
+        label = self._names.summary(output.tool)
         artifact = Artifact(
-            artifact_id=self._answer_id, name="answer", parts=parts, metadata=metadata
+            artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=label.metadata
         )
-        return Chunk(artifact, append, last_chunk)
+        return (Chunk(artifact, append=False, last_chunk=not self._names.marks_open),)
+
+    def _finish(self, parts: Parts, metadata: Metadata) -> Decisions:
+        if parts and self._is_plain and self._stage is None and not self._last:
+            return self._tell_at_once(parts, metadata)
+        decisions = (*self._tell(parts), *self._close(metadata))
+        if self._left_out and not self._has_answer:
+            return (*decisions, self._unrepresentable())
+        # Files are in the artifact; the status repeats what can be read at a glance.
+        said = _texts(self._last) if self._style.in_artifact else self._last
+        message = self._message(said, metadata) if said and self._style.in_status else None
+        if self._names.nothing_said and not has_content(self._last):
+            message = self._message((Part(text=self._names.nothing_said),))
+        return (*decisions, Move(Step.COMPLETE, message, self._style.in_history))
+
+    def _tell_at_once(self, parts: Parts, metadata: Metadata) -> Decisions:
+        """By far the most frequent answer, for which a stage would be too much."""
+        label = self._names.stage()
+        artifact = Artifact(
+            artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=metadata
+        )
+        said = _texts(parts)
+        message = self._message(said, metadata) if said else None
+        return (Chunk(artifact, False, True), Move(Step.COMPLETE, message))
+
+    def _tell(self, parts: Parts) -> Decisions:
+        if not parts or self._names.closes_apart:
+            return self._complete(parts) if parts else ()
+        closing = self._close() if self._stage is not None and self._stage.has_final else ()
+        self._open().complete(self._take(parts))
+        return closing
+
+    def _unrepresentable(self) -> Move:
+        assert self._accepted is not None
+        metadata = {
+            "acceptedOutputModes": list(self._accepted.named),
+            "availableOutputModes": list(self._left_out),
+        }
+        return Move(Step.FAIL, self._message((Part(text=UNREPRESENTABLE),), metadata))
+
+    def _close(self, metadata: Metadata = None) -> Decisions:
+        """The message under way is over."""
+        stage, self._stage = self._stage, None
+        if stage is None:
+            return ()
+        self._remember(stage.content())
+        return stage.close(metadata)
+
+    def _remember(self, content: Parts) -> None:
+        """What the status says in the end is the newest message that says something."""
+        says = has_text if self._style.in_artifact else has_content
+        if not self._last or says(content):
+            self._last = content
+
+    def _takes_text(self) -> bool:
+        if self._accepted is None:
+            return True
+        return bool(self._take((Part(text="text"),)))
+
+    def _take(self, parts: Parts) -> Parts:
+        """The parts that the caller takes."""
+        if self._accepted is None:
+            return parts
+        kept = self._accepted.kept(parts)
+        if has_content(kept):
+            self._has_answer = True
+        for part in parts:
+            mode = mode_of(part)
+            if part not in kept and has_content((part,)) and mode not in self._left_out:
+                self._left_out += (mode,)
+        return kept
 
     def _say(self, step: Step, text: str) -> Move:
         return Move(step, self._message((Part(text=text),)))
 
-    def _message(self, parts: tuple[Part, ...], metadata: Metadata = None) -> Message:
+    def _message(self, parts: Parts, metadata: Metadata = None) -> Message:
         self._messages += 1
         return Message(
             message_id=f"{self._run_id}.{self._messages}",
@@ -176,3 +295,11 @@ class TurnFold:
             parts=parts,
             metadata=metadata,
         )
+
+
+def has_text(parts: Parts) -> bool:
+    return has_content(_texts(parts))
+
+
+def _texts(parts: Parts) -> Parts:
+    return tuple([part for part in parts if part.text is not None])

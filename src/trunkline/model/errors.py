@@ -27,6 +27,7 @@ What each one is on the wire (codes, statuses, reasons) is in `protocol.errors`.
 """
 
 from collections.abc import Mapping
+from enum import Enum, auto
 
 from msgspec import Struct
 
@@ -36,13 +37,29 @@ class FieldViolation(Struct, frozen=True):
     description: str
 
 
+class Case(Enum):
+    """What exactly is wrong, where a class holds several cases that some clients tell apart
+    by code or text."""
+
+    NOT_JSONRPC = auto()
+    EMPTY_BODY = auto()
+    PARAMS = auto()
+    FILE_PART = auto()
+    OTHER_CONTEXT = auto()
+    MESSAGE_TO_ENDED_TASK = auto()
+    NO_EXTENDED_CARD = auto()
+
+
 class TrunklineError(Exception):
     """`message` is fit for the client; `metadata` becomes ErrorInfo.metadata."""
 
-    def __init__(self, message: str, *, metadata: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, message: str, *, metadata: Mapping[str, str] | None = None, case: Case | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.metadata: dict[str, str] = dict(metadata or {})
+        self.case = case
 
 
 class CallerError(TrunklineError):
@@ -50,13 +67,37 @@ class CallerError(TrunklineError):
 
 
 class InvalidParams(CallerError):
-    def __init__(self, message: str, *, violations: tuple[FieldViolation, ...] = ()) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        violations: tuple[FieldViolation, ...] = (),
+        metadata: Mapping[str, str] | None = None,
+        case: Case | None = None,
+    ) -> None:
+        super().__init__(message, metadata=metadata, case=case)
         self.violations = violations
 
     @classmethod
-    def at(cls, field: str, description: str) -> "InvalidParams":
-        return cls(f"{field}: {description}", violations=(FieldViolation(field, description),))
+    def at(
+        cls,
+        field: str,
+        description: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        case: Case | None = None,
+    ) -> "InvalidParams":
+        violation = FieldViolation(field, description)
+        return cls(f"{field}: {description}", violations=(violation,), metadata=metadata, case=case)
+
+
+def file_part_refused(index: int) -> InvalidParams:
+    return InvalidParams.at(
+        f"message.parts[{index}]",
+        "is a file, and this agent takes none; send text or data",
+        metadata={"part": str(index)},
+        case=Case.FILE_PART,
+    )
 
 
 class ParseFailed(CallerError):

@@ -47,8 +47,27 @@ class MessageAccepted(
     options: TurnOptions | None = None
 
 
+class StatusShown(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+    """A status whose message history does not keep, such as a piece of a longer text."""
+
+    status_update: TaskStatusUpdateEvent
+
+
+class TurnRetried(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+    """The turn under way is void and waits to be run again: the message that it took up
+    is the next to be taken up, and nothing that the agent said since counts."""
+
+    status_update: TaskStatusUpdateEvent
+
+
 Event: TypeAlias = (
-    Task | TaskSubmitted | TaskStatusUpdateEvent | TaskArtifactUpdateEvent | MessageAccepted
+    Task
+    | TaskSubmitted
+    | TaskStatusUpdateEvent
+    | TaskArtifactUpdateEvent
+    | MessageAccepted
+    | StatusShown
+    | TurnRetried
 )
 PublicEvent: TypeAlias = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 
@@ -57,6 +76,10 @@ SUBMITTED: Final = "submitted.1"
 STATUS: Final = "status.1"
 ARTIFACT: Final = "artifact.1"
 MESSAGE: Final = "message.1"
+SHOWN: Final = "shown.1"
+RETRIED: Final = "retried.1"
+# Kinds whose public form is only a part of what is recorded.
+_WRAPPED: Final = frozenset({SUBMITTED, MESSAGE, SHOWN, RETRIED})
 
 _KINDS: dict[type, str] = {
     Task: TASK,
@@ -64,6 +87,8 @@ _KINDS: dict[type, str] = {
     TaskStatusUpdateEvent: STATUS,
     TaskArtifactUpdateEvent: ARTIFACT,
     MessageAccepted: MESSAGE,
+    StatusShown: SHOWN,
+    TurnRetried: RETRIED,
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Event]] = {
     kind: msgspec.json.Decoder(of_type) for of_type, kind in _KINDS.items()
@@ -96,14 +121,14 @@ class Entry(Struct, gc=False, eq=False):
     @property
     def public(self) -> PublicEvent:
         event = self.event
-        if isinstance(event, MessageAccepted):
+        if isinstance(event, MessageAccepted | StatusShown | TurnRetried):
             return event.status_update
         return event.task if isinstance(event, TaskSubmitted) else event
 
     @property
     def public_body(self) -> bytes:
         """The JSON of the public form, without the name of its kind around it."""
-        if self.kind != MESSAGE and self.kind != SUBMITTED:
+        if self.kind not in _WRAPPED:
             return self.body
         if self._public is None:
             self._public = _encode(self.public)

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from trunkline.model.values import Artifact, Part
 
+TOOL_PHASES = frozenset({"start", "update", "result"})
+
 
 class Text(Struct, frozen=True, gc=False):
     """A further piece of the answer."""
@@ -17,6 +19,32 @@ class TextReplaced(Struct, frozen=True, gc=False):
     """The whole answer so far, where an agent reports it anew instead of in pieces."""
 
     text: str
+
+
+class TextPreview(Struct, frozen=True, gc=False):
+    """Text of which the agent does not say whether it is a further piece or all of it so far.
+
+    What begins with all that came before is the whole, anything else a further piece.
+    """
+
+    text: str
+
+
+class Block(Struct, frozen=True, gc=False):
+    """A passage of the answer that is complete. Where nothing streams, they are the answer."""
+
+    parts: tuple[Part, ...]
+
+
+class StageStarted(Struct, frozen=True, gc=False):
+    """A new message of the agent begins; a turn may hold several, one after the other."""
+
+
+class StageEnded(Struct, frozen=True, gc=False):
+    """The message is complete, and the turn goes on. `parts` are all of it, in place of
+    what was streamed or came in blocks."""
+
+    parts: tuple[Part, ...] = ()
 
 
 class ArtifactEmitted(Struct, frozen=True, gc=False, kw_only=True):
@@ -35,6 +63,18 @@ class ToolCalled(Struct, frozen=True, gc=False, kw_only=True):
     phase: str  # "start", "update" or "result"
     data: Any = None
     is_error: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it says which call of which tool is where; others are passed over."""
+        return bool(self.phase in TOOL_PHASES and self.name and self.call_id)
+
+
+class ToolSummarized(Struct, frozen=True, gc=False):
+    """What a tool gave, told for people to read."""
+
+    parts: tuple[Part, ...]
+    tool: str = ""
 
 
 class Note(Struct, frozen=True, gc=False):
@@ -84,8 +124,13 @@ class Refused(Struct, frozen=True, gc=False):
 Output: TypeAlias = (
     Text
     | TextReplaced
+    | TextPreview
+    | Block
+    | StageStarted
+    | StageEnded
     | ArtifactEmitted
     | ToolCalled
+    | ToolSummarized
     | Note
     | Question
     | AuthNeeded

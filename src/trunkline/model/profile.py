@@ -28,7 +28,8 @@ class Profile(Struct, frozen=True, kw_only=True):
         _key(
             "X-01",
             "Protocol versions that are spoken. `auto`: both, as each request shows. `v0.3-legacy` "
-            "also takes parts that say `type` where 0.3 says `kind`.",
+            "also takes parts that say `type` where 0.3 says `kind`, and method names such as "
+            "`message.send` and `sendMessage`.",
         ),
     ] = "auto"
     default_version: Annotated[
@@ -36,11 +37,22 @@ class Profile(Struct, frozen=True, kw_only=True):
         _key("X-02", "Protocol version of a request that shows none in any way."),
     ] = "1.0"
     retention_s: Annotated[
-        float, _key("X-03", "Seconds that ended tasks are kept; 0 keeps them for ever.", ge=0)
+        float,
+        _key(
+            "X-03",
+            "Seconds that ended tasks, and answers without a task, are kept; 0 keeps them for "
+            "ever.",
+            ge=0,
+        ),
     ] = 7 * DAY_S
     retention_max_tasks: Annotated[
         int,
-        _key("X-03", "Ended tasks that are kept; the oldest go first. 0 is no bound.", ge=0),
+        _key(
+            "X-03",
+            "Ended tasks that are kept; the oldest go first. 0 is no bound. Answers without a "
+            "task do not count.",
+            ge=0,
+        ),
     ] = 0
     context_mode: Annotated[
         Literal["session", "task", "client", "stateless"],
@@ -114,7 +126,8 @@ class Profile(Struct, frozen=True, kw_only=True):
             "X-11",
             "What a restart does with unfinished tasks: `resume_queued` runs those that waited, "
             "`fail_running` ends those that ran with a reason, `retry_running` runs them again, "
-            "`leave_orphaned` touches none of those that no other word covers.",
+            "`leave_orphaned` touches none of those that no other word covers. Without it and "
+            "without `resume_queued`, those that waited are ended too.",
         ),
     ] = ("resume_queued", "fail_running")
     stream_replay: Annotated[
@@ -131,7 +144,12 @@ class Profile(Struct, frozen=True, kw_only=True):
     ] = "declared"
     promote_after_ms: Annotated[
         int,
-        _key("X-13", "With `hybrid`: a run that takes longer becomes a task. 0: never.", ge=0),
+        _key(
+            "X-13",
+            "With `hybrid`: a run that takes longer, its wait in the queue included, becomes a "
+            "task. 0: never.",
+            ge=0,
+        ),
     ] = 0
     stream_shape: Annotated[
         Literal["events", "status-text", "snapshots"],
@@ -186,9 +204,20 @@ class Profile(Struct, frozen=True, kw_only=True):
             "and goes in 0.3, where a question is final.",
         ),
     ] = "by-version"
+    question_is_final: Annotated[
+        bool,
+        _key("X-14", "Whether the question that ends a stream of 0.3 says `final: true`."),
+    ] = True
     artifact_style: Annotated[
         Literal["answer", "openclaw-inbound", "openclaw-design"],
-        _key("X-14", "Names of the artifacts that the gateway makes of an agent's output."),
+        _key(
+            "X-14",
+            "Which artifacts the gateway makes of an agent's output. `answer`: one for each "
+            "message and each call of a tool. `openclaw-inbound`: `assistant-output-0001`, "
+            "`tool-progress-…`, `tool-result-0001`; a task also says that it is submitted before "
+            "it is worked on, and a canceled one ends with what the agent said last. "
+            "`openclaw-design`: results of tools alone, as JSON text.",
+        ),
     ] = "answer"
     addresses: Annotated[
         Literal["all", "exact"],
@@ -211,13 +240,14 @@ class Profile(Struct, frozen=True, kw_only=True):
         Literal["strict", "openclaw-inbound"],
         _key(
             "X-01",
-            "`openclaw-inbound` takes messages of any role, and answers one without content "
-            "with a message that says so.",
+            "`openclaw-inbound` takes messages of either role and media types that the card does "
+            "not name, passes over parts of 0.3 JSON-RPC whose kind it does not know, and answers "
+            "a message without content with a message that says so.",
         ),
     ] = "strict"
     error_style: Annotated[
         Literal["standard", "openclaw-inbound"],
-        _key("X-01", "Codes and texts of errors."),
+        _key("X-01", "Codes and texts of errors over JSON-RPC."),
     ] = "standard"
     streaming: Annotated[bool, _key("X-14", "Offer streams, on the card and in fact.")] = True
     deduplicate_messages: Annotated[
@@ -243,6 +273,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "history_default": "none",
         "subscribe_ended": "snapshot",
         "subscribe_pause": "close",
+        "question_is_final": False,
         "artifact_style": "openclaw-inbound",
         "addresses": "exact",
         "card_style": "openclaw-inbound",
@@ -257,6 +288,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "overflow": "error",
         "agent_style": "task-generating",
         "stream_shape": "status-text",
+        "result_in": ("status", "history"),
         "message_context": "openclaw-design",
         "artifact_style": "openclaw-design",
         "card_style": "openclaw-design",

@@ -31,6 +31,8 @@ TERMINAL = frozenset(
     {TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED}
 )
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+# States in which somebody has to do something for the task.
+HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 
 
 class Part(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
@@ -117,7 +119,8 @@ class TaskArtifactUpdateEvent(
     context_id: str
     artifact: Artifact
     append: bool = False
-    last_chunk: bool = False
+    # None leaves it unsaid, which means the same as false.
+    last_chunk: bool | None = None
     metadata: dict[str, Any] | None = None
 
 

@@ -166,7 +166,17 @@ class Store(Protocol):
     async def exchanges(
         self, scope: Scope, *, context_id: str = "", limit: int
     ) -> tuple[Exchange, ...]:
-        """The latest exchanges of the scope, the latest first, in one context or in all."""
+        """The latest exchanges of the scope, the latest first, in one context or in all.
+
+        Of those of one moment, what was remembered last comes first.
+        """
+        ...
+
+    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
+        """Forget up to `limit` exchanges of an agent that are older, the oldest first.
+
+        Returns how many went.
+        """
         ...
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
@@ -197,8 +207,18 @@ class Store(Protocol):
         """
         ...
 
-    async def prune(self, *, ended_before_ms: int, limit: int) -> int:
-        """Delete up to `limit` terminal tasks whose status is older, with all they have.
+    async def scopes(self) -> tuple[Scope, ...]:
+        """All scopes that have tasks or exchanges; for who looks after the store, not for
+        callers."""
+        ...
+
+    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
+        """How many terminal tasks an agent has: all, or those whose status is older."""
+        ...
+
+    async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
+        """Delete up to `limit` terminal tasks of an agent with all they have, the longest
+        ended first; with `before_ms` only those whose status is older.
 
         Returns how many went. Small steps, so that traffic is not held up.
         """

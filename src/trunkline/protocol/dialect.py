@@ -16,6 +16,7 @@ from trunkline.model.calls import (
 )
 from trunkline.model.card import AgentCard
 from trunkline.model.events import Entry
+from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
 
@@ -84,7 +85,7 @@ class Dialect(Protocol):
         self, tasks: Sequence[bytes], *, next_page_token: str, page_size: int, total_size: int
     ) -> bytes: ...
 
-    def card(self, card: AgentCard) -> bytes: ...
+    def card(self, card: AgentCard, shape: Shape = STANDARD) -> bytes: ...
 
 
 class Dispatching:

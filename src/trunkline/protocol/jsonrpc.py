@@ -1,12 +1,14 @@
 """The JSON-RPC 2.0 envelope."""
 
 import re
-from typing import Final, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from trunkline.model.errors import (
+    Case,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
@@ -18,6 +20,20 @@ from trunkline.protocol.operations import METHOD_OF, METHODS, V03_METHODS, V1_ME
 from trunkline.protocol.versions import Version
 
 NULL: Final = b"null"
+
+
+class Names(Struct, frozen=True, kw_only=True):
+    """What an agent is asked by over JSON-RPC."""
+
+    # The version of a request that shows none.
+    default: Version
+    methods: Mapping[Version, Mapping[str, Operation]] = field(default_factory=lambda: METHODS)
+    # The one version that is spoken, if it is one: then no name means another.
+    only: Version | None = None
+    # Requests without an id are served like those with the id null.
+    takes_notifications: bool = False
+    # Where the method has parameters, they must be there, and no name may be empty.
+    checks_params: bool = False
 
 
 class Request(Struct, frozen=True):
@@ -44,29 +60,34 @@ class _Envelope(Struct):
     jsonrpc: Literal["2.0"]
     method: str
     id: Raw = Raw(b"")
-    params: Raw = Raw(b"{}")
+    params: Raw = Raw(b"")
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _INTEGER = re.compile(rb"-?[0-9]+")
 
 
-def decode(body: bytes, *, stated: Version | None, default: Version) -> Request:
+def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
     """Raises Rejected, and nothing else, for whatever is wrong with the body."""
     try:
         envelope = _decode_envelope(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _diagnose(body, stated or default) from None
+        raise _diagnose(body, stated or names.default, names) from None
     method, id = envelope.method, bytes(envelope.id)
-    version = stated or _version_of(method) or default
+    version = stated or names.only or _version_of(method) or names.default
+    if not id and names.takes_notifications:
+        id = NULL
     if not _is_id(id):
         raise Rejected(NULL, version, _bad_id(id))
-    operation = METHODS[version].get(method)
+    operation = names.methods[version].get(method)
     if operation is None:
-        raise Rejected(id, version, _unknown_method(method, version))
+        raise Rejected(id, version, _unknown_method(method, version, names))
     params = bytes(envelope.params)
+    if names.checks_params and operation is not Operation.GET_EXTENDED_AGENT_CARD:
+        _check_params(id, version, params)
     if params[:1] != b"{":
-        if params != NULL:
+        if params not in (b"", NULL):
             raise Rejected(id, version, _bad_params(params))
         params = b"{}"
     return Request(id, method, params, version, operation)
@@ -81,18 +102,28 @@ def envelope(id: bytes) -> tuple[bytes, bytes]:
     return b'{"jsonrpc":"2.0","id":%b,"result":' % id, b"}"
 
 
-class _Error(Struct):
-    code: int
-    message: str
-    data: tuple[errors.ErrorInfo | errors.BadRequest, ...]
-
-
 _encode = msgspec.json.Encoder().encode
 
 
-def error(id: bytes, error: Exception, version: Version) -> bytes:
-    body = _Error(errors.jsonrpc_code(error, version), errors.message(error), errors.details(error))
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id, _encode(body))
+class Error(Struct, omit_defaults=True):
+    """What an answer says of an error."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+def standard(error: Exception, version: Version) -> Error:
+    return Error(errors.jsonrpc_code(error, version), errors.message(error), errors.details(error))
+
+
+def error(
+    id: bytes,
+    error: Exception,
+    version: Version,
+    say: Callable[[Exception, Version], Error] = standard,
+) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id, _encode(say(error, version)))
 
 
 def _version_of(method: str) -> Version | None:
@@ -118,55 +149,88 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
+def _not_jsonrpc(message: str) -> InvalidRequest:
+    return InvalidRequest(message, case=Case.NOT_JSONRPC)
+
+
 def _bad_id(id: bytes) -> InvalidRequest:
     if not id:
         # JSON-RPC notifications have no answer; every operation of A2A has one.
-        return InvalidRequest("id is missing: notifications are not part of A2A; send an id")
-    return InvalidRequest("id must be a string, an integer or null")
+        return _not_jsonrpc("id is missing: notifications are not part of A2A; send an id")
+    return _not_jsonrpc("id must be a string, an integer or null")
 
 
 def _bad_params(params: bytes) -> InvalidParams:
     kind = "an array" if params[:1] == b"[" else "a single value"
-    return InvalidParams.at("params", f"must be an object, got {kind}")
+    return InvalidParams.at("params", f"must be an object, got {kind}", case=Case.PARAMS)
 
 
-def _unknown_method(method: str, version: Version) -> MethodNotFound:
+def _check_params(id: bytes, version: Version, params: bytes) -> None:
+    if params in (b"", NULL):
+        error = InvalidParams.at("params", "is required", case=Case.PARAMS)
+        raise Rejected(id, version, error)
+    if params[:1] == b"{" and _has_empty_name(params):
+        error = InvalidParams.at("params", "has a member without a name", case=Case.PARAMS)
+        raise Rejected(id, version, error)
+
+
+def _has_empty_name(params: bytes) -> bool:
+    try:
+        return "" in _members(params)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # A name that is no text; who reads the members says so.
+        return False
+
+
+def _unknown_method(method: str, version: Version, names: Names) -> MethodNotFound:
     shown = method[:64]
-    for other, methods in METHODS.items():
-        if method in methods:
-            name = METHOD_OF[version][methods[method]]
-            return MethodNotFound(
-                f'method "{shown}" belongs to A2A {other}, but the request states version '
-                f'{version}: call "{name}", or send "A2A-Version: {other}"',
-                metadata={"method": shown, "version": version},
-            )
-    known = ", ".join(METHODS[version])
     return MethodNotFound(
-        f'unknown method "{shown}"; A2A {version} has {known}',
+        _method_hint(method, shown, version, names),
         metadata={"method": shown, "version": version},
     )
 
 
-def _diagnose(body: bytes, version: Version) -> Rejected:
+def _method_hint(method: str, shown: str, version: Version, names: Names) -> str:
+    known = names.methods[version]
+    for other, methods in METHODS.items():
+        operation = methods.get(method)
+        if operation is None or operation not in known.values():
+            continue
+        name = METHOD_OF[version][operation]
+        if names.only is not None:
+            return (
+                f"Method not found: {shown}; this agent speaks A2A {version} alone, "
+                f'where it is "{name}"'
+            )
+        return (
+            f'method "{shown}" belongs to A2A {other}, but the request states version '
+            f'{version}: call "{name}", or send "A2A-Version: {other}"'
+        )
+    return f'unknown method "{shown}"; A2A {version} has {", ".join(known)}'
+
+
+def _diagnose(body: bytes, version: Version, names: Names) -> Rejected:
     """Why the envelope did not decode. Only refusals come here, so it may take its time."""
     try:
         tree = protojson.parse(body)
     except InvalidParams:
         # A number out of range somewhere; which id it belongs to is not known.
-        return Rejected(NULL, version, InvalidRequest("a number of the request is out of range"))
+        return Rejected(NULL, version, _not_jsonrpc("a number of the request is out of range"))
     except (ParseFailed, InvalidRequest) as failure:
         return Rejected(NULL, version, failure)
     if isinstance(tree, list):
         return Rejected(
-            NULL, version, InvalidRequest("batches are not part of A2A; send one request at a time")
+            NULL, version, _not_jsonrpc("batches are not part of A2A; send one request at a time")
         )
     if not isinstance(tree, dict):
-        return Rejected(NULL, version, InvalidRequest("the request must be a JSON object"))
+        return Rejected(NULL, version, _not_jsonrpc("the request must be a JSON object"))
     id = _encode(tree["id"]) if "id" in tree else b""
+    if not id and names.takes_notifications:
+        id = NULL
     if not _is_id(id):
         return Rejected(NULL, version, _bad_id(id))
     if tree.get("jsonrpc") != "2.0":
-        return Rejected(id, version, InvalidRequest('jsonrpc must be "2.0"'))
+        return Rejected(id, version, _not_jsonrpc('jsonrpc must be "2.0"'))
     method = tree.get("method")
     what = "is missing" if method is None else "must be a string"
-    return Rejected(id, version, InvalidRequest(f"method {what}"))
+    return Rejected(id, version, _not_jsonrpc(f"method {what}"))

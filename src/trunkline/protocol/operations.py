@@ -54,3 +54,16 @@ METHOD_OF: Final = {
     version: {operation: method for method, operation in methods.items()}
     for version, methods in METHODS.items()
 }
+
+# What clients wrote before 0.3 settled: `message.send`, `sendMessage` and `SendMessage` are
+# all `message/send`.
+LEGACY_METHODS: Final = {
+    name: operation
+    for method, operation in V03_METHODS.items()
+    for name in (
+        method,
+        method.replace("/", "."),
+        operation[0].lower() + operation[1:],
+        str(operation),
+    )
+}

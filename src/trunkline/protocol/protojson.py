@@ -13,7 +13,13 @@ from trunkline.model.calls import (
     SendMessageRequest,
     TaskPushNotificationConfig,
 )
-from trunkline.model.errors import InvalidParams, InvalidRequest, ParseFailed, TrunklineError
+from trunkline.model.errors import (
+    Case,
+    InvalidParams,
+    InvalidRequest,
+    ParseFailed,
+    TrunklineError,
+)
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.protocol import readers
 from trunkline.protocol.readers import INT32_MAX, join
@@ -93,7 +99,7 @@ def _refusal(raw: bytes, error: Exception, suspect: str) -> TrunklineError:
     if raw.startswith(_BOM):
         return ParseFailed("the body is not valid JSON: it starts with a byte order mark")
     if not raw.strip():
-        return ParseFailed("the body is empty; a JSON object is expected")
+        return ParseFailed("the body is empty; a JSON object is expected", case=Case.EMPTY_BODY)
     if _SURROGATE.search(raw) and ("surrogate" in str(error) or "truncated" in str(error)):
         return ParseFailed("the body is not valid JSON: a string holds half of a surrogate pair")
     at = _BYTE.search(str(error))

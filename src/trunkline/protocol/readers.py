@@ -35,9 +35,9 @@ _NUMBERED: dict[type, Mapping[int, Enum]] = {
 }
 
 
-def read(tree: object, into: type[T]) -> T:
+def read(tree: object, into: type[T], path: str = "") -> T:
     """`tree` as a value of the struct `into`; InvalidParams names the first field at fault."""
-    return cast(T, _struct_reader(into)(tree, ""))
+    return cast(T, _struct_reader(into)(tree, path))
 
 
 def join(path: str, name: str) -> str:

@@ -1,5 +1,6 @@
 """The HTTP+JSON binding: paths and queries into requests, errors into bodies."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -48,11 +49,16 @@ DIALECTS: Final[dict[Version, Dialect]] = {Version.V1_0: V1, Version.V0_3: V03Re
 _encode = msgspec.json.Encoder().encode
 
 
-def decode(route: Route, query: bytes | str, body: bytes) -> RequestValue:
+def decode(
+    route: Route,
+    query: bytes | str,
+    body: bytes,
+    dialects: Mapping[Version, Dialect] = DIALECTS,
+) -> RequestValue:
     """The request that path, query and body make together; the path wins over the body."""
     match route.operation:
         case Operation.SEND_MESSAGE | Operation.SEND_STREAMING_MESSAGE:
-            sent = DIALECTS[route.version].decode_send(body)
+            sent = dialects[route.version].decode_send(body)
             return structs.replace(sent, tenant=route.tenant) if route.tenant else sent
         case Operation.GET_TASK:
             return protojson.convert(_query(route, query) | {"id": route.task_id}, GetTaskRequest)

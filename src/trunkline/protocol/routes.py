@@ -78,28 +78,29 @@ _FIXED: Final = {
 }
 
 
-def match(method: str, path: str, *, stated: Version | None) -> Route:
+def match(method: str, path: str, *, stated: Version | None, only: Version | None = None) -> Route:
     """The route of `path`, which is percent-encoded and relative to the interface url.
 
-    Without a stated version the path tells it: below `/v1` is 0.3. Raises RouteNotFound
-    and WrongHttpMethod.
+    Without a stated version the path tells it: below `/v1` is 0.3. `only` is the version
+    of an agent that speaks no other. Raises RouteNotFound and WrongHttpMethod.
     """
+    wanted = only or stated
     # Decoded after the cut, so that a tenant or an id may hold a slash.
     segments = [unquote(segment) for segment in path.removeprefix("/").split("/")]
     if segments[0] == _V03_PREFIX:
-        if stated is Version.V1_0:
+        if wanted is Version.V1_0:
             rest = "/".join(segments[1:])
             raise _other_version(
-                path, "0.3", "/extendedAgentCard" if rest == "card" else f"/{rest}"
+                path, "0.3", "/extendedAgentCard" if rest == "card" else f"/{rest}", only
             )
         return _route(method, path, Version.V0_3, segments[1:], "")
     tenant = _tenant(method, segments)
     if tenant:
         segments = segments[1:]
-    if stated is Version.V0_3 and _find(Version.V1_0, segments) is not None:
+    if wanted is Version.V0_3 and _find(Version.V1_0, segments) is not None:
         rest = "/".join(segments)
         rest = "card" if rest == "extendedAgentCard" else rest
-        raise _other_version(path, "1.0", f"/{_V03_PREFIX}/{rest}")
+        raise _other_version(path, "1.0", f"/{_V03_PREFIX}/{rest}", only)
     return _route(method, path, Version.V1_0, segments, tenant)
 
 
@@ -158,7 +159,12 @@ def _task_path(segment: str) -> _Path | None:
     return _Path(verbs=_GET, task_id=segment)
 
 
-def _other_version(path: str, version: str, remedy: str) -> RouteNotFound:
+def _other_version(path: str, version: str, remedy: str, only: Version | None) -> RouteNotFound:
+    if only is not None:
+        return RouteNotFound(
+            f"{path[:128]} is a path of A2A {version}, and this agent speaks {only} alone: "
+            f"call {remedy[:128]}"
+        )
     return RouteNotFound(
         f"{path[:128]} is a path of A2A {version}, but the request states another version: "
         f'call {remedy[:128]}, or send "A2A-Version: {version}"'

@@ -8,6 +8,12 @@ from msgspec import Struct
 from trunkline.model.errors import InvalidAgentResponse
 
 HEARTBEAT: Final = b": keep-alive\n\n"
+HEADERS: Final = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    # nginx would hold events back until its buffer is full.
+    (b"x-accel-buffering", b"no"),
+)
 
 
 def frame(data: bytes, *, id: int | None = None, event: str = "") -> bytes:

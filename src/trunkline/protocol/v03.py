@@ -20,6 +20,7 @@ from trunkline.model.errors import InvalidParams
 from trunkline.model.events import Entry
 from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskState
 from trunkline.protocol import cards, protojson
+from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.dialect import Dialect, Dispatching, PushConfigQuery, page_of
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.v03_convert import (
@@ -131,8 +132,8 @@ class V03Dialect(Dispatching):
             total_size=total_size,
         )
 
-    def card(self, card: AgentCard) -> bytes:
-        return cards.encode(card, "0.3")
+    def card(self, card: AgentCard, shape: Shape = STANDARD) -> bytes:
+        return cards.encode(card, "0.3", shape)
 
 
 def core_list(request: List03) -> ListTasksRequest:

@@ -67,8 +67,14 @@ _WRAPPED: Final = "data_part_compat"
 class Converter:
     """Between both worlds, for one of the two bindings of 0.3."""
 
-    def __init__(self, *, is_rest: bool) -> None:
+    def __init__(
+        self, *, is_rest: bool, is_legacy: bool = False, question_is_final: bool = True
+    ) -> None:
+        """`is_legacy`: a part may say `type` in place of `kind`."""
         self._is_rest = is_rest
+        self._is_legacy = is_legacy
+        # 0.3: true on the last event of the stream, which a question ends as well.
+        self._final = TERMINAL | {TaskState.INPUT_REQUIRED} if question_is_final else TERMINAL
         if is_rest:
             self._roles = {role: str(role) for role in Role}
             self._states = {state: str(state) for state in TaskState}
@@ -159,8 +165,7 @@ class Converter:
             task_id=event.task_id,
             context_id=event.context_id,
             status=self.status(event.status),
-            # 0.3: true on the last event of the stream, which a question ends as well.
-            final=state in TERMINAL or state is TaskState.INPUT_REQUIRED,
+            final=state in self._final,
             metadata=event.metadata,
         )
 
@@ -171,7 +176,7 @@ class Converter:
             context_id=event.context_id,
             artifact=self.artifact(event.artifact),
             append=event.append,
-            last_chunk=event.last_chunk,
+            last_chunk=bool(event.last_chunk),
             metadata=event.metadata,
         )
 
@@ -179,13 +184,20 @@ class Converter:
         if (part.text is not None) + (part.file is not None) + (part.data is not None) != 1:
             raise InvalidParams.at(path, "a part holds exactly one of text, file and data")
         if part.text is not None:
-            _check_kind(part, "text", path)
+            self._check_kind(part, "text", path)
             return Part(text=part.text, metadata=part.metadata)
         if part.file is not None:
-            _check_kind(part, "file", path)
+            self._check_kind(part, "file", path)
             return _core_file(part.file, part.metadata, join(path, "file"))
-        _check_kind(part, "data", path)
+        self._check_kind(part, "data", path)
         return self._core_data(part)
+
+    def _check_kind(self, part: Part03, kind: str, path: str) -> None:
+        # The kind may be left out; the member that is there tells it.
+        if part.kind:
+            _check_kind(part.kind, kind, join(path, "kind"))
+        elif self._is_legacy and part.type is not None:
+            _check_kind(str(part.type), kind, join(path, "type"))
 
     def _core_data(self, part: Part03) -> Part:
         data: dict[str, Any] = part.data or {}
@@ -285,9 +297,17 @@ class Converter:
             context_id=event.context_id,
             artifact=self.core_artifact(event.artifact, join(path, "artifact")),
             append=bool(event.append),
-            last_chunk=bool(event.last_chunk),
+            last_chunk=event.last_chunk or None,
             metadata=event.metadata,
         )
+
+
+class TerseConverter(Converter):
+    """Leaves `append` and `lastChunk` out where they say nothing, as OpenClaw's channel does."""
+
+    def artifact_update(self, event: TaskArtifactUpdateEvent) -> ArtifactUpdate03:
+        whole = super().artifact_update(event)
+        return structs.replace(whole, append=event.append or None, last_chunk=event.last_chunk)
 
 
 def core_role(name: str, path: str) -> Role:
@@ -304,14 +324,12 @@ def core_state(name: str, path: str) -> TaskState:
     return state
 
 
-def _check_kind(part: Part03, kind: str, path: str) -> None:
-    # The kind may be left out; the member that is there tells it.
-    if part.kind and part.kind != kind:
-        known = part.kind in ("text", "file", "data")
-        why = f"is {quote(part.kind)}, but the part holds {kind}"
-        if not known:
-            why = f"unknown value {quote(part.kind)}; one of text, file, data"
-        raise InvalidParams.at(join(path, "kind"), why)
+def _check_kind(said: str, kind: str, path: str) -> None:
+    if said != kind:
+        why = f"is {quote(said)}, but the part holds {kind}"
+        if said not in ("text", "file", "data"):
+            why = f"unknown value {quote(said)}; one of text, file, data"
+        raise InvalidParams.at(path, why)
 
 
 def _core_file(file: File03, metadata: dict[str, Any] | None, path: str) -> Part:

@@ -21,6 +21,8 @@ class File03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
 
 class Part03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     kind: str = ""
+    # What `kind` was called before 0.3; never written.
+    type: Any = None
     text: str | None = None
     file: File03 | None = None
     # REST has one more object around it: {"data": {"data": {…}}}.
@@ -111,6 +113,25 @@ class Configuration03(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 class Send03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     message: Message03
+    configuration: Configuration03 | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class LooseMessage03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A message whose parts may be of any kind, also of none that is known."""
+
+    message_id: str = ""
+    role: str
+    parts: tuple[dict[str, Any], ...]
+    context_id: str = ""
+    task_id: str = ""
+    reference_task_ids: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+
+class LooseSend03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    message: LooseMessage03
     configuration: Configuration03 | None = None
     metadata: dict[str, Any] | None = None
 

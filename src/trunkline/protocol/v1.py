@@ -16,8 +16,18 @@ from trunkline.model.calls import (
 )
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidParams
-from trunkline.model.events import ARTIFACT, MESSAGE, STATUS, SUBMITTED, TASK, Entry
+from trunkline.model.events import (
+    ARTIFACT,
+    MESSAGE,
+    RETRIED,
+    SHOWN,
+    STATUS,
+    SUBMITTED,
+    TASK,
+    Entry,
+)
 from trunkline.protocol import cards, protojson
+from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.dialect import Dialect, Dispatching, PushConfigQuery, page_of
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
@@ -29,6 +39,8 @@ _MEMBER: Final = {
     ARTIFACT: b'{"artifactUpdate":%b}',
     # The public form of a further message is the status update that came with it.
     MESSAGE: b'{"statusUpdate":%b}',
+    SHOWN: b'{"statusUpdate":%b}',
+    RETRIED: b'{"statusUpdate":%b}',
 }
 _encode = msgspec.json.Encoder().encode
 
@@ -97,7 +109,7 @@ class _V1(Dispatching):
             total_size=total_size,
         )
 
-    def card(self, card: AgentCard) -> bytes:
+    def card(self, card: AgentCard, shape: Shape = STANDARD) -> bytes:
         return cards.encode(card, "1.0")
 
 

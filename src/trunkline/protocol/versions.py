@@ -11,15 +11,19 @@ class Version(StrEnum):
     V0_3 = "0.3"
 
 
-SUPPORTED = ", ".join(Version)
+ALL = tuple(Version)
 
 # A2A 3.6: Major.Minor; a patch number must not be considered.
 _FORM = re.compile(r"(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})(?:\.[0-9]{1,9})?", re.ASCII)
 _KNOWN = {str(version): version for version in Version}
 
 
-def negotiate(header: str | None, query: str | None) -> Version | None:
+def negotiate(
+    header: str | None, query: str | None, spoken: tuple[Version, ...] = ALL
+) -> Version | None:
     """The version that the client states in `A2A-Version`, or None when it states none.
+
+    Raises VersionNotSupported for one that is not `spoken`.
 
     An empty value is no statement. Header and query may both be there when they mean
     the same version; two that differ are refused, because either choice would answer
@@ -29,28 +33,26 @@ def negotiate(header: str | None, query: str | None) -> Version | None:
         if not header:
             return None
         # As nearly every client states it.
-        if known := _KNOWN.get(header):
+        if (known := _KNOWN.get(header)) and known in spoken:
             return known
-    stated = {_parse(text) for text in (header, query) if text and text.strip()}
+    stated = {_parse(text, spoken) for text in (header, query) if text and text.strip()}
     if len(stated) > 1:
         raise VersionNotSupported(
             "the A2A-Version header and the A2A-Version query parameter differ; send one of them",
-            metadata={"supportedVersions": SUPPORTED},
+            metadata={"supportedVersions": ", ".join(spoken)},
         )
     return stated.pop() if stated else None
 
 
-def _parse(text: str) -> Version:
+def _parse(text: str, spoken: tuple[Version, ...]) -> Version:
     known = _KNOWN.get(text)
-    if known is not None:
+    if known is None:
+        form = _FORM.fullmatch(text.strip())
+        known = None if form is None else _KNOWN.get(f"{form[1]}.{form[2]}")
+    if known is not None and known in spoken:
         return known
-    form = _FORM.fullmatch(text.strip())
-    if form is not None:
-        known = _KNOWN.get(f"{form[1]}.{form[2]}")
-        if known is not None:
-            return known
-    shown = text.strip()[:32]
+    shown, supported = text.strip()[:32], ", ".join(spoken)
     raise VersionNotSupported(
-        f'A2A version "{shown}" is not supported; supported versions: {SUPPORTED}',
-        metadata={"requestedVersion": shown, "supportedVersions": SUPPORTED},
+        f'A2A version "{shown}" is not supported; supported versions: {supported}',
+        metadata={"requestedVersion": shown, "supportedVersions": supported},
     )

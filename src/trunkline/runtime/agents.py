@@ -2,18 +2,22 @@
 
 from msgspec import Struct
 
+from trunkline.engine.decisions import style_of
 from trunkline.engine.lanes import Lanes
+from trunkline.engine.message_rules import MessageRules
 from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.store import Scope
+from trunkline.runtime.fanout import SnapshotSubscription, Subscription
 from trunkline.runtime.run import Run
 
 
 class Lane(Struct, frozen=True, cache_hash=True):
-    """Turns of one caller's context run one after the other."""
+    """What shares a queue: turns of one lane run one after the other."""
 
     scope: Scope
-    context_id: str
+    # By the profile's `context_mode` a context, a task, or nothing more than the caller.
+    name: str
 
 
 class PublishedAgent:
@@ -33,7 +37,26 @@ class PublishedAgent:
         self.backend = backend
         self.input_modes = input_modes
         self.profile = profile or Profile()
+        self.rules = MessageRules(input_modes, self.profile)
+        self.style = style_of(self.profile)
+        is_whole = self.profile.stream_shape == "snapshots"
+        self.reader = SnapshotSubscription if is_whole else Subscription
+        # Whether a blocking send may be answered before its task has settled.
+        self.bounds_waits = self.profile.reply_wait_s > 0 or self.profile.queued_send == "return"
         self.lanes: Lanes[Lane, Run] = Lanes(
             max_waiting=self.profile.max_queue_per_context,
             max_running=self.profile.max_concurrency,
         )
+
+    @property
+    def may_reply_directly(self) -> bool:
+        """Whether a run may begin without a task."""
+        style = self.profile.agent_style
+        return style == "hybrid" or (style == "declared" and self.backend.may_reply_directly)
+
+    def lane(self, scope: Scope, context_id: str, task_id: str) -> Lane:
+        """Where the turns of this task queue."""
+        mode = self.profile.context_mode
+        if mode == "session":
+            return Lane(scope, context_id)
+        return Lane(scope, "" if mode == "client" else task_id)

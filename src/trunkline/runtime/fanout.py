@@ -6,8 +6,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from trunkline.model.events import ARTIFACT, Entry
-from trunkline.model.values import TaskArtifactUpdateEvent, TaskState
+from trunkline.model.errors import TrunklineError
+from trunkline.model.events import ARTIFACT, SUBMITTED, TASK, Entry
+from trunkline.model.values import INTERRUPTED, TERMINAL, TaskArtifactUpdateEvent, TaskState
 
 # One reader may hold this much before it is cut off, whatever the number of entries.
 # It is a few seconds of a fast stream; a reader that is further behind does better by
@@ -28,6 +29,12 @@ class Reply(Struct, frozen=True):
     message: bytes
 
 
+class NoReply(Struct, frozen=True):
+    """There is no answer, and no task: the stream's only item."""
+
+    error: TrunklineError
+
+
 class Gap(Struct, frozen=True):
     """The journal no longer has what comes after `after`; it resumes at `resumes_at`."""
 
@@ -46,7 +53,7 @@ class Beat(Struct, frozen=True):
     """Nothing happened, and the stream is alive."""
 
 
-Item: TypeAlias = Entry | Opening | Reply | Gap | CutOff | Beat
+Item: TypeAlias = Entry | Opening | Reply | NoReply | Gap | CutOff | Beat
 
 _BEAT = Beat()
 
@@ -57,17 +64,17 @@ class Subscription:
     __slots__ = (
         "_bytes",
         "_catch_up",
-        "_closes_on",
         "_is_ended",
         "_items",
         "_limit",
         "_on_close",
         "_replayed",
         "_waiter",
+        "closes_on",
     )
 
     def __init__(self, *, closes_on: frozenset[TaskState], limit: int) -> None:
-        self._closes_on = closes_on
+        self.closes_on = closes_on
         self._limit = limit
         self._items: list[Item] = []
         self._bytes = 0
@@ -116,7 +123,7 @@ class Subscription:
                 return
             self._items.append(entry)
             self._bytes += len(entry.body)
-            if entry.kind != ARTIFACT and _state_of(entry) in self._closes_on:
+            if entry.kind != ARTIFACT and _state_of(entry) in self.closes_on:
                 self._is_ended = True
 
     def put(self, item: Item) -> None:
@@ -177,6 +184,31 @@ class Subscription:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class SnapshotSubscription(Subscription):
+    """Sees the task when it begins, and whenever nothing runs any more; never in between."""
+
+    __slots__ = ("opening",)
+
+    # The task as committed; set before anything is pushed.
+    opening: Callable[[], Opening]
+
+    def _take(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if self._is_ended or entry.kind == ARTIFACT:
+                continue
+            state = _state_of(entry)
+            if entry.kind == TASK or entry.kind == SUBMITTED:
+                super()._take((entry,))
+            elif state in _AT_REST:
+                opening = self.opening()
+                self._items.append(opening)
+                self._bytes += len(opening.task)
+                self._is_ended = state in self.closes_on
+
+
+_AT_REST = TERMINAL | INTERRUPTED
 
 
 def _state_of(entry: Entry) -> TaskState | None:

@@ -1,10 +1,12 @@
 """What has to happen now and then, each in its own supervised loop."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.retention import forgets, prune
 from trunkline.runtime.service import Service
 from trunkline.runtime.tasks import Tasks
 from trunkline.runtime.turns import Turns
@@ -14,8 +16,6 @@ _log = logging.getLogger("trunkline.housekeeping")
 NODE_TTL_S = 15.0
 DEADLINE_CHECK_S = 1.0
 PRUNE_EVERY_S = 60.0
-# Small steps: one holds the writer for a few milliseconds.
-PRUNE_STEP = 200
 
 
 class Housekeeping:
@@ -27,8 +27,8 @@ class Housekeeping:
         turns: Turns,
         clock: Clock,
         node: str,
+        agents: Iterable[PublishedAgent],
         heartbeat_s: float,
-        retention_s: float,
     ) -> None:
         self._store = store
         self._service = service
@@ -36,7 +36,7 @@ class Housekeeping:
         self._clock = clock
         self._node = node
         self._heartbeat_s = heartbeat_s
-        self._retention_s = retention_s
+        self._forgetful = [agent for agent in agents if forgets(agent.profile)]
         self._tasks = Tasks("housekeeping")
 
     async def start(self) -> None:
@@ -44,7 +44,7 @@ class Housekeeping:
         self._every(NODE_TTL_S / 3, self.renew_lease, "lease")
         self._every(DEADLINE_CHECK_S, self.check_deadlines, "deadlines")
         self._every(self._heartbeat_s, self.beat, "heartbeat")
-        if self._retention_s > 0:
+        if self._forgetful:
             self._every(PRUNE_EVERY_S, self.prune, "prune")
 
     async def close(self) -> None:
@@ -64,13 +64,18 @@ class Housekeeping:
             subscription.beat()
 
     async def prune(self) -> None:
-        """Delete what is past its retention, in steps that let traffic through."""
-        before_ms = self._clock.now_ms() - int(self._retention_s * 1000)
-        gone = 0
-        while step := await self._store.prune(ended_before_ms=before_ms, limit=PRUNE_STEP):
-            gone += step
-        if gone:
-            _log.info("pruned ended tasks", extra={"count": gone})
+        """Forget the ended tasks and the exchanges that are past what each agent keeps."""
+        now_ms = self._clock.now_ms()
+        for agent in self._forgetful:
+            profile = agent.profile
+            gone = await prune(
+                self._store,
+                agent.handle,
+                before_ms=now_ms - int(profile.retention_s * 1000) if profile.retention_s else None,
+                keep=profile.retention_max_tasks or None,
+            )
+            if gone:
+                _log.info("pruned ended tasks", extra={"agent": agent.handle, "count": gone})
 
     def _every(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
         self._tasks.spawn(self._loop(seconds, action, name), name=name)

@@ -1,18 +1,21 @@
 """Letting messages in: new tasks, further messages, and requests seen before."""
 
 import asyncio
-import hashlib
+from collections.abc import Iterable
+from operator import itemgetter
 
 import msgspec
 from msgspec import Struct
 
-from trunkline.engine.admission import check_follow_up, check_message
+from trunkline.engine.admission import check_follow_up
+from trunkline.engine.joining import QUEUE_FULL, RETRY_AFTER_S, Refusal, context_of, refusal
+from trunkline.engine.message_rules import NO_CONTENT
 from trunkline.engine.transitions import Step, after
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import (
-    IdempotencyConflict,
     InvalidParams,
     PushNotificationNotSupported,
+    TooManyRequests,
     Unavailable,
 )
 from trunkline.model.events import MessageAccepted, TaskSubmitted, TurnOptions
@@ -28,24 +31,28 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.clock import Clock, Ids
-from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, Store
+from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot
 from trunkline.runtime.agents import Lane, PublishedAgent
-from trunkline.runtime.fanout import Subscription
+from trunkline.runtime.fanout import Reply, Subscription
 from trunkline.runtime.journal import Journal, not_stored
+from trunkline.runtime.keys import Keys, digest_of, key_of
 from trunkline.runtime.live import LiveTask
-from trunkline.runtime.registry import Registry, snapshot_of
+from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.turns import Turns
 
 # Ids from clients are kept and indexed, so they are bounded. UUIDs have 36 characters.
 MAX_ID_CHARS = 256
-
 _encode = msgspec.json.Encoder().encode
+
+REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
 
 
 class Admitted(Struct, frozen=True, kw_only=True):
     """What became of a message. Exactly one member is set."""
 
+    # An answer that took neither task nor run.
+    reply: Reply | None = None
     # The task that it created or continued.
     live: LiveTask | None = None
     # A run that may still answer without a task.
@@ -58,21 +65,19 @@ class Intake:
     def __init__(
         self,
         *,
-        store: Store,
+        keys: Keys,
         registry: Registry,
         journal: Journal,
         turns: Turns,
         clock: Clock,
         ids: Ids,
     ) -> None:
-        self._store = store
+        self._keys = keys
         self._registry = registry
         self._journal = journal
         self._turns = turns
         self._clock = clock
         self._ids = ids
-        # Keys whose task is not in the store yet, or has not left the memory.
-        self._keys: dict[tuple[Scope, str], tuple[bytes, LiveTask]] = {}
         self.is_closed = False
 
     async def admit(
@@ -90,113 +95,143 @@ class Intake:
         """
         if self.is_closed:
             raise Unavailable("The gateway is shutting down; try again", retry_after_s=5)
-        message = request.message
         _check_request(request)
-        check_message(message, agent.input_modes)
         scope = Scope(agent.handle, caller.tenant, caller.principal)
+        message = agent.rules.admit(request.message)
+        if message is None:
+            return await self._answer_empty(scope, request.message)
         options = _options(caller, request)
         record: IdempotencyRecord | None = None
-        if key := _key(agent, caller, message):
-            digest = hashlib.sha256(_encode(request)).digest()
+        if key := key_of(agent.profile, caller, message):
+            digest = digest_of(request)
             record = IdempotencyRecord(scope, key, digest, message.task_id or self._ids.new())
-            earlier = await self._recall(record)
+            earlier = await self._keys.recall(record)
             if earlier is not None:
-                return earlier
+                return _admitted_before(earlier)
         if message.task_id:
             return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
-        context_id = message.context_id or self._ids.new()
-        lane = Lane(scope, context_id)
-        if agent.backend.may_reply_directly and not needs_task and record is None:
-            return self._start_directly(agent, lane, message, options, reader)
-        live = self._submit(agent, lane, message, options, record, reader)
-        return Admitted(live=live)
+        task_id = record.task_id if record is not None else self._ids.new()
+        # A task without a context begins one, which is named after it.
+        context_id = context_of(agent.profile, message) or task_id
+        lane = agent.lane(scope, context_id, task_id)
+        run = Run(
+            run_id=task_id,
+            agent=agent,
+            lane=lane,
+            context_id=context_id,
+            message=message,
+            options=options,
+            live=None,
+        )
+        refused = refusal(agent.profile, agent.lanes, lane)
+        if refused is not None:
+            return Admitted(live=self._refuse(run, refused, record, reader))
+        if agent.may_reply_directly and not needs_task and record is None:
+            waits = agent.lanes.is_taken(lane) or not agent.lanes.has_room
+            # Who is not to wait for the answer needs a task to ask for it later.
+            if not (waits and agent.profile.queued_send == "return"):
+                return self._start_directly(run, reader)
+        return Admitted(live=self._submit(run, record, reader))
+
+    async def _answer_empty(self, scope: Scope, message: Message) -> Admitted:
+        """Say that there is no content, if the message could have been let in otherwise."""
+        context_id = message.context_id
+        if message.task_id:
+            live = await self._registry.load(scope, message.task_id)
+            context_id = live.context_id
+            try:
+                if live.state in TERMINAL:
+                    # Nobody is told of an end that is not stored.
+                    await self._journal.durable(live)
+                check_follow_up(message, context_id=context_id, state=live.state)
+            finally:
+                self._registry.forget_if_idle(live)
+        said = Message(
+            message_id=self._ids.new(),
+            context_id=context_id or self._ids.new(),
+            role=Role.AGENT,
+            parts=(Part(text=NO_CONTENT),),
+        )
+        return Admitted(reply=Reply(_encode(said)))
 
     def promote(self, run: Run) -> LiveTask:
         """A run that began without a task needs one now."""
-        live = self._live(run.lane, None)
-        message = live.history_message(run.message)
-        self._create(live, message, run.options)
+        live = self._create(run, None)
         run.become(live)
         return live
 
-    def requeue(self, agent: PublishedAgent, live: LiveTask) -> None:
-        """Queue again what a restart interrupted before it ran."""
-        lane = Lane(live.scope, live.context_id)
-        for number, (message, options) in enumerate(live.committed().pending):
-            run = self._run(agent, lane, message, options, live)
-            if number:  # they were all recorded by now, so the sequence does not tell them apart
+    def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
+        """Queue again what waited for its turn when a restart came, in the same order."""
+        runs: list[tuple[str, Run]] = []
+        for agent, live in tasks:
+            lane = agent.lane(live.scope, live.context_id, live.task_id)
+            for number, pending in enumerate(live.ahead().pending):
+                run = self._run(agent, lane, pending.message, pending.options, live)
+                # They were all recorded by now, so the sequence does not tell them apart.
                 run.run_id = f"{run.run_id}-{number}"
-            run.is_durable = True
+                run.is_durable = True
+                runs.append((pending.since, run))
+        # An older task may have got its message later.
+        runs.sort(key=itemgetter(0))
+        for _, run in runs:
             self._turns.enter(run)
             self._turns.start_if_ready(run)
 
     def _submit(
+        self, run: Run, record: IdempotencyRecord | None, reader: Subscription | None
+    ) -> LiveTask:
+        live = self._create(run, record)
+        run.live = live
+        run.run_id = f"{live.task_id}.{live.seq}"
+        self._enter(run, live)
+        # A stream that begins in the queue begins with a snapshot, which shows the place.
+        if reader is not None and run.is_granted:
+            live.subscriptions.append(reader)
+        return live
+
+    def _refuse(
         self,
-        agent: PublishedAgent,
-        lane: Lane,
-        message: Message,
-        options: TurnOptions | None,
+        run: Run,
+        refused: Refusal,
         record: IdempotencyRecord | None,
         reader: Subscription | None,
     ) -> LiveTask:
-        live = self._live(lane, record)
-        message = live.history_message(message)
+        profile = run.agent.profile
+        if refused is QUEUE_FULL and profile.overflow == "error":
+            raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
+        live = self._create(run, record, refused)
         if reader is not None:
             live.subscriptions.append(reader)
-        if agent.lanes.is_full(lane):
-            self._create(live, message, options, refusal=_queue_full(live))
-        else:
-            self._create(live, message, options)
-            self._enter(self._run(agent, lane, message, options, live), live)
-        return live
-
-    def _live(self, lane: Lane, record: IdempotencyRecord | None) -> LiveTask:
-        """A task that nothing is recorded of yet."""
-        task_id = record.task_id if record is not None else self._ids.new()
-        live = LiveTask(task_id=task_id, scope=lane.scope, context_id=lane.context_id, epoch=1)
-        if record is not None:
-            self._keep(live, record)
         return live
 
     def _create(
-        self,
-        live: LiveTask,
-        message: Message,
-        options: TurnOptions | None,
-        refusal: Message | None = None,
-    ) -> None:
+        self, run: Run, record: IdempotencyRecord | None, refused: Refusal | None = None
+    ) -> LiveTask:
         now_ms = self._clock.now_ms()
-        state = TaskState.SUBMITTED if refusal is None else TaskState.REJECTED
+        live = LiveTask(task_id=run.run_id, scope=run.scope, context_id=run.context_id, epoch=1)
+        if record is not None:
+            self._keys.keep(live, record)
+        state = TaskState.SUBMITTED
+        said: Message | None = None
+        if refused is not None:
+            state = REFUSAL_STATES[run.agent.profile.refusal_state]
+            said = _refusal_message(live, refused)
+        run.message = message = live.history_message(run.message)
         task = Task(
             id=live.task_id,
             context_id=live.context_id,
-            status=TaskStatus(state=state, message=refusal, timestamp=format_timestamp(now_ms)),
-            history=(message,) if refusal is None else (message, refusal),
+            status=TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms)),
+            history=(message,) if said is None else (message, said),
         )
+        options = run.options
         event = task if options is None else TaskSubmitted(task=task, options=options)
         live.creation = Creation(live.scope, live.context_id, now_ms, self._registry.node)
         self._registry.add(live)
         self._journal.record(live, event, state=state, status_ms=now_ms)
+        return live
 
-    def _keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
-        """Know the key from now on, and store it with what is recorded next."""
-        live.idempotency = record
-        live.keys.append(record)
-        self._keys[record.scope, record.key] = (record.digest, live)
-
-    def _start_directly(
-        self,
-        agent: PublishedAgent,
-        lane: Lane,
-        message: Message,
-        options: TurnOptions | None,
-        reader: Subscription | None,
-    ) -> Admitted:
-        if agent.lanes.is_full(lane):
-            live = self._submit(agent, lane, message, options, None, reader)
-            return Admitted(live=live)
-        run = self._run(agent, lane, message, options, None)
+    def _start_directly(self, run: Run, reader: Subscription | None) -> Admitted:
         run.answer = asyncio.get_running_loop().create_future()
         run.reader = reader
         run.is_durable = True  # there is nothing to store before it shows
@@ -218,22 +253,14 @@ class Intake:
                 # Nobody is told of an end that is not stored.
                 await self._journal.durable(live)
             if record is not None:
-                earlier = await self._until_free(live, record)
+                earlier = await self._keys.until_free(live, record)
                 if earlier is not None:
-                    return earlier
+                    return _admitted_before(earlier)
             if live.is_stuck:
                 raise not_stored()
             return self._follow_up(agent, live, message, options, record)
         finally:
             self._registry.forget_if_idle(live)
-
-    async def _until_free(self, live: LiveTask, record: IdempotencyRecord) -> Admitted | None:
-        """Wait until the key can go with the next append, which holds one at most."""
-        known = self._known(record)
-        while known is None and live.idempotency is not None:
-            await self._journal.durable(live)
-            known = await self._recall(record)
-        return known
 
     def _follow_up(
         self,
@@ -244,15 +271,16 @@ class Intake:
         record: IdempotencyRecord | None,
     ) -> Admitted:
         check_follow_up(message, context_id=live.context_id, state=live.state)
-        lane = Lane(live.scope, live.context_id)
-        if agent.lanes.is_full(lane):
-            raise Unavailable(
-                "The queue of this context is full; try again when some of it is done",
-                retry_after_s=5,
-            )
+        lane = agent.lane(live.scope, live.context_id, live.task_id)
+        refused = refusal(agent.profile, agent.lanes, lane)
+        if refused is not None:
+            raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
         message = live.history_message(message)
         now_ms = self._clock.now_ms()
-        state = after(live.state, Step.ACCEPT)
+        is_orphan = live.is_orphan
+        # The turn that an orphan was in is over, and will not say so itself.
+        left_off = is_orphan and live.state is TaskState.WORKING
+        state = after(live.state, Step.CONTINUE if left_off else Step.ACCEPT)
         update = TaskStatusUpdateEvent(
             task_id=live.task_id,
             context_id=live.context_id,
@@ -260,7 +288,10 @@ class Intake:
         )
         event = MessageAccepted(message=message, status_update=update, options=options)
         if record is not None:
-            self._keep(live, record)
+            self._keys.keep(live, record)
+        if is_orphan:
+            # What waited when it was left comes first.
+            self.requeue([(agent, live)])
         self._journal.record(live, event, state=state, status_ms=now_ms)
         run = self._run(agent, lane, message, options, live)
         self._enter(run, live)
@@ -282,70 +313,35 @@ class Intake:
         lane: Lane,
         message: Message,
         options: TurnOptions | None,
-        live: LiveTask | None,
+        live: LiveTask,
     ) -> Run:
-        # Derived where it can be: a task's runs are numbered in the order of its messages.
-        run_id = self._ids.new() if live is None else f"{live.task_id}.{live.seq}"
+        """A run for a further message; they are numbered in the order of the journal."""
         return Run(
-            run_id=run_id,
+            run_id=f"{live.task_id}.{live.seq}",
             agent=agent,
             lane=lane,
+            context_id=live.context_id,
             message=message,
             options=options,
             live=live,
         )
 
-    async def _recall(self, wanted: IdempotencyRecord) -> Admitted | None:
-        """What became of the request that was made with the key before, if there was one."""
-        scope, record = wanted.scope, None
-        if (scope, wanted.key) not in self._keys:
-            record = await self._store.recall(scope, wanted.key)
-        # Another request with the key may have come while this one waited.
-        known = self._known(wanted)
-        if known is not None or record is None:
-            return known
-        _check_digest(record.digest, wanted.digest)
-        live = self._registry.live(scope, record.task_id)
-        if live is not None:
-            return Admitted(live=live)
-        stored = await self._store.get(scope, record.task_id)
-        return Admitted(earlier=snapshot_of(stored)) if stored is not None else None
 
-    def _known(self, wanted: IdempotencyRecord) -> Admitted | None:
-        known = self._keys.get((wanted.scope, wanted.key))
-        if known is None:
-            return None
-        _check_digest(known[0], wanted.digest)
-        return Admitted(live=known[1])
-
-    def forget_key(self, live: LiveTask) -> None:
-        """The store knows the keys by now, unless one came with what is not committed yet."""
-        if live.unflushed or live.in_flight:
-            return
-        for record in live.keys:
-            known = self._keys.get((record.scope, record.key))
-            if known is not None and known[1] is live:
-                del self._keys[record.scope, record.key]
-        live.keys.clear()
+def _admitted_before(earlier: LiveTask | Snapshot) -> Admitted:
+    if isinstance(earlier, Snapshot):
+        return Admitted(earlier=earlier)
+    return Admitted(live=earlier)
 
 
-def _queue_full(live: LiveTask) -> Message:
-    text = "The queue of this context is full. Send the message again when some of it is done."
+def _refusal_message(live: LiveTask, refused: Refusal) -> Message:
     return Message(
-        message_id=f"{live.task_id}.queue-full",
+        message_id=f"{live.task_id}.{refused.reason.replace('_', '-')}",
         context_id=live.context_id,
         task_id=live.task_id,
         role=Role.AGENT,
-        parts=(Part(text=text),),
-        metadata={"reason": "queue_full"},
+        parts=(Part(text=refused.text),),
+        metadata={"reason": refused.reason, "retryAfterSeconds": RETRY_AFTER_S},
     )
-
-
-def _check_digest(known: bytes, digest: bytes) -> None:
-    if known != digest:
-        raise IdempotencyConflict(
-            "The idempotency key was used before for another request; use a new key"
-        )
 
 
 def _check_request(request: SendMessageRequest) -> None:
@@ -381,9 +377,3 @@ def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:
     return TurnOptions(
         accepted_output_modes=modes, extensions=caller.extensions, metadata=request.metadata
     )
-
-
-def _key(agent: PublishedAgent, caller: Caller, message: Message) -> str:
-    if caller.idempotency_key:
-        return f"key:{caller.idempotency_key}"
-    return f"message:{message.message_id}" if agent.profile.deduplicate_messages else ""

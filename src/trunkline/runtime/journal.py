@@ -9,10 +9,10 @@ could take back.
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 
 from trunkline.engine.fold import TaskFold
-from trunkline.model.errors import StoreError, TrunklineError, Unavailable
+from trunkline.model.errors import StoreError, StoreUnusable, TrunklineError, Unavailable
 from trunkline.model.events import Entry, Event
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.ports.store import Append, Settled, Snapshot, Store
@@ -37,8 +37,15 @@ class Journal:
         self._on_settled = on_settled
         self._on_refused = on_refused
         self._dirty: list[LiveTask] = []
+        # Whether the store took nothing since it last failed.
+        self.is_refusing = False
         # Entries committed since the start, for the metrics.
         self.committed_entries = 0
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        # Kept, because to ask which one is running takes a system call.
+        return asyncio.get_running_loop()
 
     def record(self, live: LiveTask, event: Event, *, state: TaskState, status_ms: int) -> Entry:
         # First of all, for it raises when an agent emits what is no JSON.
@@ -52,8 +59,7 @@ class Journal:
             if not self._dirty:
                 # After the next pass: a turn that starts now gets to say something first,
                 # and what it says goes along.
-                loop = asyncio.get_running_loop()
-                loop.call_soon(loop.call_soon, self._flush)
+                self._loop.call_soon(self._loop.call_soon, self._flush)
             self._dirty.append(live)
         return entry
 
@@ -71,7 +77,7 @@ class Journal:
 
         What was recorded before counts: a waiter never sees a state older than it.
         """
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = self._loop.create_future()
         is_clean = not live.unflushed and not live.in_flight
         if live.is_dropped:
             waiter.set_exception(not_stored())
@@ -86,7 +92,7 @@ class Journal:
         if live.is_dropped:
             raise not_stored()
         if live.unflushed or live.in_flight:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[None] = self._loop.create_future()
 
             def wake(error: TrunklineError | None) -> None:
                 if waiter.done():
@@ -145,6 +151,7 @@ class Journal:
         if error is not None:
             self._refuse(live, error)
             return
+        self.is_refusing = False
         live.commit(entries, append.state, fold, append.snapshot)
         del live.in_flight[: len(entries)]
         self.committed_entries += len(entries)
@@ -182,6 +189,7 @@ class Journal:
         _log.error(
             "the store refused a commit", extra={"task_id": live.task_id, "reason": error.message}
         )
+        self.is_refusing = isinstance(error, StoreUnusable)
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()

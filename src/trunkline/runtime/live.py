@@ -9,7 +9,7 @@ from msgspec import Struct
 from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import Entry
-from trunkline.model.values import Message, Role, TaskState
+from trunkline.model.values import HAS_WORK, Message, Role, TaskState
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, StoredTask
 from trunkline.runtime.fanout import Subscription
 
@@ -94,6 +94,19 @@ class LiveTask(Struct, kw_only=True, eq=False):
             or self.once_durable
             or self.is_stuck
         )
+
+    @property
+    def is_orphan(self) -> bool:
+        """There is work to do, and nobody does it: a restart left the task as it was."""
+        return self.state in HAS_WORK and not (self.run or self.waiting or self.is_stuck)
+
+    @property
+    def position(self) -> int | None:
+        """Its place in the queue, 1 for the next to start; None unless it waits there."""
+        if self.committed_state is not TaskState.SUBMITTED or not self.waiting:
+            return None
+        run = self.waiting[0]
+        return run.agent.lanes.position(run.lane, run)
 
     def history_message(self, message: Message) -> Message:
         """The caller's message as history shows it: with the ids of its task and context."""

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from trunkline.engine.late import LateOutput
+from trunkline.engine.promotion import Staging
 from trunkline.engine.turn import TurnFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.values import Message
-from trunkline.runtime.fanout import Reply, Subscription
+from trunkline.ports.store import Scope
+from trunkline.runtime.fanout import NoReply, Reply, Subscription
 from trunkline.runtime.live import Durable, LiveTask
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ class Run(Struct, kw_only=True, eq=False):
     run_id: str
     agent: "PublishedAgent"
     lane: "Lane"
+    context_id: str
     message: Message
     options: TurnOptions | None
     # None while the agent may still answer with a message alone.
@@ -37,13 +41,19 @@ class Run(Struct, kw_only=True, eq=False):
     task: asyncio.Task[None] | None = None
     stopping: asyncio.Task[None] | None = None
     fold: TurnFold | None = None
-    # For runs without a task: what became of it, and who streams it.
-    answer: asyncio.Future[Reply | LiveTask] | None = None
+    # What the agent said after it was stopped, where it is kept.
+    late: LateOutput | None = None
+    # For runs without a task: what it holds back, how it ended, what makes it a task when
+    # it takes long, what became of it, and who streams it.
+    staging: Staging | None = None
+    outcome: Message | TrunklineError | None = None
+    timer: asyncio.Task[None] | None = None
+    answer: asyncio.Future[Reply | NoReply | LiveTask] | None = None
     reader: Subscription | None = None
 
     @property
-    def context_id(self) -> str:
-        return self.lane.context_id
+    def scope(self) -> Scope:
+        return self.lane.scope
 
     @property
     def is_waiting(self) -> bool:
@@ -67,10 +77,12 @@ class Run(Struct, kw_only=True, eq=False):
 
     def refuse(self, error: TrunklineError) -> None:
         """There is neither a reply nor a task."""
+        no_reply = NoReply(error)
         if self.reader is not None:
-            self.reader.stop(error.message, 0)
+            self.reader.put(no_reply)
+            self.reader.end()
         if self.answer is not None and not self.answer.done():
-            self.answer.set_exception(error)
+            self.answer.set_result(no_reply)
 
     def become(self, live: LiveTask) -> None:
         """The run has a task now."""
@@ -83,3 +95,9 @@ class Run(Struct, kw_only=True, eq=False):
             live.subscriptions.append(self.reader)
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(live)
+
+
+def extra_of(run: Run) -> dict[str, str]:
+    """What a log record says about the run."""
+    task_id = run.live.task_id if run.live is not None else ""
+    return {"agent": run.agent.handle, "run_id": run.run_id, "task_id": task_id}

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 
-from trunkline.engine.recovery import RESTART_REASON, Recovery, recover
+from trunkline.engine.recovery import Recovery, recover, restart_reason
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.ports.clock import Clock, Ids
@@ -15,12 +15,14 @@ from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.housekeeping import Housekeeping
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
+from trunkline.runtime.keys import Keys
 from trunkline.runtime.live import LiveTask
+from trunkline.runtime.recording import say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
-from trunkline.runtime.turns import Turns, say
+from trunkline.runtime.turns import Turns
 
 _log = logging.getLogger("trunkline.runtime")
 
@@ -40,7 +42,6 @@ class Runtime:
         agents: Iterable[PublishedAgent],
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
-        retention_s: float = 0.0,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -57,8 +58,9 @@ class Runtime:
             registry=self.registry,
             sessions=Sessions(store=store, clock=clock, follow_ups=self.follow_ups),
         )
+        self.keys = Keys(store=store, registry=self.registry, journal=self.journal)
         self.intake = Intake(
-            store=store,
+            keys=self.keys,
             registry=self.registry,
             journal=self.journal,
             turns=self.turns,
@@ -71,6 +73,7 @@ class Runtime:
             journal=self.journal,
             turns=self.turns,
             intake=self.intake,
+            clock=clock,
             stream_buffer=stream_buffer,
         )
         self._housekeeping = Housekeeping(
@@ -79,8 +82,8 @@ class Runtime:
             turns=self.turns,
             clock=clock,
             node=self.registry.node,
+            agents=self.agents.values(),
             heartbeat_s=heartbeat_s,
-            retention_s=retention_s,
         )
         self.is_ready = False
 
@@ -93,10 +96,13 @@ class Runtime:
     async def recover(self) -> None:
         """Take up what no living node works on. Doing it twice does no harm."""
         outcomes: Counter[Recovery] = Counter()
+        to_run: list[tuple[PublishedAgent, LiveTask]] = []
         while claimed := await self._store.claim(
             self.registry.node, now_ms=self._clock.now_ms(), limit=_CLAIM_STEP
         ):
-            outcomes.update(map(self._recover, claimed))
+            for stored in claimed:
+                outcomes[self._recover(stored, to_run)] += 1
+        self.intake.requeue(to_run)
         # Nobody is to see a task at work that nobody works on.
         for live in self.registry.all():
             with suppress(TrunklineError):
@@ -104,18 +110,29 @@ class Runtime:
         if outcomes:
             _log.info("recovered unfinished tasks", extra={k.value: n for k, n in outcomes.items()})
 
-    def _recover(self, stored: StoredTask) -> Recovery:
+    def _recover(
+        self, stored: StoredTask, to_run: list[tuple[PublishedAgent, LiveTask]]
+    ) -> Recovery:
         agent = self.agents.get(stored.scope.agent)
         # Tasks of an agent that is no longer published wait until it is again.
-        decision = recover(stored.state) if agent is not None else Recovery.LEAVE
-        if agent is None or decision is Recovery.LEAVE:
+        if agent is None:
             return Recovery.LEAVE
+        decision = recover(stored.state, agent.profile.on_restart)
+        if decision is Recovery.LEAVE:
+            return decision
         live = LiveTask.of(stored)
         self.registry.add(live)
-        if decision is Recovery.REQUEUE:
-            self.intake.requeue(agent, live)
-        else:
-            self.turns.move(live, Step.FAIL, say(live, f"restart.{live.seq}", RESTART_REASON))
+        fold = live.committed()
+        if not (fold.knows_turn if decision is Recovery.RETRY else fold.pending):
+            # Another program's task, of which there is no more than its state.
+            decision = Recovery.FAIL
+        if decision is Recovery.FAIL:
+            reason = restart_reason(stored.state)
+            self.turns.move(live, Step.FAIL, say(live, f"restart.{live.seq}", reason))
+            return decision
+        if decision is Recovery.RETRY:
+            self.turns.retry(live)
+        to_run.append((agent, live))
         return decision
 
     def stop_admitting(self) -> None:
@@ -150,9 +167,9 @@ class Runtime:
         return self.intake.promote(run)
 
     def _settled(self, live: LiveTask) -> None:
-        self.intake.forget_key(live)
+        self.keys.forget(live)
         self.registry.forget_if_idle(live)
 
     def _refused(self, live: LiveTask, error: StoreError) -> None:
-        self.intake.forget_key(live)
-        self.turns.refused(live, error)
+        self.keys.forget(live)
+        self.turns.setbacks.refused(live, error)

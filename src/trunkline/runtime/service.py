@@ -1,6 +1,5 @@
 """One method per call: what a client may ask of the agents that run here."""
 
-from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
@@ -16,19 +15,24 @@ from trunkline.model.calls import (
 )
 from trunkline.model.errors import (
     InvalidParams,
+    MethodNotFound,
     TaskNotCancelable,
     TrunklineError,
     UnsupportedOperation,
 )
+from trunkline.model.profile import Profile
 from trunkline.model.timestamps import parse_timestamp
-from trunkline.model.values import TERMINAL, TaskState
-from trunkline.ports.store import Scope, Store, TaskQuery
+from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
+from trunkline.ports.clock import Clock
+from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.fanout import Gap, Opening, Reply, Subscription
+from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
 from trunkline.runtime.intake import Admitted, Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
+from trunkline.runtime.replay import Replay
+from trunkline.runtime.replies import Replies
 from trunkline.runtime.run import Run
 from trunkline.runtime.turns import Turns
 from trunkline.runtime.views import listed_json, page_position, page_token, task_json
@@ -41,6 +45,9 @@ REPLAY_CHUNK = 500
 # follows a task goes on until the task ends.
 CLOSES_SEND = TERMINAL | {TaskState.INPUT_REQUIRED}
 CLOSES_SUBSCRIBE = TERMINAL
+CLOSES_ON_PAUSE = TERMINAL | INTERRUPTED
+
+NOT_LIVE = "Task cancellation is only available while the task is live in this process."
 
 
 class TaskAnswer(Struct, frozen=True):
@@ -63,6 +70,7 @@ class Service:
         journal: Journal,
         turns: Turns,
         intake: Intake,
+        clock: Clock,
         stream_buffer: int = 1000,
     ) -> None:
         self._store = store
@@ -70,6 +78,7 @@ class Service:
         self._journal = journal
         self._turns = turns
         self._intake = intake
+        self._replies = Replies(journal=journal, turns=turns, clock=clock)
         self._stream_buffer = stream_buffer
         self.subscriptions: set[Subscription] = set()
 
@@ -84,32 +93,45 @@ class Service:
         admitted = await self._intake.admit(agent, caller, request, needs_task=returns_immediately)
         if admitted.earlier is not None:
             return TaskAnswer(task_json(admitted.earlier, history_length))
+        if admitted.reply is not None:
+            return admitted.reply
         live = admitted.live
-        if admitted.run is not None:
-            assert admitted.run.answer is not None
-            outcome = await admitted.run.answer
+        if returns_immediately:
+            assert live is not None
+            await self._journal.durable(live)
+        elif agent.bounds_waits:
+            outcome = await self._replies.wait(agent.profile, live, admitted.run)
             if isinstance(outcome, Reply):
                 return outcome
+            if isinstance(outcome, NoReply):
+                raise outcome.error
             live = outcome
-        assert live is not None
-        if returns_immediately:
-            await self._journal.durable(live)
         else:
+            if admitted.run is not None:
+                assert admitted.run.answer is not None
+                outcome = await admitted.run.answer
+                if isinstance(outcome, Reply):
+                    return outcome
+                if isinstance(outcome, NoReply):
+                    raise outcome.error
+                live = outcome
+            assert live is not None
             await self._journal.settled(live)
-        return TaskAnswer(task_json(live.view(), history_length))
+        return TaskAnswer(task_json(live.view(), history_length, live.position))
 
     async def stream(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
     ) -> Subscription:
         configuration = request.configuration
         history_length = configuration.history_length if configuration is not None else None
-        reader = self._reader(CLOSES_SEND)
-        # A reader that is there from the start gets the journal as it is; one that wants
-        # a shorter history, or joins later, gets a snapshot made for it.
-        from_start = reader if history_length is None else None
+        closes_on = CLOSES_ON_PAUSE if agent.profile.subscribe_pause == "close" else CLOSES_SEND
+        reader = self._reader(agent, closes_on)
+        # A reader that is there from the start gets the journal as it is, which begins
+        # with one message; one that wants none, or joins later, gets a snapshot.
+        from_start = reader if history_length != 0 else None
         try:
             admitted = await self._intake.admit(
-                agent, caller, request, needs_task=history_length is not None, reader=from_start
+                agent, caller, request, needs_task=history_length == 0, reader=from_start
             )
             self._attach(reader, admitted, history_length)
         except TrunklineError:
@@ -128,13 +150,19 @@ class Service:
             reader.put(Opening(earlier.seq, task_json(earlier, history_length)))
             reader.end()
             return
+        if admitted.reply is not None:
+            reader.put(admitted.reply)
+            reader.end()
+            return
         live = admitted.live
         if live is None:
             # The run has the reader, and hands it on when it becomes a task.
             assert admitted.run is not None
             reader.opened_by(partial(self._leave_run, admitted.run))
+            _show(reader, admitted.run, history_length)
             return
         reader.opened_by(partial(self._leave, live))
+        _show(reader, live, history_length)
         if reader in live.subscriptions:
             return
         is_new = live.unflushed or live.in_flight
@@ -142,8 +170,6 @@ class Service:
             self._journal.once_durable(live, partial(self._join, reader, live, history_length))
         else:
             self._join(reader, live, history_length, None)
-            if live.committed_state in CLOSES_SEND:
-                reader.end()
 
     def _join(
         self,
@@ -156,16 +182,21 @@ class Service:
         if error is not None:
             reader.stop(error.message, 0)
             return
-        view = live.view()
-        reader.put(Opening(view.seq, task_json(view, history_length)))
-        if live.committed_state in TERMINAL:
+        reader.put(_opening(live, history_length))
+        if live.committed_state in reader.closes_on or live.is_orphan:
             reader.end()
         else:
             live.subscriptions.append(reader)
 
     async def get(self, agent: PublishedAgent, caller: Caller, request: GetTaskRequest) -> bytes:
         scope = Scope(agent.handle, caller.tenant, caller.principal)
-        return task_json(await self._registry.view(scope, request.id), request.history_length)
+        history_length = request.history_length
+        if history_length is None and agent.profile.history_default == "none":
+            history_length = 0
+        live = self._registry.live(scope, request.id)
+        if live is not None:
+            return task_json(live.view(), history_length, live.position)
+        return task_json(await self._registry.view(scope, request.id), history_length)
 
     async def list(
         self, agent: PublishedAgent, caller: Caller, request: ListTasksRequest
@@ -186,22 +217,36 @@ class Service:
                 snapshot_of(stored),
                 history_length=request.history_length,
                 include_artifacts=request.include_artifacts,
+                position=self._position(stored),
             )
             for stored in page.tasks
         )
         return ListAnswer(tasks, page_token(page.next, request), query.limit, page.total)
 
+    def _position(self, stored: StoredTask) -> int | None:
+        if stored.state is not TaskState.SUBMITTED:
+            return None
+        live = self._registry.live(stored.scope, stored.task_id)
+        return None if live is None else live.position
+
     async def cancel(
         self, agent: PublishedAgent, caller: Caller, request: CancelTaskRequest
     ) -> bytes:
+        profile = agent.profile
+        if profile.cancel == "unsupported":
+            raise _cannot_cancel(profile)
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         live = await self._registry.load(scope, request.id)
         try:
+            if live.is_orphan and "leave_orphaned" in profile.on_restart:
+                raise UnsupportedOperation(NOT_LIVE, metadata={"taskId": request.id})
             is_over = live.state in TERMINAL
             if not is_over:
-                await self._turns.stop(live, Step.CANCEL, "")
+                await self._turns.stopping.stop(live, Step.CANCEL, agent.style.names.canceled)
             # Nobody is told of an end that is not stored.
             await self._journal.durable(live)
+            if is_over and profile.cancel_terminal == "passthrough":
+                return task_json(live.view())
             if is_over or live.committed_state is not TaskState.CANCELED:
                 raise TaskNotCancelable(
                     f"Task {request.id} has already ended ({live.committed_state})",
@@ -222,23 +267,27 @@ class Service:
     ) -> Subscription:
         """Follow a task: its snapshot and all that comes, or, after `last_seq`, just what
         the reader has not seen."""
+        profile = agent.profile
+        if not profile.stream_replay:
+            last_seq = None
         scope = Scope(agent.handle, caller.tenant, caller.principal)
         live = await self._registry.load(scope, request.id)
         seen_all = last_seq is None or last_seq == live.committed_seq
-        if live.committed_state in TERMINAL and seen_all:
+        if live.committed_state in TERMINAL and seen_all and profile.subscribe_ended == "error":
             self._registry.forget_if_idle(live)
             raise UnsupportedOperation(
                 f"Task {request.id} has ended ({live.committed_state}); read it with GetTask",
                 metadata={"taskId": request.id, "state": live.committed_state.value},
             )
-        reader = self._reader(CLOSES_SEND if closes_on_input_required else CLOSES_SUBSCRIBE)
+        reader = self._reader(agent, _closes_on(profile, closes_on_input_required))
         reader.opened_by(partial(self._leave, live))
-        if last_seq is None:
+        _show(reader, live, None)
+        if last_seq is None or isinstance(reader, SnapshotSubscription):
             self._join(reader, live, None, None)
         else:
             # There from the start, so that the task stays in memory meanwhile.
             live.subscriptions.append(reader)
-            replay = _Replay(
+            replay = Replay(
                 self._store,
                 live,
                 reader,
@@ -260,8 +309,8 @@ class Service:
             live.subscriptions.remove(reader)
         self._join(reader, live, None, None)
 
-    def _reader(self, closes_on: frozenset[TaskState]) -> Subscription:
-        reader = Subscription(closes_on=closes_on, limit=self._stream_buffer)
+    def _reader(self, agent: PublishedAgent, closes_on: frozenset[TaskState]) -> Subscription:
+        reader = agent.reader(closes_on=closes_on, limit=self._stream_buffer)
         self.subscriptions.add(reader)
         reader.opened_by(self.subscriptions.discard)
         return reader
@@ -280,44 +329,31 @@ class Service:
         self._registry.forget_if_idle(live)
 
 
-class _Replay:
-    """Reads the journal for one reader, up to where the task is by then."""
+def _show(reader: Subscription, of: LiveTask | Run, history_length: int | None) -> None:
+    """Let a reader that wants whole tasks know where they come from."""
+    if isinstance(reader, SnapshotSubscription):
+        reader.opening = partial(_opening, of, history_length)
 
-    def __init__(
-        self,
-        store: Store,
-        live: LiveTask,
-        reader: Subscription,
-        last_seq: int,
-        *,
-        chunk: int,
-        rejoin: Callable[[Subscription, LiveTask], None],
-    ) -> None:
-        self._store = store
-        self._live = live
-        self._reader = reader
-        self._seen = last_seq
-        self._chunk = chunk
-        self._rejoin = rejoin
 
-    async def step(self) -> None:
-        live, reader = self._live, self._reader
-        if self._seen < live.committed_seq:
-            found = await self._store.entries(live.task_id, after=self._seen, limit=self._chunk)
-            # The store may be ahead of what the journal was told; that is pushed later.
-            entries = [entry for entry in found if entry.seq <= live.committed_seq]
-            if entries and entries[0].seq == self._seen + 1:
-                reader.replay(entries)
-                self._seen = entries[-1].seq
-                return
-        # No await beyond this point: what is committed from here on reaches the reader.
-        reader.caught_up()
-        if self._seen != live.committed_seq:
-            # Pruned, or a sequence from another life of this database.
-            reader.put(Gap(self._seen, live.committed_seq))
-            self._rejoin(reader, live)
-        elif live.committed_state in TERMINAL:
-            reader.end()
+def _opening(of: LiveTask | Run, history_length: int | None) -> Opening:
+    live = of.live if isinstance(of, Run) else of
+    assert live is not None
+    view = live.view()
+    return Opening(view.seq, task_json(view, history_length, live.position))
+
+
+def _closes_on(profile: Profile, closes_on_input_required: bool) -> frozenset[TaskState]:
+    if profile.subscribe_pause == "close":
+        return CLOSES_ON_PAUSE
+    closes = closes_on_input_required and profile.subscribe_pause == "by-version"
+    return CLOSES_SEND if closes else CLOSES_SUBSCRIBE
+
+
+def _cannot_cancel(profile: Profile) -> TrunklineError:
+    text = "This agent does not cancel tasks"
+    if profile.cancel_unsupported_code == -32601:
+        return MethodNotFound(text)
+    return UnsupportedOperation(text)
 
 
 def _timestamp(text: str) -> int | None:

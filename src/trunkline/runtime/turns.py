@@ -1,4 +1,4 @@
-"""Running agents: start a turn, record what it emits, stop it when told to."""
+"""Running agents: start a turn when its time has come, and record what it emits."""
 
 import asyncio
 import logging
@@ -6,27 +6,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import msgspec
-from msgspec import structs
 
+from trunkline.engine.late import LateOutput
 from trunkline.engine.transitions import Step, after
-from trunkline.engine.turn import Chunk, Decision, TurnFold
 from trunkline.model.errors import (
-    StaleSeq,
     StoreError,
-    StoreUnusable,
+    TaskNotFound,
     TrunklineError,
-    Unavailable,
 )
-from trunkline.model.events import TurnOptions
-from trunkline.model.outputs import DirectReply, Failed, Final, Output
+from trunkline.model.events import TurnOptions, TurnRetried
+from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
-    TERMINAL,
     Message,
-    Part,
-    Role,
-    TaskArtifactUpdateEvent,
-    TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
 )
@@ -35,9 +27,12 @@ from trunkline.ports.clock import Clock
 from trunkline.runtime.fanout import Reply
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
+from trunkline.runtime.recording import Recorder
 from trunkline.runtime.registry import Registry
-from trunkline.runtime.run import Run
+from trunkline.runtime.run import Run, extra_of
 from trunkline.runtime.sessions import Sessions
+from trunkline.runtime.setbacks import Setbacks
+from trunkline.runtime.stopping import Stopping
 from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.turns")
@@ -46,12 +41,7 @@ _log = logging.getLogger("trunkline.turns")
 # enough that one agent cannot fill the memory.
 MAX_UNCOMMITTED = 256
 
-# How long to wait before a task whose progress was refused is offered to the store again.
-STORE_RETRY_S = 2.0
-
 AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
-# States in which somebody has to do something for the task.
-HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 _NO_OPTIONS = TurnOptions()
 _encode = msgspec.json.Encoder().encode
 
@@ -70,12 +60,34 @@ class Turns:
         self._journal = journal
         self._clock = clock
         self._promote = promote
+        self._recorder = Recorder(
+            journal=journal, clock=clock, promote=promote, drop_waiting=self._drop_waiting
+        )
         self._registry = registry
         self._tasks = Tasks("turns")
         self.running: set[Run] = set()
         # Runs in the queue that have no task yet, so that nothing but a lane knows them.
         self._untold: set[Run] = set()
         self._is_draining = False
+        # Runs that wait for the store to take writes again.
+        self._held: list[Run] = []
+        self.stopping = Stopping(
+            recorder=self._recorder,
+            tasks=self._tasks,
+            clock=clock,
+            reveal=self._reveal,
+            release=self._release,
+        )
+        self.setbacks = Setbacks(
+            journal=journal,
+            registry=registry,
+            recorder=self._recorder,
+            stopping=self.stopping,
+            tasks=self._tasks,
+            clock=clock,
+            release=self._release,
+            drop_waiting=self._drop_waiting,
+        )
 
     def enter(self, run: Run) -> None:
         """Queue the run in its lane; it starts when its time has come."""
@@ -83,6 +95,11 @@ class Turns:
             run.live.waiting.append(run)
         else:
             self._untold.add(run)
+            after_ms = run.agent.profile.promote_after_ms
+            if after_ms:
+                run.timer = self._tasks.start(
+                    self._promote_later(run, after_ms / 1000), name=f"promote {run.run_id}"
+                )
         run.is_granted = run.agent.lanes.enter(run.lane, run)
 
     def durable(self, run: Run, error: TrunklineError | None) -> None:
@@ -98,6 +115,10 @@ class Turns:
     def start_if_ready(self, run: Run) -> None:
         # What waits while the gateway stops stays as it is, and runs after the restart.
         if run.may_start and not self._is_draining:
+            if self.setbacks.is_lasting:
+                # It could not store what it does, and would only fail like those before it.
+                self._held.append(run)
+                return
             self._untold.discard(run)
             run.started = self._clock.monotonic()
             if run.live is not None:
@@ -117,214 +138,139 @@ class Turns:
             if not run.is_fenced:
                 if run.task is None or run.task.cancelling():
                     raise
-                _log.exception("agent failed", extra=_extra(run))
-                self._feed(run, Failed(AGENT_FAILED))
+                _log.exception("agent failed", extra=extra_of(run))
+                self._fail(run)
         except Exception as error:  # noqa: BLE001 - goes to the log, and the task fails
             if run.is_fenced:
-                _log.info("agent failed after it was stopped", exc_info=error, extra=_extra(run))
+                _log.info("agent failed after it was stopped", exc_info=error, extra=extra_of(run))
             else:
-                _log.exception("agent failed", extra=_extra(run))
-                self._feed(run, Failed(AGENT_FAILED))
+                _log.exception("agent failed", extra=extra_of(run))
+                self._fail(run)
         finally:
-            # The next turn does not wait for an agent that is slow to clean up.
-            self._release(run)
+            if run.late:
+                self._tasks.spawn(self._keep_late(run), name=f"late {run.run_id}")
+            # The next turn does not wait for an agent that is slow to clean up. A run that
+            # is being stopped holds on to its task until that has ended.
+            if run.stopping is None:
+                self._release(run)
             close = getattr(outputs, "aclose", None)
             if close is not None:
                 await close()
 
+    def _fail(self, run: Run) -> None:
+        if run.outcome is not None:
+            # A reply that could not be given, and what it was made of.
+            run.outcome = run.staging = None
+        try:
+            self._recorder.feed(run, Failed(AGENT_FAILED))
+        except Exception:  # noqa: BLE001 - goes to the log
+            # What it held back may be no JSON either. It is gone by now.
+            _log.exception("agent failed", extra=extra_of(run))
+            self._recorder.feed(run, Failed(AGENT_FAILED))
+
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
+        recorder = self._recorder
         if run.live is not None:
-            self._begin(run)
+            recorder.begin(run)
         async for output in outputs:
             if run.is_fenced:
-                return
-            if run.live is None and isinstance(output, DirectReply):
-                await self._reply(run, _direct(run, output))
-                return
-            if self._feed(run, output):
-                return
+                if self._is_done_with(run, output):
+                    return
+            elif recorder.feed(run, output):
+                break
             live = run.live
             if live is not None and len(live.in_flight) + len(live.unflushed) > MAX_UNCOMMITTED:
                 await self._journal.durable(live)
-        if not run.is_fenced:
-            self._feed(run, Final())
+        else:
+            if not run.is_fenced:
+                recorder.feed(run, Final())
+        if run.outcome is not None:
+            await self._reply(run, run.outcome)
 
-    async def _reply(self, run: Run, message: Message) -> None:
+    async def _reply(self, run: Run, message: Message | TrunklineError) -> None:
         """Answer without a task. The session remembers it before anybody reads it."""
+        if isinstance(message, TrunklineError):
+            run.refuse(message)
+            return
         try:
             await self._sessions.remember(run, message)
         except StoreError as error:
-            _log.error("an answer could not be stored", extra=_extra(run), exc_info=error)
+            _log.error("an answer could not be stored", extra=extra_of(run), exc_info=error)
             run.refuse(not_stored())
         else:
             run.reply(Reply(_encode(message)))
 
-    def _begin(self, run: Run) -> TurnFold:
-        """The turn shows from here on, so it needs a task."""
-        live = run.live or self._promote(run)
-        live.turns += 1
-        made = [each.artifact_id for each in live.ahead().artifacts] if live.turns > 1 else ()
-        self.move(live, Step.START)
-        run.fold = TurnFold(
-            run_id=run.run_id,
-            task_id=live.task_id,
-            context_id=live.context_id,
-            number=live.turns,
-            artifact_ids=made,
-        )
-        return run.fold
+    def _is_done_with(self, run: Run, output: Output) -> bool:
+        """Whether nothing counts any more of what a stopped run says."""
+        if self._recorder.hear(run, output):
+            return isinstance(output, ENDS_TURN)
+        if run.agent.profile.late_output == "drop" or run.stopping is None:
+            return True
+        run.late = run.late or LateOutput()
+        return run.late.hear(output) or isinstance(output, ENDS_TURN)
 
-    def _feed(self, run: Run, output: Output) -> bool:
-        """Record what the output means; True when it ended the turn."""
-        fold = run.fold or self._begin(run)
-        live = run.live
-        assert live is not None
-        ended = False
-        for decision in fold.feed(output):
-            ended = self._record(live, decision) or ended
-        return ended
+    async def _promote_later(self, run: Run, seconds: float) -> None:
+        """A run that takes long shows as a task, also while it waits in the queue."""
+        await self._clock.sleep(seconds)
+        if run.live is None and run.outcome is None and not run.is_released:
+            self.become_task(run)
 
-    def _record(self, live: LiveTask, decision: Decision) -> bool:
-        if isinstance(decision, Chunk):
-            if decision.is_closing and self._close_last(live, decision):
-                return False
-            event = TaskArtifactUpdateEvent(
-                task_id=live.task_id,
-                context_id=live.context_id,
-                artifact=decision.artifact,
-                append=decision.append,
-                last_chunk=decision.last_chunk,
+    def become_task(self, run: Run) -> LiveTask:
+        """Whoever waits for the run gets a task, whether it has begun or not."""
+        if run.live is None and run.is_waiting:
+            self._untold.discard(run)
+            self._promote(run)
+        elif run.live is None and not self._reveal(run):
+            self._tasks.spawn(
+                self.stopping.stop_run(run, Step.FAIL, AGENT_FAILED), name=f"fail {run.run_id}"
             )
-            self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
-            return False
-        step = decision.step
-        # A message that waits is the answer to a question, and work left to do.
-        if live.waiting and step in (Step.COMPLETE, Step.ASK, Step.NEED_AUTH):
-            step = Step.CONTINUE
-        self.move(live, step, decision.message)
-        return step is not Step.NOTE
+        assert run.live is not None
+        return run.live
 
-    def _close_last(self, live: LiveTask, closing: Chunk) -> bool:
-        """Mark the chunk before as the last one, if it has not left for the store yet."""
-        last = live.unflushed[-1].event if live.unflushed else None
-        if (
-            not isinstance(last, TaskArtifactUpdateEvent)
-            or last.artifact.artifact_id != closing.artifact.artifact_id
-        ):
+    def _reveal(self, run: Run) -> bool:
+        """Make the run a task; False when some of what it said cannot be recorded."""
+        try:
+            self._recorder.reveal(run)
+        except Exception:  # noqa: BLE001 - goes to the log
+            # It may be no JSON. By now there is a task, which is all that matters here.
+            _log.exception("agent failed", extra=extra_of(run))
             return False
-        self._journal.amend(live, structs.replace(last, last_chunk=True))
         return True
+
+    async def _keep_late(self, run: Run) -> None:
+        assert run.stopping is not None
+        assert run.live is not None
+        # After the end, and the task may have left the memory since.
+        await asyncio.shield(run.stopping)
+        with suppress(TaskNotFound):
+            live = await self._registry.load(run.lane.scope, run.live.task_id)
+            self._recorder.keep_late(run, live)
+            self._registry.forget_if_idle(live)
 
     def move(self, live: LiveTask, step: Step, message: Message | None = None) -> None:
         """Record a step of the task."""
+        self._recorder.move(live, step, message)
+
+    def retry(self, live: LiveTask) -> None:
+        """Record that the turn under way, of which nobody knows any more, is run again."""
         now_ms = self._clock.now_ms()
-        state = after(live.state, step)
-        status = TaskStatus(state=state, message=message, timestamp=format_timestamp(now_ms))
-        event = TaskStatusUpdateEvent(
-            task_id=live.task_id, context_id=live.context_id, status=status
+        state = after(live.state, Step.CONTINUE)
+        update = TaskStatusUpdateEvent(
+            task_id=live.task_id,
+            context_id=live.context_id,
+            status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
+            metadata={"reason": "gateway_restarted", "previousState": live.state.value},
         )
+        event = TurnRetried(status_update=update)
         self._journal.record(live, event, state=state, status_ms=now_ms)
-        if live.waiting and state in TERMINAL:
-            self._drop_waiting(live)
-
-    async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
-        """End the task by `step`, whatever it is doing. Late output is fenced off."""
-        if live.run is not None:
-            await self._stop_run(live.run, step, reason)
-        elif live.state not in TERMINAL:
-            self.move(live, step, say(live, f"stop.{live.seq}", reason) if reason else None)
-
-    async def _stop_run(self, run: Run, step: Step, reason: str) -> None:
-        if run.is_released:
-            return
-        if run.stopping is None:
-            run.is_fenced = True
-            # On its own: whoever asked may leave, and the task must end all the same.
-            run.stopping = self._tasks.start(
-                self._end_run(run, run.live or self._promote(run), step, reason),
-                name=f"stop {run.run_id}",
-            )
-        await asyncio.shield(run.stopping)
-
-    async def _end_run(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
-        if not await self._abort(run):
-            grace_s = run.agent.profile.cancel_grace_s
-            stuck = f"The agent did not stop within {grace_s:g} s; its late output is dropped."
-            reason = f"{reason} {stuck}".strip()
-            _log.warning("agent ignores cancellation", extra=_extra(run))
-        if live.state not in TERMINAL and not live.is_dropped:
-            self.move(live, step, say(live, f"{run.run_id}.stop", reason) if reason else None)
-        self._release(run)
-
-    async def _abort(self, run: Run) -> bool:
-        """Ask the backend and the run to end; True when the run did within the grace."""
-        assert run.task is not None
-        asking = self._tasks.start(
-            run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}"
-        )
-        run.task.cancel()
-        grace = self._tasks.start(
-            self._clock.sleep(run.agent.profile.cancel_grace_s), name=f"grace {run.run_id}"
-        )
-        try:
-            # The backend may have to tell somebody far away; it is not cut short.
-            both = {run.task, asking}
-            while not grace.done() and (pending := {task for task in both if not task.done()}):
-                await asyncio.wait({grace, *pending}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            grace.cancel()
-            asking.cancel()
-        return run.task.done()
-
-    def refused(self, live: LiveTask, error: StoreError) -> None:
-        """The store did not take what the task's run recorded: the run is pointless now."""
-        if not live.exists or not isinstance(error, StoreUnusable):
-            # Nobody was told of it, or somebody else wrote to it.
-            self._registry.drop(live)
-        elif live.state in HAS_WORK and not live.is_stuck:
-            # Before anything is let go of: until it has failed, it stays in memory.
-            live.is_stuck = True
-            self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
-        run = live.run
-        if run is not None:
-            if run.stopping is None:
-                run.is_fenced = True
-                self._tasks.spawn(self._give_up(run), name=f"abort {run.run_id}")
-            self._release(run)
-        self._drop_waiting(live)
-        self._registry.forget_if_idle(live)
-        if live.exists and isinstance(error, StaleSeq):
-            self._tasks.spawn(self._reload(live, error), name=f"reload {live.task_id}")
-
-    async def _give_up(self, run: Run) -> None:
-        await self._abort(run)
-
-    async def _reload(self, dropped: LiveTask, error: StoreError) -> None:
-        """If the task is still this node's to run, it must not be left without a run."""
-        live = await self._registry.load(dropped.scope, dropped.task_id)
-        is_idle = live.run is None and not live.waiting and not live.is_stuck
-        if is_idle and live.state in HAS_WORK and live.epoch == dropped.epoch:
-            live.is_stuck = True
-            await self._fail_later(live, error)
-        self._registry.forget_if_idle(live)
-
-    async def _fail_later(self, live: LiveTask, error: StoreError) -> None:
-        """The store may recover: then the task ends with the reason, not in limbo."""
-        reason = f"The gateway could not store the task's progress ({error.message})."
-        try:
-            while not live.is_dropped:
-                await self._clock.sleep(STORE_RETRY_S)
-                if live.state not in TERMINAL and not live.is_dropped:
-                    self.move(live, Step.FAIL, say(live, f"store.{live.seq}", reason))
-                with suppress(Unavailable):
-                    await self._journal.durable(live)
-                    break
-        finally:
-            live.is_stuck = False
-            self._registry.forget_if_idle(live)
+        # The turn has the same number again, so that its artifacts have the same ids.
+        live.turns -= 1
 
     def expire(self) -> None:
-        """Fail the runs that are past their deadline."""
+        """Fail the runs that are past their deadline, and start those that were held."""
+        held, self._held = self._held, []
+        for run in held:
+            self.start_if_ready(run)
         now = self._clock.monotonic()
         for run in list(self.running):
             deadline_s = run.agent.profile.task_deadline_s
@@ -332,7 +278,7 @@ class Turns:
             if is_due and not run.is_fenced:
                 reason = f"The agent did not finish within {deadline_s:g} s."
                 self._tasks.spawn(
-                    self._stop_run(run, Step.FAIL, reason), name=f"deadline {run.run_id}"
+                    self.stopping.stop_run(run, Step.FAIL, reason), name=f"deadline {run.run_id}"
                 )
 
     async def drain(self, *, grace_s: float, reason: str) -> None:
@@ -340,8 +286,7 @@ class Turns:
         self._is_draining = True
         for run in list(self._untold):
             # It would be lost otherwise: only tasks outlive the process.
-            self._untold.discard(run)
-            self._promote(run)
+            self.become_task(run)
         timer = self._tasks.start(self._clock.sleep(grace_s), name="drain")
         while not timer.done():
             busy = {run.task for run in self.running if run.task is not None}
@@ -350,7 +295,7 @@ class Turns:
                 break
             await asyncio.wait({timer, *busy}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.gather(
-            *(self._stop_run(run, Step.FAIL, reason) for run in list(self.running))
+            *(self.stopping.stop_run(run, Step.FAIL, reason) for run in list(self.running))
         )
         await self._tasks.close()
 
@@ -359,6 +304,8 @@ class Turns:
         if run.is_released:
             return
         run.is_released = True
+        if run.timer is not None:
+            run.timer.cancel()
         self.running.discard(run)
         self._untold.discard(run)
         live = run.live
@@ -398,29 +345,3 @@ class Turns:
             metadata=options.metadata,
             session=self._sessions.of(run),
         )
-
-
-def say(live: LiveTask, message_id: str, text: str) -> Message:
-    """A message of the gateway itself, in the agent's place."""
-    return Message(
-        message_id=f"{live.task_id}.{message_id}",
-        context_id=live.context_id,
-        task_id=live.task_id,
-        role=Role.AGENT,
-        parts=(Part(text=text),),
-    )
-
-
-def _direct(run: Run, output: DirectReply) -> Message:
-    return Message(
-        message_id=run.run_id,
-        context_id=run.context_id,
-        role=Role.AGENT,
-        parts=output.parts,
-        metadata=output.metadata,
-    )
-
-
-def _extra(run: Run) -> dict[str, str]:
-    task_id = run.live.task_id if run.live is not None else ""
-    return {"agent": run.agent.handle, "run_id": run.run_id, "task_id": task_id}

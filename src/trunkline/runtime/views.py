@@ -15,33 +15,44 @@ _encode = msgspec.json.Encoder().encode
 _decode_task = msgspec.json.Decoder(Task).decode
 
 
-def task_json(snapshot: Snapshot, history_length: int | None = None) -> bytes:
-    """The whole task; unless a length is given, by putting its stored pieces together."""
-    task = _trimmed(snapshot.task, history_length)
+def task_json(
+    snapshot: Snapshot, history_length: int | None = None, position: int | None = None
+) -> bytes:
+    """The whole task; put together from its stored pieces, unless something has to go or
+    its place in the queue is to be shown."""
+    task = _shown(snapshot.task, history_length, position)
     if not snapshot.artifacts:
         return task
     return b"".join((task[:-1], b',"artifacts":', snapshot.artifacts, b"}"))
 
 
 def listed_json(
-    snapshot: Snapshot, *, history_length: int | None, include_artifacts: bool
+    snapshot: Snapshot,
+    *,
+    history_length: int | None,
+    include_artifacts: bool,
+    position: int | None = None,
 ) -> bytes:
     """A task in a list: `artifacts` is there exactly when asked for, empty or not."""
-    task = _trimmed(snapshot.task, history_length)
+    task = _shown(snapshot.task, history_length, position)
     if not include_artifacts:
         return task
     return b"".join((task[:-1], b',"artifacts":', snapshot.artifacts or b"[]", b"}"))
 
 
-def _trimmed(task: bytes, history_length: int | None) -> bytes:
-    if history_length is None:
+def _shown(task: bytes, history_length: int | None, position: int | None) -> bytes:
+    if history_length is None and position is None:
         return task
     value = _decode_task(task)
-    if len(value.history) <= history_length:
+    history, metadata = value.history, value.metadata
+    if history_length is not None and history_length < len(history):
+        # The most recent ones. A slice from -0 would be all of them.
+        history = history[len(history) - history_length :]
+    elif position is None:
         return task
-    # The most recent ones. A slice from -0 would be all of them.
-    kept = value.history[len(value.history) - history_length :]
-    return _encode(msgspec.structs.replace(value, history=kept))
+    if position is not None:
+        metadata = {**(metadata or {}), "queue": {"position": position}}
+    return _encode(msgspec.structs.replace(value, history=history, metadata=metadata))
 
 
 def _filters(request: ListTasksRequest) -> int:

@@ -73,7 +73,7 @@ class Application:
             if endpoint.not_found is not None and request.method != "POST":
                 await response.answer(404, endpoint.not_found)
                 return
-            exchange = JsonRpcExchange(endpoint.default_version)
+            exchange = JsonRpcExchange(endpoint.spoken)
             await self._bindings.serve(endpoint, exchange, request, response)
         elif (endpoint := self._card_paths.get(path)) is not None:
             if endpoint.not_found is not None and request.method not in ("GET", "HEAD"):
@@ -92,8 +92,9 @@ class Application:
             await response.answer(503, refusal)
             return
         if prefix is not None:
-            exchange = RestExchange(rest_path(request, prefix))
-            await self._bindings.serve(self._rest[prefix], exchange, request, response)
+            endpoint = self._rest[prefix]
+            exchange = RestExchange(rest_path(request, prefix), endpoint.spoken)
+            await self._bindings.serve(endpoint, exchange, request, response)
             return
         if self._no_files is not None and request.path.startswith("/a2a/files/"):
             await response.answer(404, self._no_files)

@@ -1,6 +1,7 @@
 """Serving an A2A request: the same steps on every binding."""
 
 import logging
+from functools import partial
 
 from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
 from trunkline.model.errors import (
@@ -12,6 +13,7 @@ from trunkline.model.errors import (
     WrongHttpMethod,
 )
 from trunkline.ports.clock import Clock
+from trunkline.protocol import sse
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
 from trunkline.protocol.operations import Operation
@@ -68,12 +70,12 @@ class Bindings:
                     headers=_headers(exchange, caller),
                 )
         except TrunklineError as error:
-            await _refuse(response, exchange, error, seen)
+            await _refuse(response, endpoint, exchange, error, seen)
         except Disconnected:
             seen.outcome = "disconnected"
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
             _log.exception("request failed", extra={"agent": seen.agent})
-            await _refuse(response, exchange, error, seen)
+            await _refuse(response, endpoint, exchange, error, seen)
         self._observe(exchange, request, seen)
 
     async def _stream(
@@ -85,7 +87,8 @@ class Bindings:
         caller: Caller,
         value: RequestValue,
     ) -> None:
-        last_seq = sequence_of(request.header(b"last-event-id"))
+        is_resumable = endpoint.agent.profile.stream_replay
+        last_seq = sequence_of(request.header(b"last-event-id")) if is_resumable else None
         self._streams.enter(caller.principal)
         try:
             reader = await self._calls.open_stream(
@@ -95,8 +98,16 @@ class Bindings:
                 request,
                 response,
                 reader,
-                Frames(exchange.dialect, exchange.envelope()),
-                headers=_echo(caller, exchange.dialect.version),
+                Frames(
+                    exchange.dialect,
+                    exchange.envelope(),
+                    partial(_error_frame, exchange),
+                    is_resumable=is_resumable,
+                ),
+                headers=[
+                    *endpoint.spoken.errors.stream_headers,
+                    *_echo(caller, exchange.dialect.version),
+                ],
                 # A new task shows nothing until it is stored, and may yet be refused.
                 waits_for_first=last_seq is None or not isinstance(value, SubscribeToTaskRequest),
             )
@@ -173,15 +184,32 @@ def _echo(caller: Caller, version: Version) -> list[Header]:
 
 
 async def _refuse(
-    response: Response, exchange: Exchange, error: Exception, seen: Observation
+    response: Response,
+    endpoint: Endpoint,
+    exchange: Exchange,
+    error: Exception,
+    seen: Observation,
 ) -> None:
     seen.outcome = wire(error).reason
+    event = exchange.error_event(error)
+    if event is not None:
+        if not response.has_begun:
+            await response.begin(200, endpoint.spoken.errors.stream_headers)
+        await response.write(event)
+        await response.end()
+        return
     if response.has_begun:
         return
     status, body = exchange.error(error)
     await response.answer(
         status, body, content_type=exchange.content_type, headers=error_headers(error)
     )
+
+
+def _error_frame(exchange: Exchange, error: Exception) -> bytes:
+    """An error after the stream has begun, when it can only be one more event."""
+    event = exchange.error_event(error)
+    return sse.frame(exchange.error(error)[1]) if event is None else event
 
 
 def error_headers(error: Exception) -> list[Header]:

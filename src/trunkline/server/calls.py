@@ -10,6 +10,7 @@ from trunkline.model.calls import (
     SubscribeToTaskRequest,
 )
 from trunkline.model.errors import (
+    Case,
     GatewayBug,
     PushNotificationNotSupported,
     Unauthenticated,
@@ -82,8 +83,10 @@ class Calls:
 
 def _extended_card(endpoint: Endpoint, dialect: Dialect, caller: Caller) -> bytes:
     if endpoint.extended_card is None:
-        raise UnsupportedOperation("This agent has no extended agent card")
+        raise UnsupportedOperation(
+            "This agent has no extended agent card", case=Case.NO_EXTENDED_CARD
+        )
     # A2A: the extended card is for authenticated callers only, wherever they are.
     if caller.is_anonymous:
         raise Unauthenticated("The extended agent card needs an API key")
-    return dialect.card(endpoint.extended_card)
+    return dialect.card(endpoint.extended_card, endpoint.shape)

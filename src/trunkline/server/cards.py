@@ -32,8 +32,7 @@ class Cards:
         try:
             if request.method not in ("GET", "HEAD"):
                 raise WrongHttpMethod("The agent card is read with GET", allow="GET, HEAD")
-            stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
-            form = cards.form_for(stated, request.query_value("format"), endpoint.shape.form)
+            form = endpoint.spoken.card_form or _form(request)
             body, tag = self._encoded(endpoint, form)
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
@@ -74,3 +73,8 @@ class Cards:
             return self._modified_s <= parsedate_to_datetime(since).timestamp()
         except ValueError:
             return False
+
+
+def _form(request: Request) -> Form:
+    stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
+    return cards.form_for(stated, request.query_value("format"))

@@ -5,7 +5,7 @@ from msgspec import Struct
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ExtensionSupportRequired, InvalidParams
 from trunkline.protocol.cards import STANDARD, Shape
-from trunkline.protocol.versions import Version
+from trunkline.protocol.spoken import Spoken
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
 from trunkline.server.exchange import Limits
@@ -15,6 +15,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     agent: PublishedAgent
     # Of the runtime that holds the agent's tasks.
     service: Service
+    spoken: Spoken
     limits: Limits
     card: AgentCard
     # What only authenticated callers get to see; None when the agent has no such card.
@@ -28,10 +29,6 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     shape: Shape = STANDARD
     # With the error style of OpenClaw: what its routes answer where nothing is served.
     not_found: bytes | None = None
-
-    @property
-    def default_version(self) -> Version:
-        return Version(self.agent.profile.default_version)
 
     @property
     def streams(self) -> bool:

@@ -5,17 +5,15 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from trunkline.model.errors import VersionNotSupported, WrongHttpMethod
-from trunkline.protocol import errors, jsonrpc, rest
+from trunkline.model.errors import MethodNotFound, VersionNotSupported, WrongHttpMethod
+from trunkline.protocol import jsonrpc, rest, sse
 from trunkline.protocol.dialect import Dialect, RequestValue
 from trunkline.protocol.limits import check_json
-from trunkline.protocol.operations import Operation
-from trunkline.protocol.v03 import V03
+from trunkline.protocol.operations import STREAMING, Operation
+from trunkline.protocol.spoken import Spoken
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version, negotiate
 from trunkline.server.http import Request
-
-_JSONRPC_DIALECTS: dict[Version, Dialect] = {Version.V1_0: V1, Version.V0_3: V03}
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -40,16 +38,19 @@ class Exchange(Protocol):
 
     def error(self, error: Exception) -> tuple[int, bytes]: ...
 
+    def error_event(self, error: Exception) -> bytes | None:
+        """The error as the last event of a stream, where clients look for it there."""
+
 
 class JsonRpcExchange:
-    __slots__ = ("_default", "_id", "content_type", "dialect", "operation")
+    __slots__ = ("_id", "_spoken", "content_type", "dialect", "operation")
 
     binding = "jsonrpc"
 
-    def __init__(self, default: Version) -> None:
-        self._default = default
+    def __init__(self, spoken: Spoken) -> None:
+        self._spoken = spoken
         self._id = jsonrpc.NULL
-        self.dialect = _JSONRPC_DIALECTS[default]
+        self.dialect = spoken.jsonrpc[spoken.names.default]
         self.operation: Operation | None = None
         self.content_type = b"application/json"
 
@@ -63,29 +64,37 @@ class JsonRpcExchange:
         call = self._decode(request, body)
         self._id = call.id
         self.operation = call.operation
-        self.dialect = _JSONRPC_DIALECTS[call.version]
+        self.dialect = self._spoken.jsonrpc[call.version]
         return self.dialect.decode(call.operation, call.params)
 
     def _decode(self, request: Request, body: bytes) -> jsonrpc.Request:
+        spoken = self._spoken
         refusal: VersionNotSupported | None = None
         stated: Version | None = None
         try:
-            stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
+            stated = negotiate(
+                request.header(b"a2a-version"), request.query_value("A2A-Version"), spoken.versions
+            )
         except VersionNotSupported as error:
             # Still read the request, because the answer carries its id.
             refusal = error
         try:
-            call = jsonrpc.decode(body, stated=stated, default=self._default)
+            call = jsonrpc.decode(body, stated=stated, names=spoken.names)
         except jsonrpc.Rejected as rejected:
             self._id = rejected.id
-            self.dialect = _JSONRPC_DIALECTS[rejected.version]
-            raise (refusal or rejected.error) from None
+            if refusal is not None:
+                raise self._other_version(refusal) from None
+            self.dialect = spoken.jsonrpc[rejected.version]
+            raise rejected.error from None
         if refusal is not None:
             self._id = call.id
-            # A client that asks for a version we do not have is newer than 0.3.
-            self.dialect = V1
-            raise refusal
+            raise self._other_version(refusal)
         return call
+
+    def _other_version(self, refusal: VersionNotSupported) -> VersionNotSupported:
+        # Who states a version knows the error for it, which is newer than 0.3.
+        self.dialect = V1
+        return refusal
 
     def result(self, body: bytes) -> bytes:
         return jsonrpc.result(self._id, body)
@@ -94,39 +103,56 @@ class JsonRpcExchange:
         return jsonrpc.envelope(self._id)
 
     def error(self, error: Exception) -> tuple[int, bytes]:
-        body = jsonrpc.error(self._id, error, self.dialect.version)
-        return errors.http_status_for_jsonrpc(error), body
+        style = self._spoken.errors
+        body = jsonrpc.error(self._id, error, self.dialect.version, style.error)
+        return style.http_status(error), body
+
+    def error_event(self, error: Exception) -> bytes | None:
+        if not self._spoken.errors.is_in_stream or self.operation not in STREAMING:
+            return None
+        status, body = self.error(error)
+        # What is about the HTTP request itself must show in the status.
+        return sse.frame(body, event="error") if status == 200 else None
 
 
 class RestExchange:
-    __slots__ = ("_path", "content_type", "dialect", "operation")
+    __slots__ = ("_path", "_spoken", "content_type", "dialect", "operation")
 
     binding = "rest"
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, spoken: Spoken) -> None:
         """`path` is relative to the interface's URL, as it came, not decoded."""
         self._path = path
+        self._spoken = spoken
         # What an answer looks like that is given before the request is read.
         version = Version.V0_3 if path.startswith("/v1/") else Version.V1_0
-        self.dialect = rest.DIALECTS[version]
+        self.dialect = spoken.rest[version]
         self.operation: Operation | None = None
         self.content_type = rest.content_type(None, None, version).encode()
 
     async def read(self, request: Request, limits: Limits) -> RequestValue:
+        spoken = self._spoken
         kind = request.header(b"content-type")
         self._answer_as(request, kind)
-        stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
+        stated = negotiate(
+            request.header(b"a2a-version"), request.query_value("A2A-Version"), spoken.versions
+        )
         if stated is not None:
-            self.dialect = rest.DIALECTS[stated]
-        route = rest.match(request.method, self._path, stated=stated)
+            self.dialect = spoken.rest[stated]
+        route = rest.match(request.method, self._path, stated=stated, only=spoken.only)
+        if route.operation in spoken.hidden:
+            raise MethodNotFound(
+                f"This agent does not serve {route.operation}",
+                metadata={"method": route.operation},
+            )
         self.operation = route.operation
-        self.dialect = rest.DIALECTS[route.version]
+        self.dialect = spoken.rest[route.version]
         self._answer_as(request, kind)
         body = await request.body(limit=limits.max_body_bytes)
         if body and request.method == "POST":
             rest.accepts_body(kind)
             check_json(body, max_depth=limits.max_json_depth)
-        return rest.decode(route, request.query, body)
+        return rest.decode(route, request.query, body, spoken.rest)
 
     def _answer_as(self, request: Request, kind: str | None) -> None:
         accept = request.header(b"accept")
@@ -140,6 +166,9 @@ class RestExchange:
 
     def error(self, error: Exception) -> tuple[int, bytes]:
         return rest.error(error, self.dialect.version)
+
+    def error_event(self, error: Exception) -> bytes | None:
+        return None
 
 
 def rest_path(request: Request, prefix: str) -> str:

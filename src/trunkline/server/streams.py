@@ -1,20 +1,17 @@
 """Server-sent events: committed entries of a subscription to a client's socket."""
 
 import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
-from trunkline.protocol import sse
+from trunkline.protocol import rest, sse
 from trunkline.protocol.dialect import Dialect
-from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Reply, Subscription
+from trunkline.protocol.versions import Version
+from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, NoReply, Opening, Reply, Subscription
 from trunkline.server.http import Header, Request, Response
 
-_HEADERS: tuple[Header, ...] = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    # nginx would hold events back until its buffer is full.
-    (b"x-accel-buffering", b"no"),
-)
 RETRY_AFTER_S = 5
 
 
@@ -49,31 +46,48 @@ class StreamCounts:
 class Frames:
     """Items as frames, in one client's dialect and envelope."""
 
-    __slots__ = ("_before", "_behind", "_dialect")
+    __slots__ = ("_before", "_behind", "_dialect", "_error", "_is_resumable")
 
-    def __init__(self, dialect: Dialect, envelope: tuple[bytes, bytes] = (b"", b"")) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        envelope: tuple[bytes, bytes] = (b"", b""),
+        error: Callable[[Exception], bytes] | None = None,
+        *,
+        is_resumable: bool = True,
+    ) -> None:
+        """Events have ids where a client can resume after one. `error` frames an error; as
+        REST has it, where there is none."""
         self._dialect = dialect
         # JSON of ours has no line breaks, so the general frame writer is not needed.
         self._before = b"data: " + envelope[0]
         self._behind = envelope[1] + b"\n\n"
+        self._error = error or partial(_error_frame, dialect.version)
+        self._is_resumable = is_resumable
 
     def frame(self, item: Item) -> bytes:
         if isinstance(item, Entry):
             data = self._dialect.event(item)
+            if not self._is_resumable:
+                return b"%b%b%b" % (self._before, data, self._behind)
             return b"id: %d\n%b%b%b" % (item.seq, self._before, data, self._behind)
         match item:
             case Opening():
                 data = self._dialect.stream_task(item.task)
-                return b"id: %d\n%b%b%b" % (item.seq, self._before, data, self._behind)
+                id = b"id: %d\n" % item.seq if self._is_resumable else b""
+                return b"%b%b%b%b" % (id, self._before, data, self._behind)
             case Reply():
                 data = self._dialect.stream_message(item.message)
                 return b"%b%b%b" % (self._before, data, self._behind)
+            case NoReply():
+                return self._error(item.error)
             case Gap():
                 return sse.gap(item.after, item.resumes_at)
             case Beat():
                 return sse.HEARTBEAT
             case CutOff():
-                return sse.comment(f"{item.reason}; resume with Last-Event-ID: {item.seq}")
+                remedy = f"; resume with Last-Event-ID: {item.seq}" if self._is_resumable else ""
+                return sse.comment(item.reason + remedy)
 
 
 async def pump(
@@ -82,20 +96,22 @@ async def pump(
     reader: Subscription,
     frames: Frames,
     *,
-    headers: list[Header],
+    headers: Sequence[Header],
     waits_for_first: bool,
 ) -> None:
     """Write the subscription out until it ends or the client leaves.
 
-    Raises Unavailable, before anything is sent, when there is nothing to stream because
-    the store failed.
+    Raises before anything is sent when there is nothing to stream: because the store
+    failed, or because the caller takes nothing of what the agent says.
     """
     watcher: asyncio.Task[None] | None = None
     try:
         items = await reader.next() if waits_for_first else []
         if items and isinstance(items[0], CutOff) and items[0].seq == 0:
             raise Unavailable(items[0].reason, retry_after_s=RETRY_AFTER_S)
-        await response.begin(200, [*_HEADERS, *headers])
+        if items and isinstance(items[0], NoReply):
+            raise items[0].error
+        await response.begin(200, headers)
         if not waits_for_first:
             # Show the client an open stream, also when nothing happens for a while.
             await response.write(b": open\n\n")
@@ -115,6 +131,10 @@ async def pump(
         reader.close()
         if watcher is not None:
             watcher.cancel()
+
+
+def _error_frame(version: Version, error: Exception) -> bytes:
+    return sse.frame(rest.error(error, version)[1])
 
 
 async def _leave(request: Request, reader: Subscription) -> None:

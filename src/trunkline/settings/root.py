@@ -37,6 +37,17 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 return handle
         return next(iter(self.agents)) if len(self.agents) == 1 else ""
 
+    def adopting_agent(self, store: StoreSettings) -> str:
+        """Handle of the agent that gets what another program has left in the store: the
+        default agent if it is there, else the first that is."""
+        there = [
+            handle
+            for handle, agent in self.agents.items()
+            if not agent.unavailable and (agent.store or self.store) == store
+        ]
+        default = self.default_agent()
+        return default if default in there else there[0]
+
     def stores(self) -> list[StoreSettings]:
         """The stores of the agents that run, each one once."""
         running = [agent for agent in self.agents.values() if not agent.unavailable]

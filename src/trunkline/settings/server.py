@@ -102,9 +102,6 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "`json-file` knows `full` only."
         ),
     ] = "full"
-    retention_days: Annotated[
-        float, Meta(ge=0, description="Days that finished tasks are kept; 0 keeps them for ever.")
-    ] = 7.0
 
 
 class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

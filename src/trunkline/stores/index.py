@@ -1,6 +1,7 @@
 """The heads of all tasks in memory: which there are, in what order, and whose turn it is."""
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
@@ -79,7 +80,8 @@ class Index(Generic[H]):
         self._by_key: dict[int, H] = {}
         self._orders: dict[_Place, _Order] = {}
         self._to_do: dict[int, H] = {}
-        self._ended: _Order = []
+        # By agent.
+        self._ended: defaultdict[str, _Order] = defaultdict(list)
         self._records: dict[tuple[Scope, str], IdempotencyRecord] = {}
         self._leases: dict[str, int] = {}
 
@@ -121,12 +123,13 @@ class Index(Generic[H]):
         if head.state in RUNNABLE:
             self._to_do[head.key] = head
         elif head.state in TERMINAL:
-            insort(self._ended, (head.status_ms, head.key))
+            insort(self._ended[head.scope.agent], (head.status_ms, head.key))
 
     def _unlist(self, head: H) -> None:
         self._to_do.pop(head.key, None)
         if head.state in TERMINAL:
-            del self._ended[bisect_left(self._ended, (head.status_ms, head.key))]
+            ended = self._ended[head.scope.agent]
+            del ended[bisect_left(ended, (head.status_ms, head.key))]
         for place in self._places(head):
             order = self._orders[place]
             del order[bisect_left(order, (head.status_ms, head.key))]
@@ -176,9 +179,17 @@ class Index(Generic[H]):
                 found.append(head)
         return found
 
-    def ended(self, *, before_ms: int, limit: int) -> list[H]:
-        end = min(limit, bisect_left(self._ended, (before_ms, -(1 << 63))))
-        return [self._by_key[key] for _, key in self._ended[:end]]
+    def scopes(self) -> tuple[Scope, ...]:
+        return tuple({scope: None for scope, _, _ in self._orders})
+
+    def count_ended(self, agent: str, before_ms: int | None) -> int:
+        ended = self._ended[agent]
+        return len(ended) if before_ms is None else bisect_left(ended, (before_ms, -(1 << 63)))
+
+    def ended(self, agent: str, *, before_ms: int | None, limit: int) -> list[H]:
+        """The longest ended tasks of an agent."""
+        end = min(limit, self.count_ended(agent, before_ms))
+        return [self._by_key[key] for _, key in self._ended[agent][:end]]
 
 
 def key_taken(record: IdempotencyRecord) -> KeyTaken:

@@ -13,7 +13,7 @@ from itertools import count
 
 from msgspec import Struct
 
-from trunkline.model.outputs import ENDS_TURN, Output
+from trunkline.model.outputs import ENDS_TURN, Output, StageStarted, ToolCalled
 from trunkline.ports.backend import Backend, TurnRequest
 from trunkline.testing.turns import answer_text, run_turn, turn_request
 
@@ -28,6 +28,10 @@ class BackendSubject(Struct, frozen=True, kw_only=True):
     hang: str | None = None
     # Ends with an exception. None where no agent can.
     crash: str | None = None
+    # Uses a tool. None where no agent does.
+    tool: str | None = None
+    # Says `{first}` in one message and `{second}` in the next. None where no agent does.
+    stages: str | None = None
     # How long "soon" is, for agents that run elsewhere.
     soon_s: float = 5.0
 
@@ -134,6 +138,38 @@ async def exceptions_come_out_of_the_iterator(subject: BackendSubject) -> None:
         assert "walrus" in answer_text(outputs), "a crash disturbed the next run"
 
 
+async def tools_tell_which_call_it_is(subject: BackendSubject) -> None:
+    if subject.tool is None:
+        return
+    async with _backend(subject) as backend:
+        outputs = await run_turn(backend, _turn(subject.tool))
+    calls = [output for output in outputs if isinstance(output, ToolCalled)]
+    assert calls, f"no tool was used: {outputs!r}"
+    begun: set[tuple[str, str]] = set()
+    for call in calls:
+        assert call.is_known, f"a call needs an id, a name and a phase that is known: {call!r}"
+        if call.phase == "start":
+            begun.add((call.call_id, call.name))
+        else:
+            assert (call.call_id, call.name) in begun, f"a call that never started: {call!r}"
+
+
+async def messages_are_kept_apart(subject: BackendSubject) -> None:
+    if subject.stages is None:
+        return
+    async with _backend(subject) as backend:
+        turn = _turn(subject.stages.format(first="walrus", second="otter"))
+        outputs = await run_turn(backend, turn)
+    messages: list[list[Output]] = [[]]
+    for output in outputs:
+        if isinstance(output, StageStarted):
+            messages.append([])
+        messages[-1].append(output)
+    texts = [text for text in map(answer_text, messages) if text.strip()]
+    found = [[word for word in ("walrus", "otter") if word in text] for text in texts]
+    assert found == [["walrus"], ["otter"]], f"not two messages: {texts!r}"
+
+
 async def close_ends_what_runs(subject: BackendSubject) -> None:
     async with _backend(subject) as backend:
         if subject.hang is not None:
@@ -155,6 +191,8 @@ BACKEND_CHECKS: tuple[Check, ...] = (
     cancel_before_the_first_output_counts,
     cancel_of_an_unknown_run_is_fine,
     exceptions_come_out_of_the_iterator,
+    tools_tell_which_call_it_is,
+    messages_are_kept_apart,
     close_ends_what_runs,
 )
 

@@ -106,6 +106,11 @@ class CrashingStore:
             lambda: self._inner.exchanges(scope, context_id=context_id, limit=limit)
         )
 
+    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
+        return await self._pass_on(
+            lambda: self._inner.forget_exchanges(agent, before_ms=before_ms, limit=limit)
+        )
+
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         return await self._pass_on(lambda: self._inner.entries(task_id, after=after, limit=limit))
 
@@ -125,9 +130,15 @@ class CrashingStore:
             lambda: self._inner.claim(node, now_ms=now_ms, limit=limit, task_id=task_id)
         )
 
-    async def prune(self, *, ended_before_ms: int, limit: int) -> int:
+    async def scopes(self) -> tuple[Scope, ...]:
+        return await self._pass_on(self._inner.scopes)
+
+    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
+        return await self._pass_on(lambda: self._inner.count_ended(agent, before_ms=before_ms))
+
+    async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         return await self._pass_on(
-            lambda: self._inner.prune(ended_before_ms=ended_before_ms, limit=limit)
+            lambda: self._inner.prune(agent, limit=limit, before_ms=before_ms)
         )
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
+    Block,
     DirectReply,
     Failed,
     Final,
@@ -15,9 +16,13 @@ from trunkline.model.outputs import (
     Output,
     Question,
     Refused,
+    StageEnded,
+    StageStarted,
     Text,
+    TextPreview,
     TextReplaced,
     ToolCalled,
+    ToolSummarized,
 )
 from trunkline.model.values import Artifact, Part
 from trunkline.ports.backend import TurnRequest
@@ -26,10 +31,14 @@ from trunkline.testing.script import Command, ScriptError
 _WORDS: dict[str, Callable[[str], Output]] = {
     "say": Text,
     "replace": TextReplaced,
+    "preview": TextPreview,
     "refuse": Refused,
     "fail": Failed,
 }
 _MESSAGES: dict[str, Callable[[tuple[Part, ...]], Output]] = {
+    "block": Block,
+    "stage-end": StageEnded,
+    "summary": ToolSummarized,
     "note": Note,
     "ask": Question,
     "auth": AuthNeeded,
@@ -48,8 +57,14 @@ def outputs_of(command: Command, turn: TurnRequest) -> Iterator[tuple[float, Out
         count, every_s = command.repeats(command.rest)
         for number in range(1, count + 1):
             yield every_s, Text(f"{number} ")
+    elif command.name == "stage":
+        yield 0, StageStarted()
     elif command.name == "tool":
         yield from _tool(command)
+    elif command.name == "tool-event":
+        yield 0, _tool_event(command)
+    elif command.name == "parts":
+        yield 0, Final(_parts(command))
     elif command.name == "artifact":
         yield 0, ArtifactEmitted(artifact=_artifact(command))
     elif command.name == "chunks":
@@ -64,6 +79,25 @@ def _tool(command: Command) -> Iterator[tuple[float, Output]]:
     call_id = f"call-{name}"
     yield 0, ToolCalled(call_id=call_id, name=name, phase="start", data=given)
     yield 0, ToolCalled(call_id=call_id, name=name, phase="result", data=given)
+
+
+def _tool_event(command: Command) -> ToolCalled:
+    phase, rest = command.words(2)
+    name, _, data = rest.partition(" ")
+    return ToolCalled(
+        call_id=f"call-{name}",
+        name=name,
+        phase="result" if phase == "error" else phase,
+        data=command.json(data) if data.strip() else None,
+        is_error=phase == "error",
+    )
+
+
+def _parts(command: Command) -> tuple[Part, ...]:
+    try:
+        return msgspec.json.decode(command.rest, type=tuple[Part, ...])
+    except msgspec.MsgspecError as error:
+        raise ScriptError(f"parts: a JSON list of parts expected: {error}") from None
 
 
 def _artifact(command: Command) -> Artifact:

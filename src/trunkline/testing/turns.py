@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from trunkline.model.outputs import DirectReply, Final, Output, Text, TextReplaced
+from trunkline.engine.stages import Stage
+from trunkline.model.outputs import DirectReply, Final, Output, StageStarted
 from trunkline.model.values import Message, Part, Role, text_of
 from trunkline.ports.backend import Backend, TurnRequest
 
@@ -27,14 +28,15 @@ async def run_turn(backend: Backend, turn: TurnRequest) -> list[Output]:
 
 
 def answer_text(outputs: list[Output]) -> str:
-    """The answer as text, the way the runtime reads outputs."""
-    text = ""
+    """The answer as text, the way the runtime reads outputs: the newest message with any."""
+    stages = [Stage()]
     for output in outputs:
         match output:
-            case Text(delta):
-                text += delta
-            case TextReplaced(whole):
-                text = whole
+            case StageStarted():
+                stages.append(Stage())
             case Final(parts) | DirectReply(parts) if parts:
-                text = text_of(parts)
-    return text
+                stages[-1].complete(parts)
+            case _:
+                stages[-1].hear(output)
+    texts = [text_of(stage.content()) for stage in stages]
+    return next((text for text in reversed(texts) if text.strip()), texts[-1])

@@ -7,14 +7,19 @@ from trunkline.backends.python import TurnEnd
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
+    Block,
     DirectReply,
     Failed,
     Final,
     Note,
     Question,
     Refused,
+    StageEnded,
+    StageStarted,
+    TextPreview,
     TextReplaced,
     ToolCalled,
+    ToolSummarized,
 )
 from trunkline.testing import turn_request
 
@@ -171,3 +176,14 @@ def test_tool_calls_share_an_id() -> None:
         ToolCalled(call_id=call.call_id, name="search", phase="update", data=50),
         ToolCalled(call_id=call.call_id, name="search", phase="result", data=[], is_error=True),
     ]
+
+
+def test_messages_in_a_turn() -> None:
+    turn = turn_of("x")
+    assert turn.preview("a") == TextPreview("a")
+    assert turn.block("a", {"b": 1}) == Block((Part(text="a"), Part(data={"b": 1})))
+    assert turn.stage() == StageStarted()
+    assert turn.stage_end() == StageEnded()
+    assert turn.stage_end("a") == StageEnded((Part(text="a"),))
+    summary = turn.tool("search").summary("two hits")
+    assert summary == ToolSummarized((Part(text="two hits"),), "search")

@@ -1,7 +1,10 @@
 import pytest
 
-from trunkline.engine.admission import check_follow_up, check_message, mode_matches
+from trunkline.engine.admission import check_follow_up
+from trunkline.engine.message_rules import MessageRules
+from trunkline.engine.modes import mode_matches
 from trunkline.model.errors import ContentTypeNotSupported, InvalidParams, UnsupportedOperation
+from trunkline.model.profile import Profile
 from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState
 
 
@@ -13,6 +16,10 @@ def message(*parts: Part, role: Role = Role.USER, context_id: str = "") -> Messa
         role=role,
         parts=parts or (Part(text="hi"),),
     )
+
+
+def check_message(message: Message, modes: tuple[str, ...]) -> None:
+    assert MessageRules(modes, Profile()).admit(message) is message
 
 
 def test_a_client_does_not_speak_as_the_agent() -> None:

@@ -3,9 +3,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trunkline.engine.fold import TaskFold
+from trunkline.engine.fold import Pending, TaskFold
 from trunkline.model.errors import GatewayBug
-from trunkline.model.events import Entry, Event, MessageAccepted, TaskSubmitted, TurnOptions
+from trunkline.model.events import (
+    Entry,
+    Event,
+    MessageAccepted,
+    StatusShown,
+    TaskSubmitted,
+    TurnOptions,
+    TurnRetried,
+)
 from trunkline.model.values import (
     Artifact,
     Message,
@@ -75,6 +83,7 @@ _first: st.SearchStrategy[Event] = _tasks | st.builds(
 _later: st.SearchStrategy[Event] = st.one_of(
     _updates,
     st.builds(MessageAccepted, message=_messages, status_update=_updates, options=_options),
+    st.builds(StatusShown, status_update=_updates),
     st.builds(
         TaskArtifactUpdateEvent,
         task_id=st.just("t"),
@@ -312,9 +321,9 @@ def test_a_first_chunk_that_is_appended_begins_the_artifact() -> None:
 
 def test_a_submitted_message_waits_with_its_options() -> None:
     bare = TaskFold.of(None, journal(task()))
-    assert bare.pending == [(message("m1"), None)]
+    assert bare.pending == [Pending(message("m1"), None, task().status.timestamp)]
     with_options = TaskFold.of(None, journal(TaskSubmitted(task=task(), options=OPTIONS)))
-    assert with_options.pending == [(message("m1"), OPTIONS)]
+    assert [each.options for each in with_options.pending] == [OPTIONS]
 
 
 @pytest.mark.parametrize(
@@ -347,7 +356,7 @@ def test_messages_wait_until_a_turn_takes_them_up_in_order() -> None:
     waiting = []
     for entry in entries[1:]:
         fold.apply(entry)
-        waiting.append([message.message_id for message, _ in fold.pending])
+        waiting.append([each.message.message_id for each in fold.pending])
     assert waiting == [
         ["m1", "m2"],
         ["m2"],
@@ -367,7 +376,8 @@ def test_a_message_after_a_snapshot_waits_with_its_options() -> None:
         task(), status(S.WORKING), status(S.INPUT_REQUIRED), accepted("m2", S.SUBMITTED, OPTIONS)
     )
     snapshot = TaskFold.of(None, entries[:3]).snapshot()
-    assert TaskFold.of(snapshot, entries[3:]).pending == [(message("m2"), OPTIONS)]
+    [waiting] = TaskFold.of(snapshot, entries[3:]).pending
+    assert (waiting.message, waiting.options) == (message("m2"), OPTIONS)
 
 
 def test_a_turn_that_starts_without_a_waiting_message_takes_none() -> None:
@@ -382,3 +392,64 @@ def test_an_empty_snapshot_has_no_artifacts() -> None:
         b'"history":[{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"m1"}]}]}',
         b"",
     )
+
+
+def test_a_status_that_is_only_shown_leaves_no_trace_in_history() -> None:
+    said, piece = message("a1", Role.AGENT), message("a2", Role.AGENT)
+    fold = TaskFold.of(
+        None,
+        journal(
+            task(),
+            status(S.WORKING),
+            StatusShown(status_update=status(S.WORKING, piece)),
+            status(S.COMPLETED, said),
+        ),
+    )
+    assert fold.history == (message("m1"), said)
+    assert not fold.pending
+    half = TaskFold.of(None, journal(task(), StatusShown(status_update=status(S.WORKING, piece))))
+    assert half.status.message == piece
+    assert not half.pending
+
+
+def retried() -> TurnRetried:
+    return TurnRetried(status_update=status(S.SUBMITTED))
+
+
+def test_a_turn_that_is_retried_leaves_nothing_but_what_callers_said() -> None:
+    before = journal(
+        task(),
+        status(S.WORKING),
+        chunk(artifact("kept"), append=False),
+        status(S.INPUT_REQUIRED),
+        accepted("m2", S.SUBMITTED, OPTIONS),
+    )
+    entries = journal(
+        *(entry.event for entry in before),
+        status(S.WORKING),
+        chunk(artifact(" and more"), append=True),
+        chunk(artifact("new", artifact_id="b"), append=False),
+        status(S.WORKING, message("note", Role.AGENT)),
+        accepted("m3", S.WORKING),
+        retried(),
+    )
+    fold = TaskFold.of(None, entries)
+    assert fold.state is S.SUBMITTED
+    assert fold.artifacts == (artifact("kept"),)
+    assert fold.history == (message("m1"), message("m2"), message("m3"))
+    assert [(each.message, each.options) for each in fold.pending] == [
+        (message("m2"), OPTIONS),
+        (message("m3"), None),
+    ]
+    # Also when the turn before was snapshot, and a second time.
+    snapshot = TaskFold.of(None, entries[:4]).snapshot()
+    again = TaskFold.of(snapshot, entries[4:])
+    assert (again.whole(), again.pending) == (fold.whole(), fold.pending)
+    more = journal(*(entry.event for entry in entries), status(S.WORKING), retried())
+    twice = TaskFold.of(None, more)
+    assert (twice.whole(), twice.pending) == (fold.whole(), fold.pending)
+
+
+def test_only_a_turn_can_be_retried() -> None:
+    with pytest.raises(GatewayBug):
+        TaskFold.of(None, journal(task(), retried()))

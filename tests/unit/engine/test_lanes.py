@@ -90,8 +90,11 @@ class LanesMachine(RuleBasedStateMachine):
             waiting = [ticket for ticket in queue if ticket not in model.running]
             assert lanes.waiting(lane) == len(waiting)
             assert lanes.is_full(lane) == (len(waiting) >= 2)
-            for position, (_, number) in enumerate(queue):
+            assert lanes.is_taken(lane) == bool(queue)
+            for position, (_, number) in enumerate(waiting, start=1):
                 assert lanes.position(lane, number) == position
+            for _, number in model.running:
+                assert lanes.position(lane, number) is None
             assert lanes.position(lane, -1) is None
 
     def teardown(self) -> None:
@@ -118,7 +121,7 @@ def test_lanes_do_what_the_model_does() -> None:
 def test_a_lane_runs_one_at_a_time_in_order() -> None:
     lanes: Lanes[str, int] = Lanes(max_waiting=9)
     assert [lanes.enter("a", number) for number in (1, 2, 3)] == [True, False, False]
-    assert [lanes.position("a", number) for number in (1, 2, 3)] == [0, 1, 2]
+    assert [lanes.position("a", number) for number in (1, 2, 3)] == [None, 1, 2]
     assert lanes.leave("a", 1) == (2,)
     assert lanes.leave("a", 2) == (3,)
     assert lanes.leave("a", 3) == ()
@@ -163,3 +166,24 @@ def test_a_lane_is_full_by_those_that_wait_and_not_by_the_one_that_runs(max_runn
     assert lanes.is_full("a")
     assert lanes.waiting("a") == 1
     assert lanes.waiting("b") == 0
+
+
+def test_those_behind_one_that_left_the_middle_move_up() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9)
+    for number in range(6):
+        lanes.enter("a", number)
+    assert lanes.leave("a", 3) == ()
+    assert lanes.leave("a", 5) == ()
+    lanes.enter("a", 6)
+    assert [lanes.position("a", number) for number in range(7)] == [None, 1, 2, None, 3, None, 4]
+    assert lanes.leave("a", 0) == (1,)
+    assert [lanes.position("a", number) for number in (2, 4, 6)] == [1, 2, 3]
+
+
+def test_the_head_of_a_lane_that_is_held_up_is_next() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9, max_running=1)
+    assert lanes.enter("a", 1)
+    assert not lanes.has_room
+    lanes.enter("b", 2)
+    lanes.enter("b", 3)
+    assert [lanes.position("b", number) for number in (2, 3)] == [1, 2]

@@ -1,26 +1,30 @@
 import pytest
 
-from trunkline.engine.recovery import RESTART_REASON, recover
+from trunkline.engine.recovery import recover, restart_reason
+from trunkline.model.profile import RestartPolicy
 from trunkline.model.values import TaskState
 
-EXPECTED = {
-    "SUBMITTED": "requeue",
-    "WORKING": "fail",
-    "INPUT_REQUIRED": "leave",
-    "AUTH_REQUIRED": "leave",
-    "COMPLETED": "leave",
-    "FAILED": "leave",
-    "CANCELED": "leave",
-    "REJECTED": "leave",
-    "UNSPECIFIED": "leave",
+# Policies → what becomes of a task that waited, and of one that ran.
+EXPECTED: dict[tuple[RestartPolicy, ...], tuple[str, str]] = {
+    ("resume_queued", "fail_running"): ("requeue", "fail"),
+    ("resume_queued", "retry_running"): ("requeue", "retry"),
+    ("resume_queued", "leave_orphaned"): ("requeue", "leave"),
+    ("fail_running",): ("fail", "fail"),
+    ("retry_running",): ("fail", "retry"),
+    ("leave_orphaned",): ("leave", "leave"),
 }
 
 
-@pytest.mark.parametrize("state", TaskState)
-def test_what_a_restart_does_with_each_state(state: TaskState) -> None:
-    assert recover(state) == EXPECTED[state.name]
+@pytest.mark.parametrize("policies", EXPECTED, ids="+".join)
+def test_x11_what_a_restart_does_with_each_state(policies: tuple[RestartPolicy, ...]) -> None:
+    waited, ran = EXPECTED[policies]
+    for state in TaskState:
+        expected = {TaskState.SUBMITTED: waited, TaskState.WORKING: ran}.get(state, "leave")
+        assert recover(state, policies) == expected
 
 
-def test_the_reason_names_the_restart_and_what_to_do() -> None:
-    assert "restarted" in RESTART_REASON
-    assert "send the message again" in RESTART_REASON
+@pytest.mark.parametrize("state", [TaskState.SUBMITTED, TaskState.WORKING])
+def test_x11_the_reason_names_the_old_state_and_what_to_do(state: TaskState) -> None:
+    reason = restart_reason(state)
+    assert f"restarted while this task was {state.name.lower()}" in reason
+    assert "send the message again" in reason

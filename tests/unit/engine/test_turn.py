@@ -2,8 +2,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from trunkline.engine.decisions import Chunk, Decision, Metadata, Move
 from trunkline.engine.transitions import Step
-from trunkline.engine.turn import Chunk, Decision, Metadata, Move, TurnFold
+from trunkline.engine.turn import TurnFold
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,

@@ -3,7 +3,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.protocol import strategies as values
 
-from trunkline.model.events import Entry, Event, MessageAccepted, TaskSubmitted, TurnOptions
+from trunkline.model.events import (
+    Entry,
+    Event,
+    MessageAccepted,
+    StatusShown,
+    TaskSubmitted,
+    TurnOptions,
+)
 from trunkline.model.values import (
     Artifact,
     Message,
@@ -37,6 +44,7 @@ OPTIONS = TurnOptions(
     accepted_output_modes=("text/plain",), extensions=("urn:x",), metadata={"k": 1}
 )
 SUBMITTED = TaskSubmitted(task=TASK, options=OPTIONS)
+SHOWN = StatusShown(status_update=STATUS)
 ACCEPTED = MessageAccepted(message=MESSAGE, status_update=STATUS, options=OPTIONS)
 
 # Bytes as journals on disk hold them. They are not to be edited: a new shape is a new kind.
@@ -75,6 +83,12 @@ JOURNAL: list[tuple[str, bytes, Event]] = [
         b'"extensions":["urn:x"],"metadata":{"k":1}}}',
         ACCEPTED,
     ),
+    (
+        "shown.1",
+        b'{"statusUpdate":{"taskId":"t1","contextId":"c1","status":{"state":'
+        b'"TASK_STATE_WORKING"}}}',
+        SHOWN,
+    ),
 ]
 KINDS = [kind for kind, _, _ in JOURNAL]
 
@@ -95,6 +109,7 @@ events: st.SearchStrategy[Event] = (
         status_update=values.status_updates(),
         options=st.none() | options,
     )
+    | st.builds(StatusShown, status_update=values.status_updates())
 )
 
 
@@ -126,6 +141,12 @@ def test_most_events_are_public_as_they_are(event: Event) -> None:
     entry = Entry.of(1, event)
     assert entry.public is event
     assert entry.public_body is entry.body
+
+
+def test_of_a_status_that_history_does_not_keep_the_update_is_public() -> None:
+    entry = Entry.of(1, SHOWN)
+    assert entry.public == STATUS
+    assert entry.public_body == Entry.of(1, STATUS).body
 
 
 def test_of_a_submitted_task_the_task_is_public_and_the_options_are_not() -> None:

@@ -18,7 +18,12 @@ def test_what_does_not_end_a_turn() -> None:
     assert {kind.__name__ for kind in set(get_args(Output)) - set(ENDS_TURN)} == {
         "Text",
         "TextReplaced",
+        "TextPreview",
+        "Block",
+        "StageStarted",
+        "StageEnded",
         "ArtifactEmitted",
         "ToolCalled",
+        "ToolSummarized",
         "Note",
     }

@@ -115,6 +115,6 @@ def artifact_updates(
         context_id=ids,
         artifact=artifacts(part),
         append=st.booleans(),
-        last_chunk=st.booleans(),
+        last_chunk=st.sampled_from((None, True)),
         metadata=metadata,
     )

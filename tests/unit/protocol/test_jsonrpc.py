@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.protocol.strategies import few
 
 from trunkline.model.errors import (
+    Case,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
@@ -15,7 +16,7 @@ from trunkline.model.errors import (
     TrunklineError,
 )
 from trunkline.protocol import jsonrpc
-from trunkline.protocol.jsonrpc import Rejected, Request
+from trunkline.protocol.jsonrpc import Names, Rejected, Request
 from trunkline.protocol.operations import METHODS, Operation
 from trunkline.protocol.versions import Version
 
@@ -26,13 +27,13 @@ def request(**members: object) -> bytes:
 
 def rejected(body: bytes, stated: Version | None = None) -> Rejected:
     with pytest.raises(Rejected) as refusal:
-        jsonrpc.decode(body, stated=stated, default=Version.V1_0)
+        jsonrpc.decode(body, stated=stated, names=Names(default=Version.V1_0))
     return refusal.value
 
 
 def test_a_request_keeps_id_and_params_as_they_came() -> None:
     body = b'{ "jsonrpc" : "2.0", "id" : "a\\u0062" , "method":"GetTask", "params" : {"id": "t"} }'
-    assert jsonrpc.decode(body, stated=None, default=Version.V0_3) == Request(
+    assert jsonrpc.decode(body, stated=None, names=Names(default=Version.V0_3)) == Request(
         b'"a\\u0062"', "GetTask", b'{"id": "t"}', Version.V1_0, Operation.GET_TASK
     )
 
@@ -40,7 +41,7 @@ def test_a_request_keeps_id_and_params_as_they_came() -> None:
 @pytest.mark.parametrize("params", [b"", b',"params":null', b',"params":{}'])
 def test_params_may_be_absent(params: bytes) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"method":"ListTasks"%b}' % params
-    assert jsonrpc.decode(body, stated=None, default=Version.V1_0).params == b"{}"
+    assert jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0)).params == b"{}"
 
 
 @pytest.mark.parametrize("version", list(Version))
@@ -51,7 +52,9 @@ def test_every_method_is_known_with_and_without_a_stated_version(
     (other,) = set(Version) - {version}
     for method, operation in METHODS[version].items():
         decoded = jsonrpc.decode(
-            request(method=method), stated=version if is_stated else None, default=other
+            request(method=method),
+            stated=version if is_stated else None,
+            names=Names(default=other),
         )
         assert (decoded.version, decoded.operation) == (version, operation)
 
@@ -61,7 +64,7 @@ def test_every_method_is_known_with_and_without_a_stated_version(
 )
 def test_ids_go_back_byte_for_byte(id: bytes) -> None:
     body = b'{"jsonrpc":"2.0","id":%b,"method":"GetTask"}' % id
-    assert jsonrpc.decode(body, stated=None, default=Version.V1_0).id == id
+    assert jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0)).id == id
     assert jsonrpc.result(id, b"{}") == b'{"jsonrpc":"2.0","id":%b,"result":{}}' % id
     assert b'"id":%b,' % id in jsonrpc.error(id, TaskNotFound("t"), Version.V1_0)
 
@@ -159,7 +162,7 @@ def test_a_method_of_the_other_version_is_not_found_and_the_remedy_told(
 
 def test_the_last_of_two_members_of_one_name_counts() -> None:
     body = b'{"jsonrpc":"2.0","id":1,"id":2,"method":"GetTask","method":"ListTasks"}'
-    decoded = jsonrpc.decode(body, stated=None, default=Version.V1_0)
+    decoded = jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0))
     assert (decoded.id, decoded.method) == (b"2", "ListTasks")
 
 
@@ -175,7 +178,7 @@ def test_a_refusal_reads_as_its_error() -> None:
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_any_bytes_are_a_request_or_rejected(body: bytes) -> None:
     try:
-        jsonrpc.decode(body, stated=None, default=Version.V1_0)
+        jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0))
     except Rejected as refusal:
         msgspec.json.decode(jsonrpc.error(refusal.id, refusal.error, refusal.version))
 
@@ -184,3 +187,39 @@ def test_any_bytes_are_a_request_or_rejected(body: bytes) -> None:
 def test_the_envelope_is_what_a_result_has_around_it(id: bytes) -> None:
     before, behind = jsonrpc.envelope(id)
     assert before + b"[7]" + behind == jsonrpc.result(id, b"[7]")
+
+
+LENIENT = Names(default=Version.V0_3, takes_notifications=True, checks_params=True)
+
+
+def test_a_notification_may_have_the_id_null() -> None:
+    body = b'{"jsonrpc":"2.0","method":"tasks/get","params":{"id":"t"}}'
+    assert jsonrpc.decode(body, stated=None, names=LENIENT).id == b"null"
+    with pytest.raises(Rejected) as refusal:
+        jsonrpc.decode(b'{"jsonrpc":"2.0"}', stated=None, names=LENIENT)
+    assert (refusal.value.id, refusal.value.error.case) == (b"null", Case.NOT_JSONRPC)
+
+
+@pytest.mark.parametrize("params", [b"", b',"params":null', b',"params":[]', b',"params":{"":1}'])
+def test_params_may_have_to_be_there(params: bytes) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tasks/get"%b}' % params
+    with pytest.raises(Rejected) as refusal:
+        jsonrpc.decode(body, stated=None, names=LENIENT)
+    assert refusal.value.error.case is Case.PARAMS
+
+
+def test_a_name_that_is_no_text_is_left_to_who_reads_it() -> None:
+    params = b'{"\xff":1}'
+    body = b'{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":%b}' % params
+    assert jsonrpc.decode(body, stated=None, names=LENIENT).params == params
+
+
+@pytest.mark.parametrize("spoken", list(Version))
+def test_an_agent_of_one_version_knows_the_names_of_that_one(spoken: Version) -> None:
+    (other,) = set(Version) - {spoken}
+    names = Names(default=spoken, only=spoken, methods={spoken: METHODS[spoken]})
+    for method in METHODS[other]:
+        with pytest.raises(Rejected) as refusal:
+            jsonrpc.decode(request(method=method), stated=None, names=names)
+        assert refusal.value.version is spoken
+        assert refusal.value.error.message.startswith(f"Method not found: {method}; ")

@@ -1,4 +1,11 @@
-from trunkline.protocol.operations import METHOD_OF, METHODS, PUSH, STREAMING, Operation
+from trunkline.protocol.operations import (
+    LEGACY_METHODS,
+    METHOD_OF,
+    METHODS,
+    PUSH,
+    STREAMING,
+    Operation,
+)
 from trunkline.protocol.versions import Version
 
 # Transcribed from the specification of each version.
@@ -43,3 +50,15 @@ def test_every_operation_has_one_method_in_each_version() -> None:
 def test_groups_of_operations() -> None:
     assert {operation for operation in Operation if "Push" in operation} == PUSH
     assert {Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK} == STREAMING
+
+
+def test_legacy_names_are_all_forms_of_the_two_versions() -> None:
+    assert [name for name, of in LEGACY_METHODS.items() if of is Operation.GET_TASK] == [
+        "tasks/get",
+        "tasks.get",
+        "getTask",
+        "GetTask",
+    ]
+    assert set(LEGACY_METHODS.values()) == set(Operation)
+    # No form of one operation is a name of another.
+    assert len(LEGACY_METHODS) == 4 * len(Operation)

@@ -150,3 +150,19 @@ def test_a_long_path_is_cut_in_the_answer() -> None:
     with pytest.raises(RouteNotFound) as refusal:
         match("GET", "/" + "x" * 10_000, stated=None)
     assert len(refusal.value.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("path", "only", "remedy"),
+    [
+        ("/v1/message:send", Version.V1_0, "/message:send"),
+        ("/v1/card", Version.V1_0, "/extendedAgentCard"),
+        ("/message:send", Version.V0_3, "/v1/message:send"),
+        ("/extendedAgentCard", Version.V0_3, "/v1/card"),
+    ],
+)
+def test_an_agent_of_one_version_has_the_paths_of_that_one(
+    path: str, only: Version, remedy: str
+) -> None:
+    with pytest.raises(RouteNotFound, match=f"speaks {only} alone: call {remedy}$"):
+        match("POST", path, stated=None, only=only)

@@ -10,8 +10,8 @@ from tests.unit.protocol.strategies import (
 )
 
 from trunkline.model.errors import InvalidParams
-from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
-from trunkline.protocol.v03_convert import Converter
+from trunkline.model.values import Artifact, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from trunkline.protocol.v03_convert import Converter, TerseConverter
 from trunkline.protocol.v03_types import (
     Artifact03,
     ArtifactUpdate03,
@@ -45,6 +45,30 @@ def test_an_artifact_update_survives_the_way_there_and_back(
 ) -> None:
     raw = msgspec.json.encode(JSONRPC.artifact_update(event))
     assert JSONRPC.core_artifact_update(msgspec.json.decode(raw, type=ArtifactUpdate03)) == event
+
+
+@pytest.mark.parametrize(
+    ("append", "last_chunk", "members"),
+    [
+        (False, None, set()),
+        (False, False, {"lastChunk"}),
+        (True, True, {"append", "lastChunk"}),
+    ],
+)
+def test_a_terse_agent_says_only_what_means_something(
+    append: bool, last_chunk: bool | None, members: set[str]
+) -> None:
+    event = TaskArtifactUpdateEvent(
+        task_id="t",
+        context_id="c",
+        artifact=Artifact(artifact_id="a", parts=()),
+        append=append,
+        last_chunk=last_chunk,
+    )
+    terse = msgspec.to_builtins(TerseConverter(is_rest=False).artifact_update(event))
+    assert set(terse) == {"kind", "taskId", "contextId", "artifact"} | members
+    whole = msgspec.to_builtins(JSONRPC.artifact_update(event))
+    assert whole == {**terse, "append": append, "lastChunk": bool(last_chunk)}
 
 
 def test_an_artifact_needs_its_id() -> None:

@@ -50,3 +50,13 @@ def test_a_huge_statement_is_cut_in_the_answer() -> None:
 def test_header_and_query_that_differ_are_refused() -> None:
     with pytest.raises(VersionNotSupported, match="differ"):
         negotiate("1.0", "0.3")
+
+
+@pytest.mark.parametrize("spoken", Version)
+def test_a_version_that_an_agent_does_not_speak_is_refused(spoken: Version) -> None:
+    assert negotiate(spoken, None, (spoken,)) is spoken
+    (other,) = set(Version) - {spoken}
+    for stated in (other.value, f"{other}.1"):
+        for header, query in ((stated, None), (None, stated)):
+            with pytest.raises(VersionNotSupported, match=f"supported versions: {spoken}$"):
+                negotiate(header, query, (spoken,))

@@ -20,6 +20,7 @@ from trunkline.runtime.fanout import (
     Gap,
     Item,
     Opening,
+    SnapshotSubscription,
     Subscription,
 )
 from trunkline.testing.clock import settle
@@ -209,3 +210,25 @@ async def test_a_replay_ends_with_what_ends_the_stream() -> None:
 
     following.catch_up(more, after=0)
     assert await rest_of(following) == [status(1, S.COMPLETED)]
+
+
+async def test_a_reader_of_snapshots_sees_the_start_and_what_rests() -> None:
+    following = SnapshotSubscription(closes_on=TERMINAL, limit=4)
+    openings = iter([Opening(4, b"paused"), Opening(7, b"done")])
+    following.opening = lambda: next(openings)
+    task = Task(id="t", context_id="c", status=TaskStatus(state=S.SUBMITTED))
+    following.push([Entry.of(1, task), status(2)])
+    following.push([chunk(3), status(4, S.INPUT_REQUIRED)])
+    following.push([status(5, S.SUBMITTED), chunk(6), status(7, S.COMPLETED), status(8)])
+    assert await rest_of(following) == [
+        Entry.of(1, task),
+        Opening(4, b"paused"),
+        Opening(7, b"done"),
+    ]
+
+
+async def test_a_reader_of_snapshots_that_does_not_read_is_cut_off() -> None:
+    following = SnapshotSubscription(closes_on=TERMINAL, limit=4)
+    following.opening = lambda: Opening(2, b"paused" * MAX_PENDING_BYTES)
+    following.push([status(2, S.INPUT_REQUIRED)])
+    assert await rest_of(following) == [CutOff("slow reader", 0)]

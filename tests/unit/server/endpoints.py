@@ -4,6 +4,7 @@ from typing import Any
 
 from trunkline.backends.echo import EchoBackend
 from trunkline.model.card import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from trunkline.protocol.spoken import spoken_by
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
 from trunkline.server.endpoint import Endpoint
@@ -35,6 +36,7 @@ def endpoint(**changes: Any) -> Endpoint:
     fields: dict[str, Any] = {
         "agent": agent,
         "service": runtime.service,
+        "spoken": spoken_by(agent.profile),
         "limits": Limits(),
         "card": card(),
         "card_paths": ("/agent-card.json",),

@@ -4,12 +4,13 @@ from collections.abc import Callable
 import pytest
 from tests.unit.server.requests import Answer, body, request
 
-from trunkline.model.errors import TooManyRequests, Unavailable
+from trunkline.model.errors import ContentTypeNotSupported, TooManyRequests, Unavailable
 from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, TaskState, TaskStatus, TaskStatusUpdateEvent
+from trunkline.protocol import sse
 from trunkline.protocol.v03 import V03
 from trunkline.protocol.v1 import V1
-from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Reply, Subscription
+from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, NoReply, Opening, Reply, Subscription
 from trunkline.server.asgi import AsgiResponse
 from trunkline.server.streams import Frames, StreamCounts, pump
 from trunkline.testing.clock import settle
@@ -97,7 +98,7 @@ async def pumped(
         AsgiResponse(answer),
         following,
         Frames(V1),
-        headers=[(b"x-a", b"1")],
+        headers=[*sse.HEADERS, (b"x-a", b"1")],
         waits_for_first=waits_for_first,
     )
     return answer
@@ -135,6 +136,36 @@ async def test_nothing_is_sent_when_the_store_failed_before_the_first_event() ->
         await pumped(following, sent=lambda: sent)
     assert sent.messages == []
     assert left == [following]
+
+
+def refused() -> NoReply:
+    return NoReply(ContentTypeNotSupported("nothing for you", metadata={"modes": "text/plain"}))
+
+
+async def test_nothing_is_sent_when_there_is_no_answer_to_stream() -> None:
+    following = reader()
+    following.put(refused())
+    following.end()
+    sent = Answer()
+    with pytest.raises(ContentTypeNotSupported, match="nothing for you"):
+        await pumped(following, sent=lambda: sent)
+    assert sent.messages == []
+
+
+async def test_an_answer_that_is_refused_after_a_while_is_the_last_event() -> None:
+    following = reader()
+    following.beat()
+    following.put(refused())
+    following.end()
+    beat, event = (await pumped(following)).body.split(b"\n\n", 1)
+    assert beat == b": keep-alive"
+    status = json.loads(event.removeprefix(b"data: "))["error"]
+    assert (status["code"], status["message"]) == (400, "nothing for you")
+
+
+def test_a_binding_has_its_own_frame_for_errors() -> None:
+    frames = Frames(V1, (b"<", b">"), lambda error: f"[{error}]".encode())
+    assert frames.frame(refused()) == b"[nothing for you]"
 
 
 async def test_a_stream_that_is_cut_off_later_says_where_to_resume() -> None:

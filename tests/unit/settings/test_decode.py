@@ -21,7 +21,6 @@ def test_defaults_need_nothing_but_an_agent() -> None:
     assert settings.server.max_body_bytes == 10 * 1024 * 1024
     assert settings.server.port == 8642
     assert settings.store.kind == "sqlite"
-    assert settings.store.retention_days == 7.0
     assert settings.agents["acme/echo"].backend == EchoBackend()
 
 
@@ -40,7 +39,7 @@ def test_numbers_without_a_fraction_are_numbers() -> None:
         ("server", {"drain_s": float("nan")}, "server.drain_s = nan: expected a number."),
         ("server", {"log_requests": 1}, "server.log_requests = 1: expected true or false"),
         ("server", {"max_body_bytes": 5}, "server.max_body_bytes = 5: expected a whole number"),
-        ("store", {"retention_days": -1}, "store.retention_days = -1: expected a number >= 0"),
+        ("server", {"drain_s": -1}, "server.drain_s = -1: expected a number >= 0"),
         ("store", {"path": 1}, "store.path = 1: expected a text, got a whole number."),
     ],
 )

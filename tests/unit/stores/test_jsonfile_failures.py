@@ -238,4 +238,4 @@ async def test_closed_store_says_so(tmp_path: Path) -> None:
     with pytest.raises(StoreUnusable, match="not open"):
         await store.list(TaskQuery(scope=ALICE))
     with pytest.raises(StoreUnusable, match="not open"):
-        await store.prune(ended_before_ms=1, limit=1)
+        await store.prune("agent", before_ms=1, limit=1)

@@ -112,7 +112,7 @@ async def test_pruned_tasks_take_their_files_along(tmp_path: Path) -> None:
         await must_put(store, create("old", state=COMPLETED, status_ms=1), create("new"))
     assert file_of(tmp_path, "old").exists()
     async with opened(lambda _: store_on(tmp_path), "") as store:
-        assert await store.prune(ended_before_ms=5, limit=9) == 1
+        assert await store.prune("agent", before_ms=5, limit=9) == 1
     assert names(tmp_path) == {file_of(tmp_path, "new").name}
 
 

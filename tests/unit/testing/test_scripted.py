@@ -6,6 +6,7 @@ from trunkline import Artifact, Part
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
+    Block,
     DirectReply,
     Failed,
     Final,
@@ -13,11 +14,22 @@ from trunkline.model.outputs import (
     Output,
     Question,
     Refused,
+    StageEnded,
+    StageStarted,
     Text,
+    TextPreview,
     TextReplaced,
     ToolCalled,
+    ToolSummarized,
 )
-from trunkline.testing import FakeClock, ScriptedBackend, run_turn, settle, turn_request
+from trunkline.testing import (
+    FakeClock,
+    ScriptedBackend,
+    answer_text,
+    run_turn,
+    settle,
+    turn_request,
+)
 
 
 async def run(script: str) -> list[Output]:
@@ -37,6 +49,14 @@ def parts(text: str) -> tuple[Part, ...]:
         ("say a; b\nunknown line", [Text("a; b"), Text("unknown line")]),
         ("stream 3", [Text("1 "), Text("2 "), Text("3 ")]),
         ("say a; replace b", [Text("a"), TextReplaced("b")]),
+        ("preview a; preview ab", [TextPreview("a"), TextPreview("ab")]),
+        ("block a; stage-end b", [Block(parts("a")), StageEnded(parts("b"))]),
+        ("say a; stage; say b", [Text("a"), StageStarted(), Text("b")]),
+        ("summary two hits", [ToolSummarized(parts("two hits"))]),
+        ('parts [{"text": "a"}, {"data": 1}]; say late', [Final((*parts("a"), Part(data=1)))]),
+        ("parts [{}]", [Failed]),
+        ("parts nothing", [Failed]),
+        ("tool-event start", [Failed]),
         ("note busy", [Note(parts("busy"))]),
         ("say draft; final done; say late", [Text("draft"), Final(parts("done"))]),
         ("ask Which?; say late", [Question(parts("Which?"))]),
@@ -95,6 +115,35 @@ async def test_chunks_and_tools() -> None:
     assert start == ToolCalled(call_id="call-search", name="search", phase="start", data={"q": 1})
     assert isinstance(result, ToolCalled)
     assert result.phase == "result"
+
+
+@pytest.mark.parametrize(
+    ("script", "phase", "data", "is_error"),
+    [
+        ("tool-event start search", "start", None, False),
+        ('tool-event update search {"done": 0.5}', "update", {"done": 0.5}, False),
+        ("tool-event result search [1]", "result", [1], False),
+        ('tool-event error search "no"', "result", "no", True),
+    ],
+)
+async def test_one_phase_of_a_tool(script: str, phase: str, data: object, is_error: bool) -> None:
+    assert await run(script) == [
+        ToolCalled(call_id="call-search", name="search", phase=phase, data=data, is_error=is_error)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("say a; say b", "ab"),
+        ("say a; stage; block b; block c; stage", "b\n\nc"),
+        ("say a; stage-end whole", "whole"),
+        ("preview a; preview ab; final c", "c"),
+        ("stage", ""),
+    ],
+)
+async def test_the_answer_is_the_newest_message_with_text(script: str, text: str) -> None:
+    assert answer_text(await run(script)) == text
 
 
 async def test_time_is_the_clocks() -> None:

@@ -6,6 +6,7 @@ from trunkline.model.outputs import (
     ENDS_TURN,
     ArtifactEmitted,
     AuthNeeded,
+    Block,
     DirectReply,
     Failed,
     Final,
@@ -13,17 +14,26 @@ from trunkline.model.outputs import (
     Output,
     Question,
     Refused,
+    StageEnded,
+    StageStarted,
     Text,
+    TextPreview,
     TextReplaced,
     ToolCalled,
+    ToolSummarized,
 )
 from trunkline.model.values import Artifact, Part
 
 _OUTPUTS = (
     Text,
     TextReplaced,
+    TextPreview,
+    Block,
+    StageStarted,
+    StageEnded,
     ArtifactEmitted,
     ToolCalled,
+    ToolSummarized,
     Note,
     Question,
     AuthNeeded,
@@ -66,18 +76,21 @@ class Answer:
     before the end, so once there is some, the end carries the whole answer in order.
     """
 
-    __slots__ = ("_pieces", "_streams", "_whole_at_end")
+    __slots__ = ("_length", "_pieces", "_streams", "_whole_at_end")
 
     def __init__(self, *, streams: bool) -> None:
         self._streams = streams
         self._pieces: list[str | Part] = []
+        self._length = 0  # of the text among them that streamed
         self._whole_at_end = not streams
 
     def outputs(self, value: object) -> list[Output]:
         """What to send for a value, up to and including what ends the turn."""
         outputs: list[Output] = []
         for piece in _pieces_of(value):
-            if (output := self._take(piece)) is not None:
+            if isinstance(piece, StageStarted | StageEnded):
+                outputs += self._next_stage(piece)
+            elif (output := self._take(piece)) is not None:
                 outputs.append(output)
                 if isinstance(output, ENDS_TURN):
                     break
@@ -110,6 +123,7 @@ class Answer:
     def _take_text(self, text: str) -> Output | None:
         if self._streams:
             self._pieces.append(text)
+            self._length += len(text)
             return Text(text) if text else None
         self._pieces.append(Part(text=text))
         return None
@@ -120,9 +134,33 @@ class Answer:
                 return self._take_text(delta)
             case TextReplaced(text):
                 self._pieces = [text, *(piece for piece in self._pieces if type(piece) is Part)]
+                self._length = len(text)
                 return output if self._streams else None
+            case TextPreview(text):
+                return self._take_text(self._rest_of(text))
             case _:
                 return self.completed(output)
+
+    def _rest_of(self, preview: str) -> str:
+        # What is shorter cannot repeat all there was, so that pieces cost only themselves.
+        if self._length and len(preview) >= self._length:
+            so_far = "".join([piece for piece in self._pieces if isinstance(piece, str)])
+            return preview.removeprefix(so_far)
+        return preview
+
+    def _next_stage(self, output: StageStarted | StageEnded) -> list[Output]:
+        """The whole of the message goes out with its end; another one begins."""
+        told: list[Output] = [output]
+        if (
+            self._whole_at_end
+            and self._pieces
+            and not (type(output) is StageEnded and output.parts)
+        ):
+            told = [StageEnded(self._merged()), *(told if type(output) is StageStarted else ())]
+        self._pieces = []
+        self._length = 0
+        self._whole_at_end = not self._streams
+        return told
 
     def completed(self, output: Output) -> Output:
         """An end without content of its own ends with what was said so far."""

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from trunkline.backends.python.parts import json_of
-from trunkline.model.outputs import ToolCalled
+from trunkline.backends.python.parts import Content, json_of, parts_of
+from trunkline.model.outputs import ToolCalled, ToolSummarized
 
 
 class ToolCall:
-    """Yield it when the tool starts, then `update` and `result`."""
+    """Yield it when the tool starts, then `update` and `result`, and perhaps a `summary`."""
 
     __slots__ = ("_data", "call_id", "name")
 
@@ -30,3 +30,7 @@ class ToolCall:
             data=json_of(data),
             is_error=is_error,
         )
+
+    def summary(self, content: Content, *more: Content) -> ToolSummarized:
+        """The result in words for people."""
+        return ToolSummarized(parts_of((content, *more)), self.name)

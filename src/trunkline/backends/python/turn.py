@@ -15,12 +15,16 @@ from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
+    Block,
     DirectReply,
     Failed,
     Final,
     Note,
     Question,
     Refused,
+    StageEnded,
+    StageStarted,
+    TextPreview,
     TextReplaced,
 )
 from trunkline.model.values import Artifact, Message, Part, Role, text_of
@@ -168,6 +172,22 @@ class Turn:
     def replace(self, text: str) -> TextReplaced:
         """The whole answer so far, in place of the text yielded before."""
         return TextReplaced(text)
+
+    def preview(self, text: str) -> TextPreview:
+        """Text of a library that repeats, or does not repeat, what it said before."""
+        return TextPreview(text)
+
+    def block(self, content: Content, *more: Content) -> Block:
+        """A passage of the answer that is complete."""
+        return Block(parts_of((content, *more)))
+
+    def stage(self) -> StageStarted:
+        """From here on, another message."""
+        return StageStarted()
+
+    def stage_end(self, *content: Content) -> StageEnded:
+        """The whole of the message, in place of the text yielded before. The turn goes on."""
+        return StageEnded(parts_of(content))
 
     def artifact(
         self,

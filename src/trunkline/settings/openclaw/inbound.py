@@ -67,8 +67,7 @@ def agent_of(
 
 
 def _store(store: TaskStore) -> dict[str, Any]:
-    """The plugin keeps every task."""
-    return {"kind": store.kind, "path": store.path, "retention_days": 0}
+    return {"kind": store.kind, "path": store.path}
 
 
 def _skills(account: Account) -> Iterator[dict[str, Any]]:

@@ -134,11 +134,7 @@ def _document(
             at_root=not has_default and design.ROOT_CARD not in taken,
             default=not has_default and not any(agent["default"] for agent in agents.values()),
         )
-        document["store"] = {
-            "kind": "sqlite",
-            "path": design.DATABASE,
-            "retention_days": server.ttl_days,
-        }
+        document["store"] = {"kind": "sqlite", "path": design.DATABASE}
         if server.api_key is not None:
             document["auth"]["keys"] = {design.PRINCIPAL: {"key": server.api_key}}
     if not has_keys:

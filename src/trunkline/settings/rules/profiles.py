@@ -11,6 +11,7 @@ def profile_problems(settings: Settings) -> Iterator[Problem]:
     for handle, agent in settings.agents.items():
         path = ("agents", handle)
         yield from _versions(agent, path)
+        yield from _openclaw(agent, path)
         yield from _waiting(agent, path)
         yield from _answers(agent, path)
         yield from _restart(agent, path)
@@ -49,6 +50,23 @@ def _versions(agent: AgentSettings, path: Path) -> Iterator[Problem]:
         )
 
 
+def _openclaw(agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    """What only the 0.3 of an OpenClaw can mean."""
+    for key, value in (
+        ("error_style", agent.error_style),
+        ("message_checks", agent.message_checks),
+    ):
+        if value == "openclaw-inbound" and agent.dialect in ("auto", "v1.0"):
+            yield _misfit(
+                path,
+                key,
+                value,
+                f'is of A2A 0.3, and dialect = "{agent.dialect}" speaks 1.0',
+                f'Set dialect = "v0.3" and default_version = "0.3", or leave {key} out.',
+                "dialect",
+            )
+
+
 def _waiting(agent: AgentSettings, path: Path) -> Iterator[Problem]:
     if agent.busy == "fail" and agent.queued_send == "return":
         yield _misfit(
@@ -58,6 +76,24 @@ def _waiting(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             'nothing ever waits with busy = "fail"',
             'Set busy = "queue", or leave queued_send out.',
             "busy",
+        )
+    if agent.busy == "fail" and agent.overflow == "error":
+        yield _misfit(
+            path,
+            "overflow",
+            agent.overflow,
+            'no queue is ever full with busy = "fail"',
+            'Set busy = "queue", or leave overflow out.',
+            "busy",
+        )
+    if agent.stateless_context == "echo" and agent.context_mode != "stateless":
+        yield _misfit(
+            path,
+            "stateless_context",
+            agent.stateless_context,
+            f'context_mode = "{agent.context_mode}" takes every contextId',
+            'Set context_mode = "stateless", or leave stateless_context out.',
+            "context_mode",
         )
     if agent.reply_wait_s > agent.task_deadline_s:
         yield _misfit(

@@ -4,12 +4,12 @@ import copy
 
 from msgspec import Raw
 
-from trunkline.model.events import ARTIFACT, STATUS, Entry
+from trunkline.model.events import ARTIFACT, SHOWN, STATUS, Entry
 from trunkline.ports.store import Snapshot
 from trunkline.stores.jsonfile.changes import Appended, Cut, StoredKey, TaskChange
 
 # What A2A 0.3 knows as journal events. A message that came in is none.
-_TOLD = frozenset({STATUS, ARTIFACT})
+_TOLD = frozenset({STATUS, ARTIFACT, SHOWN})
 
 
 class Contents:

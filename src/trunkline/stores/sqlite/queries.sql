@@ -131,18 +131,30 @@ SELECT t.key, t.id, n.name FROM tasks AS t JOIN nodes AS n ON n.id = t.node WHER
 -- name: take_over
 UPDATE tasks SET node = ?, epoch = epoch + 1 WHERE key = ?;
 
+-- name: get_scopes
+SELECT s.agent, s.tenant, s.principal
+FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope WHERE c.n > 0
+UNION
+SELECT s.agent, s.tenant, s.principal FROM scopes AS s
+WHERE EXISTS (SELECT 1 FROM exchanges AS e WHERE e.scope = s.id);
+
+-- name: get_ended
+-- Where an agent has terminal tasks, and how many.
+SELECT c.scope, c.state, c.n FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope
+WHERE c.state IN (5, 6, 7, 8) AND c.n > 0 AND s.agent = ?;
+
 -- name: find_ended
--- Tasks that retention may forget, those of a scope and state together. Without the plus
--- SQLite searches for states above 4, and not for the one at hand.
-SELECT t.key FROM counts AS c
-CROSS JOIN tasks AS t INDEXED BY tasks_by_state
-ON t.scope = c.scope AND t.state = +c.state AND t.status_ms < ?
-WHERE c.state > 4 AND c.n > 0
-LIMIT ?;
+-- Tasks of one such place that retention may forget, the longest ended first.
+SELECT status_ms, key FROM tasks INDEXED BY tasks_by_state
+WHERE scope = ? AND state = ? AND status_ms < ? ORDER BY status_ms, key LIMIT ?;
 
 -- name: find_still_ended
--- The same of one task, for those who are about to delete it.
-SELECT key, id, scope, state FROM tasks WHERE key = ? AND state > 4 AND status_ms < ?;
+-- One such task, for those who are about to delete it.
+SELECT key, id, scope, state FROM tasks WHERE key = ? AND state > 4;
+
+-- name: count_ended
+SELECT count(*) FROM tasks INDEXED BY tasks_by_state
+WHERE scope = ? AND state = ? AND status_ms < ?;
 
 -- name: delete_task
 DELETE FROM tasks WHERE key = ?;
@@ -172,11 +184,26 @@ INSERT INTO exchanges (scope, context, at_ms, body) VALUES {rows};
 
 -- name: get_exchanges
 -- The latest of a scope.
-SELECT context, at_ms, body FROM exchanges WHERE scope = ? ORDER BY id DESC LIMIT ?;
+SELECT context, at_ms, body FROM exchanges WHERE scope = ?
+ORDER BY at_ms DESC, id DESC LIMIT ?;
 
 -- name: get_exchanges_of_context
 SELECT context, at_ms, body FROM exchanges WHERE scope = ? AND context = ?
-ORDER BY id DESC LIMIT ?;
+ORDER BY at_ms DESC, id DESC LIMIT ?;
+
+-- name: get_scopes_with_old_exchanges
+-- Where an agent has exchanges that are older.
+SELECT s.id FROM scopes AS s
+WHERE s.agent = ?
+AND EXISTS (SELECT 1 FROM exchanges AS e WHERE e.scope = s.id AND e.at_ms < ?);
+
+-- name: find_old_exchanges
+-- Those of one such scope, the oldest first.
+SELECT at_ms, id FROM exchanges WHERE scope = ? AND at_ms < ? ORDER BY at_ms, id LIMIT ?;
+
+-- name: delete_exchange
+-- The number of one that is gone may be given to a young one, so the age counts too.
+DELETE FROM exchanges WHERE id = ? AND at_ms < ?;
 
 -- name: get_scope
 -- Whose a task is.

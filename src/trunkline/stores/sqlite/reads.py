@@ -1,6 +1,7 @@
 """Reading what was committed."""
 
 import sqlite3
+from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
 
@@ -20,6 +21,8 @@ from trunkline.stores.sqlite.packing import entries_after
 from trunkline.stores.sqlite.statements import SQL
 
 _MAX_SCOPES = 65536
+# Later than any status: all tasks are older.
+_FOREVER_MS = (1 << 63) - 1
 _STATUS_MS_AND_KEY = itemgetter(4, 0)
 
 
@@ -61,11 +64,13 @@ class Reader:
         finally:
             cursor.close()
 
-    def ended(self, before_ms: int, limit: int) -> list[int]:
-        """The numbers of tasks that may be forgotten."""
-        return [
-            key for (key,) in self._db.execute(SQL["find_ended"], (before_ms, limit)).fetchall()
-        ]
+    def ended(self, agent: str, before_ms: int | None, limit: int) -> list[int]:
+        """The numbers of an agent's tasks that ended, the longest ended first."""
+        before = _FOREVER_MS if before_ms is None else before_ms
+        found: list[tuple[int, int]] = []
+        for scope, state, _ in self._db.execute(SQL["get_ended"], (agent,)).fetchall():
+            found += self._db.execute(SQL["find_ended"], (scope, state, before, limit)).fetchall()
+        return [key for _, key in nsmallest(limit, found)]
 
     def owner(self, task_id: str) -> Scope | None:
         rows = self._db.execute(SQL["get_scope"], (task_id,)).fetchall()
@@ -79,6 +84,15 @@ class Reader:
         else:
             rows = self._db.execute(SQL["get_exchanges"], (scope_id, limit)).fetchall()
         return tuple([Exchange(scope, *row) for row in rows])
+
+    def old_exchanges(self, agent: str, before_ms: int, limit: int) -> list[int]:
+        """The numbers of an agent's exchanges that are older, the oldest first."""
+        found: list[tuple[int, int]] = []
+        scopes = self._db.execute(SQL["get_scopes_with_old_exchanges"], (agent, before_ms))
+        for (scope,) in scopes.fetchall():
+            where = (scope, before_ms, limit)
+            found += self._db.execute(SQL["find_old_exchanges"], where).fetchall()
+        return [number for _, number in nsmallest(limit, found)]
 
     def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
         scope_id = self._scope_id(scope)
@@ -124,6 +138,18 @@ class Reader:
             tasks=tuple([self._stored(row, query.scope) for row in rows]),
             total=total,
             next=(rows[-1][4], rows[-1][0]) if has_more else None,
+        )
+
+    def scopes(self) -> tuple[Scope, ...]:
+        return tuple([Scope(*row) for row in self._db.execute(SQL["get_scopes"]).fetchall()])
+
+    def count_ended(self, agent: str, before_ms: int | None) -> int:
+        places = self._db.execute(SQL["get_ended"], (agent,)).fetchall()
+        if before_ms is None:
+            return sum(count for _, _, count in places)
+        return sum(
+            self._db.execute(SQL["count_ended"], (scope, state, before_ms)).fetchall()[0][0]
+            for scope, state, _ in places
         )
 
     def _stored(self, row: tuple[Any, ...], scope: Scope) -> StoredTask:

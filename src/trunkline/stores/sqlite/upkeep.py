@@ -39,12 +39,12 @@ def take_over(
     return [key for key, _ in free]
 
 
-def prune(writer: Writer, found: Iterable[int], *, ended_before_ms: int) -> int:
+def prune(writer: Writer, found: Iterable[int]) -> int:
     """Delete those of the tasks that are still there to be. Returns how many."""
     db = writer.connection
     ended = []
     for key in found:
-        ended += db.execute(SQL["find_still_ended"], (key, ended_before_ms)).fetchall()
+        ended += db.execute(SQL["find_still_ended"], (key,)).fetchall()
     keys = [(key,) for key, _, _, _ in ended]
     for statement in ("delete_task", "delete_events", "delete_snapshot", "delete_idempotency"):
         db.executemany(SQL[statement], keys)
@@ -53,6 +53,12 @@ def prune(writer: Writer, found: Iterable[int], *, ended_before_ms: int) -> int:
     for _, task_id, _, _ in ended:
         writer.forget(task_id)
     return len(ended)
+
+
+def forget_exchanges(writer: Writer, found: Iterable[int], *, before_ms: int) -> int:
+    """Delete those that are still there. Returns how many."""
+    rows = [(number, before_ms) for number in found]
+    return writer.connection.executemany(SQL["delete_exchange"], rows).rowcount
 
 
 def prune_journal(writer: Writer, task_id: str, *, up_to: int) -> None:

@@ -68,7 +68,7 @@ def test_i2_the_defaults_of_an_agent(tmp_path: Path) -> None:
     assert made.agent_id == "main"
     assert made.own_profile() == preset("openclaw-inbound")
     assert made.store is not None
-    assert (made.store.kind, made.store.retention_days) == ("memory", 0)
+    assert (made.store.kind, made.retention_s) == ("memory", 0)
     assert made.default
     assert not made.unavailable
 

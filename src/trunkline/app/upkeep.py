@@ -1,0 +1,181 @@
+"""What operators do to the stores of a gateway that is not running."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from msgspec import Struct
+
+from trunkline.app.adapters import make_store
+from trunkline.engine.recovery import Recovery, recover
+from trunkline.engine.transitions import Step
+from trunkline.model.errors import ConfigError
+from trunkline.model.profile import Profile
+from trunkline.model.values import HAS_WORK, TaskState
+from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
+from trunkline.runtime.clock import SystemClock, Uuid7Ids
+from trunkline.runtime.recording import say
+from trunkline.runtime.retention import count_prunable, forgets, prune
+from trunkline.runtime.runtime import Runtime
+from trunkline.settings import EVERY, Settings, StoreSettings, database_path
+
+T = TypeVar("T")
+_PAGE = 100
+
+
+class Pruned(Struct, frozen=True):
+    """`gone` is None for an agent that says nothing of retention."""
+
+    agent: str
+    gone: int | None
+    left: int
+
+
+class Orphan(Struct, frozen=True):
+    agent: str
+    task_id: str
+    state: TaskState
+    status_ms: int
+
+
+def prune_stores(
+    settings: Settings,
+    *,
+    agent: str = "",
+    older_than_s: float | None = None,
+    keep: int | None = None,
+    dry_run: bool = False,
+) -> list[Pruned]:
+    """Delete ended tasks and old exchanges, of one agent or of all, by the bounds given or by
+    their profiles."""
+    has_bounds = older_than_s is not None or keep is not None
+
+    async def work(store: Store, handles: Iterable[str]) -> list[Pruned]:
+        now_ms = SystemClock().now_ms()
+        done = []
+        for handle in handles:
+            age_s, most = older_than_s, keep
+            profile = profile_of(settings, handle)
+            if not has_bounds and profile is not None:
+                age_s = profile.retention_s or None
+                most = profile.retention_max_tasks or None
+            before_ms = None if age_s is None else now_ms - int(age_s * 1000)
+            act = count_prunable if dry_run else prune
+            gone = await act(store, handle, before_ms=before_ms, keep=most)
+            left = await store.count_ended(handle) - (gone if dry_run else 0)
+            is_bound = has_bounds or (profile is not None and forgets(profile))
+            done.append(Pruned(handle, gone if is_bound else None, left))
+        return done
+
+    return asyncio.run(_in_each_store(settings, agent, work))
+
+
+def settle_stores(
+    settings: Settings, *, agent: str = "", reason: str = "", dry_run: bool = False
+) -> list[Orphan]:
+    """Fail the tasks that a restart leaves as they are, and nobody will ever work on."""
+
+    async def work(store: Store, handles: Iterable[str]) -> list[Orphan]:
+        found: list[StoredTask] = []
+        for scope in await store.scopes():
+            if scope.agent in handles:
+                found += [
+                    stored
+                    async for stored in _unfinished(store, scope)
+                    if _is_orphan(settings, stored, is_named=bool(agent))
+                ]
+        if not dry_run:
+            await _fail(store, found, reason)
+        return [
+            Orphan(stored.scope.agent, stored.task_id, stored.state, stored.status_ms)
+            for stored in found
+        ]
+
+    return asyncio.run(_in_each_store(settings, agent, work))
+
+
+def profile_of(settings: Settings, handle: str) -> Profile | None:
+    """The profile of an agent, which may be one of many in a Python target."""
+    of_owner = f"{handle.partition('/')[0]}/{EVERY}"
+    found = settings.agents.get(handle) or settings.agents.get(of_owner)
+    return None if found is None else found.own_profile()
+
+
+async def _in_each_store(
+    settings: Settings,
+    agent: str,
+    work: Callable[[Store, list[str]], Awaitable[list[T]]],
+) -> list[T]:
+    done: list[T] = []
+    known: set[str] = set()
+    for store_settings in _existing(settings):
+        async with _opened(settings, store_settings) as store:
+            handles = sorted({scope.agent for scope in await store.scopes()})
+            known.update(handles)
+            done += await work(store, [each for each in handles if agent in ("", each)])
+    if agent and agent not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise ConfigError(f"--agent {agent}: has no tasks here. Agents that have: {names}.")
+    return done
+
+
+def _existing(settings: Settings) -> list[StoreSettings]:
+    kept = [store for store in settings.stores() if store.kind != "memory"]
+    if not kept:
+        raise ConfigError(
+            "the store is memory, which is gone when the gateway stops. "
+            'Give a file with --db sqlite:///FILE, or set kind = "sqlite" in [store].'
+        )
+    existing = [store for store in kept if database_path(store).exists()]
+    if not existing:
+        raise ConfigError(
+            f"there is no store at {database_path(kept[0])}. Name the gateway's own with "
+            "--config FILE, --data DIR or --db sqlite:///FILE."
+        )
+    return existing
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, of: StoreSettings) -> AsyncIterator[Store]:
+    store = make_store(of, agent=settings.adopting_agent(of), clock=SystemClock())
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _unfinished(store: Store, scope: Scope) -> AsyncIterator[StoredTask]:
+    for state in sorted(HAS_WORK):
+        query = TaskQuery(scope=scope, state=state, limit=_PAGE)
+        page = await store.list(query)
+        while True:
+            for stored in page.tasks:
+                yield stored
+            if page.next is None:
+                break
+            query = TaskQuery(scope=scope, state=state, limit=_PAGE, after=page.next)
+            page = await store.list(query)
+
+
+def _is_orphan(settings: Settings, stored: StoredTask, *, is_named: bool) -> bool:
+    profile = profile_of(settings, stored.scope.agent)
+    if profile is None:
+        # It may be published elsewhere, so it takes somebody who means this one.
+        return is_named
+    return recover(stored.state, profile.on_restart) is Recovery.LEAVE
+
+
+async def _fail(store: Store, found: list[StoredTask], reason: str) -> None:
+    runtime = Runtime(store=store, clock=SystemClock(), ids=Uuid7Ids(), agents=())
+    for start in range(0, len(found), _PAGE):
+        step = []
+        for stored in found[start : start + _PAGE]:
+            live = await runtime.registry.load(stored.scope, stored.task_id)
+            was = "working" if live.state is TaskState.WORKING else "submitted"
+            text = reason or f"This task was left {was} by a restart, and an operator ended it."
+            runtime.turns.move(live, Step.FAIL, say(live, f"settled.{live.seq}", text))
+            step.append(live)
+        for live in step:
+            await runtime.journal.durable(live)

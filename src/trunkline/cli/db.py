@@ -1,0 +1,133 @@
+"""`trunkline db prune | settle`."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trunkline.cli.failures import reported
+from trunkline.cli.options import Debug, OpenClawConfig
+from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
+
+if TYPE_CHECKING:
+    from trunkline.settings import Settings
+
+app = typer.Typer(
+    help="Look after the store of a gateway that is not running.", no_args_is_help=True
+)
+
+Agent = Annotated[
+    str, typer.Option(metavar="HANDLE", help="This agent alone.", show_default="all agents")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+@app.command()
+def prune(
+    context: typer.Context,
+    config: ConfigOption = None,
+    openclaw_config: OpenClawConfig = None,
+    data: DataOption = None,
+    db: DbOption = None,
+    older_than: Annotated[
+        str, typer.Option(metavar="TIME", help="Tasks that ended longer ago: 90s, 30m, 12h or 7d.")
+    ] = "",
+    keep: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="All but the N that ended last, for each agent."),
+    ] = None,
+    agent: Agent = "",
+    dry_run: DryRun = False,
+    debug: Debug = False,
+) -> None:
+    """Delete ended tasks, and old answers that made no task.
+
+    Without --older-than and --keep, what each agent's retention_s and retention_max_tasks
+    say. Tasks that have not ended are never touched. Answers without a task go by age alone,
+    and are not counted.
+    """
+    with reported(context):
+        older_than_s = _seconds(older_than) if older_than else None
+        settings = _settings(config, openclaw_config, data, db)
+        from trunkline.app.upkeep import prune_stores
+
+        done = prune_stores(
+            settings, agent=agent, older_than_s=older_than_s, keep=keep, dry_run=dry_run
+        )
+    for each in done:
+        if each.gone is None:
+            print(
+                f"{each.agent}: keeps all {_tasks(each.left)}; give --older-than or --keep to "
+                "delete some"
+            )
+        else:
+            verb = "would delete" if dry_run else "deleted"
+            print(f"{each.agent}: {verb} {_tasks(each.gone)}, {each.left} left")
+    if not done:
+        print("there are no tasks")
+
+
+@app.command()
+def settle(
+    context: typer.Context,
+    config: ConfigOption = None,
+    openclaw_config: OpenClawConfig = None,
+    data: DataOption = None,
+    db: DbOption = None,
+    agent: Agent = "",
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="What callers of these tasks are told.")
+    ] = "",
+    dry_run: DryRun = False,
+    debug: Debug = False,
+) -> None:
+    """Fail orphans: unfinished tasks that no restart takes up.
+
+    That is what an agent with on_restart = ["leave_orphaned"] leaves behind. Tasks of an
+    agent that the configuration does not have are orphans when --agent names it.
+    """
+    from trunkline.model.timestamps import format_timestamp
+
+    with reported(context):
+        settings = _settings(config, openclaw_config, data, db)
+        from trunkline.app.upkeep import settle_stores
+
+        orphans = settle_stores(settings, agent=agent, reason=reason, dry_run=dry_run)
+    for each in orphans:
+        state = each.state.value.removeprefix("TASK_STATE_").lower()
+        print(f"{each.agent}: {each.task_id} {state} since {format_timestamp(each.status_ms)}")
+    verb = "would fail" if dry_run else "failed"
+    print(f"{verb} {len(orphans)} orphaned task{'' if len(orphans) == 1 else 's'}")
+
+
+def _settings(
+    config: Path | None, openclaw_config: Path | None, data: Path | None, db: str | None
+) -> "Settings":
+    from trunkline.settings import demo, load
+
+    store = store_overrides(data, db)
+    overrides = {"store": store} if store else {}
+    if openclaw_config is not None:
+        from trunkline.settings.openclaw import load_openclaw
+
+        found = load_openclaw(openclaw_config, target=None, config=config, overrides=overrides)
+        return found.settings
+    return demo(overrides=overrides) if config is None else load(config, overrides=overrides)
+
+
+def _seconds(text: str) -> float:
+    from trunkline.model.errors import ConfigError
+
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text.strip())
+    if match is None:
+        raise ConfigError(
+            f"--older-than {text}: expected a number with a unit, such as 90s, 30m, 12h or 7d."
+        )
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _tasks(count: int) -> str:
+    return f"{count} ended task{'' if count == 1 else 's'}"

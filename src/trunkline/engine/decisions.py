@@ -1,0 +1,66 @@
+"""What a turn decides: events to record, in the order in which they are given."""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from trunkline.engine.naming import AnswerNames, Names, names_for
+from trunkline.engine.transitions import Step
+from trunkline.model.profile import Profile
+from trunkline.model.values import Artifact, Message, Part
+
+Parts: TypeAlias = tuple[Part, ...]
+Metadata: TypeAlias = dict[str, Any] | None
+
+
+class Chunk(Struct, frozen=True):
+    """Record an artifact, or a further piece of it."""
+
+    artifact: Artifact
+    append: bool
+    last_chunk: bool
+    # Nothing new: it only says that the chunk before was the last one.
+    is_closing: bool = False
+    # It says itself that it is not the last one.
+    is_open: bool = False
+
+
+class Move(Struct, frozen=True):
+    """Record that the task takes this step, with what the agent says to it."""
+
+    step: Step
+    message: Message | None = None
+    # Whether history keeps the message.
+    is_kept: bool = True
+
+
+Decision: TypeAlias = Chunk | Move
+Decisions: TypeAlias = tuple[Decision, ...]
+
+
+class OutputStyle(Struct, frozen=True, kw_only=True):
+    """What a profile says about answers."""
+
+    names: type[Names] = AnswerNames
+    # Text streams as messages of the working status, not as pieces of an artifact.
+    in_working: bool = False
+    in_artifact: bool = True
+    in_status: bool = True
+    in_history: bool = True
+    refusal: Step = Step.REFUSE
+
+
+STANDARD = OutputStyle()
+
+
+def style_of(profile: Profile) -> OutputStyle:
+    style = OutputStyle(
+        names=names_for(profile),
+        in_working=profile.stream_shape == "status-text",
+        in_artifact="artifact" in profile.result_in,
+        in_status="status" in profile.result_in,
+        in_history="history" in profile.result_in,
+        refusal=Step.REFUSE if profile.refusal_state == "rejected" else Step.FAIL,
+    )
+    # The very same one, which is quickly told.
+    return STANDARD if style == STANDARD else style

@@ -1,0 +1,56 @@
+"""What a stopped run still says, where it is kept: text, and not without end."""
+
+from trunkline.engine.stages import Stage
+from trunkline.model.outputs import (
+    Block,
+    DirectReply,
+    Final,
+    Output,
+    StageEnded,
+    StageStarted,
+    Text,
+    TextPreview,
+    TextReplaced,
+)
+from trunkline.model.values import text_of
+
+# Enough to read what became of the work; a run that nobody can stop may never end.
+MAX_LATE_CHARS = 64 * 1024
+
+
+class LateOutput:
+    __slots__ = ("_size", "_stages")
+
+    def __init__(self) -> None:
+        self._stages = [Stage()]
+        self._size = 0
+
+    def hear(self, output: Output) -> bool:
+        """True when it is full."""
+        if isinstance(output, StageStarted):
+            self._stages.append(Stage())
+        elif isinstance(output, Final | DirectReply):
+            if output.parts:
+                self._stages[-1].complete(output.parts)
+        else:
+            self._stages[-1].hear(output)
+        self._size += _size(output)
+        return self._size >= MAX_LATE_CHARS
+
+    @property
+    def text(self) -> str:
+        texts = [text_of(stage.content()) for stage in self._stages]
+        return "\n\n".join(text for text in texts if text.strip())[:MAX_LATE_CHARS]
+
+
+def _size(output: Output) -> int:
+    """Nothing is for free, so that no number of outputs goes on for ever."""
+    match output:
+        case Text():
+            return 1 + len(output.delta)
+        case TextPreview() | TextReplaced():
+            return 1 + len(output.text)
+        case Block() | StageEnded() | Final() | DirectReply():
+            return 1 + len(text_of(output.parts))
+        case _:
+            return 1

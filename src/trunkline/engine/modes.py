@@ -1,0 +1,93 @@
+"""Media types: what a part is, and whether the one who asked takes it."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import UNSET
+
+from trunkline.model.values import Part
+
+# Types of files that come without one, by the end of their name.
+_BY_EXTENSION: Final = {
+    "csv": "text/csv",
+    "gif": "image/gif",
+    "html": "text/html",
+    "jpeg": "image/jpeg",
+    "jpg": "image/jpeg",
+    "json": "application/json",
+    "md": "text/markdown",
+    "mp3": "audio/mpeg",
+    "mp4": "video/mp4",
+    "ogg": "audio/ogg",
+    "pdf": "application/pdf",
+    "png": "image/png",
+    "svg": "image/svg+xml",
+    "txt": "text/plain",
+    "wav": "audio/wav",
+    "webp": "image/webp",
+    "zip": "application/zip",
+}
+
+UNREPRESENTABLE: Final = "The response could not be represented in any accepted output mode."
+
+
+class AcceptedModes:
+    """What a caller takes, when it does not take everything."""
+
+    __slots__ = ("_modes", "named", "takes_text")
+
+    def __init__(self, named: tuple[str, ...]) -> None:
+        self.named = named
+        self._modes = tuple(bare_mode(mode) for mode in named)
+        self.takes_text = self.accepts("text/plain")
+
+    @classmethod
+    def of(cls, named: tuple[str, ...]) -> "AcceptedModes | None":
+        """None when everything will do: no mode at all asks for nothing in particular."""
+        named = tuple(mode for mode in named if mode.strip())
+        if not named or any(bare_mode(mode) in ("*", "*/*") for mode in named):
+            return None
+        return cls(named)
+
+    def accepts(self, mode: str) -> bool:
+        mode = bare_mode(mode)
+        return any(mode_matches(each, mode) for each in self._modes)
+
+    def kept(self, parts: Iterable[Part]) -> tuple[Part, ...]:
+        """The parts that the caller takes."""
+        return tuple(part for part in parts if self.accepts(mode_of(part)))
+
+
+def mode_of(part: Part) -> str:
+    """The media type of a part, stated or implied."""
+    return stated_mode(part) or _by_name(part)
+
+
+def stated_mode(part: Part) -> str:
+    """The stated type, else the one that the kind of content implies, else unknown."""
+    if part.media_type:
+        return part.media_type
+    if part.text is not None:
+        return "text/plain"
+    return "application/json" if part.data is not UNSET else ""
+
+
+def _by_name(part: Part) -> str:
+    name = part.filename or (part.url or "").partition("?")[0].partition("#")[0]
+    return _BY_EXTENSION.get(name.rpartition(".")[2].lower(), "application/octet-stream")
+
+
+def mode_matches(offered: str, wanted: str) -> bool:
+    """Whether two media types name a common one; `*/*` and `text/*` are patterns."""
+    offered, wanted = bare_mode(offered), bare_mode(wanted)
+    if offered == wanted or offered in ("*", "*/*") or wanted in ("*", "*/*"):
+        return True
+    kind, _, subtype = offered.partition("/")
+    wanted_kind, _, wanted_subtype = wanted.partition("/")
+    return kind == wanted_kind and "*" in (subtype, wanted_subtype)
+
+
+def bare_mode(mode: str) -> str:
+    mode = mode.partition(";")[0].strip().lower()
+    # The old short name, still found in cards.
+    return "text/plain" if mode == "text" else mode

@@ -1,0 +1,217 @@
+"""How the artifacts are called that the gateway makes of an agent's output, by style.
+
+No name is given twice in a task: what an earlier turn made is never overwritten.
+"""
+
+import re
+from collections.abc import Collection
+from typing import Any, ClassVar, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.model.outputs import ToolCalled
+from trunkline.model.profile import Profile
+from trunkline.model.values import Artifact, Part
+
+Parts = tuple[Part, ...]
+
+
+class Label(Struct, frozen=True, gc=False):
+    artifact_id: str
+    name: str
+    metadata: dict[str, Any] | None = None
+
+
+class Names(Protocol):
+    """The names of one turn; `number` counts the turns of the task, and `taken` are the
+    artifacts that it has already."""
+
+    # What a chunk holds that only says that the one before was the last.
+    closing: ClassVar[Parts]
+    # Whether the chunk before may say so instead, as long as it is not stored.
+    closes_early: ClassVar[bool]
+    # Whether a chunk that is not the last one says so.
+    marks_open: ClassVar[bool]
+    # Whether the whole of an answer is shown before it is closed, as two events.
+    closes_apart: ClassVar[bool]
+    # Whether a task says that it is submitted before it says that it is worked on.
+    announces: ClassVar[bool]
+    # Whether a canceled turn is heard out, and ends with what the agent said last.
+    hears_out: ClassVar[bool]
+    # In place of an answer when there is none, and of words that a tool has not.
+    nothing_said: ClassVar[str]
+    approval_needed: ClassVar[str]
+    canceled: ClassVar[str]
+
+    def __init__(self, number: int, taken: Collection[str]) -> None: ...
+    def stage(self) -> Label: ...
+    def tool(self, called: ToolCalled) -> Artifact | None: ...
+    def summary(self, tool: str) -> Label: ...
+
+
+class AnswerNames:
+    """`answer`, `tool-<call>` and `tool-result`; with the number of the turn from the
+    second on, and of the message when a turn has several."""
+
+    closing: ClassVar[Parts] = (Part(text=""),)
+    closes_early: ClassVar[bool] = True
+    marks_open: ClassVar[bool] = False
+    closes_apart: ClassVar[bool] = False
+    announces: ClassVar[bool] = False
+    hears_out: ClassVar[bool] = False
+    nothing_said: ClassVar[str] = ""
+    approval_needed: ClassVar[str] = "The agent waits for your approval of a tool call."
+    canceled: ClassVar[str] = ""
+
+    __slots__ = ("_stages", "_suffix", "_summaries")
+
+    def __init__(self, number: int, taken: Collection[str]) -> None:
+        self._suffix = f"-{number}" if number > 1 else ""
+        self._stages = 0
+        self._summaries = 0
+
+    def stage(self) -> Label:
+        self._stages += 1
+        if self._stages == 1 and not self._suffix:
+            return _ANSWER
+        return Label(self._numbered("answer", self._stages), "answer")
+
+    def tool(self, called: ToolCalled) -> Artifact | None:
+        data = {"tool": called.name, "phase": called.phase, "data": called.data}
+        if called.is_error:
+            data["isError"] = True
+        return Artifact(
+            artifact_id=f"tool-{called.call_id}{self._suffix}",
+            name=called.name,
+            parts=(Part(data=data),),
+            metadata=_about(called),
+        )
+
+    def summary(self, tool: str) -> Label:
+        self._summaries += 1
+        return Label(self._numbered("tool-result", self._summaries), tool or "tool-result")
+
+    def _numbered(self, name: str, number: int) -> str:
+        return f"{name}{self._suffix}.{number}" if number > 1 else f"{name}{self._suffix}"
+
+
+class DesignNames(AnswerNames):
+    """Results of tools alone, each as JSON text under the name of its tool."""
+
+    __slots__ = ()
+
+    def tool(self, called: ToolCalled) -> Artifact | None:
+        if called.phase != "result":
+            return None
+        return Artifact(
+            artifact_id=f"tool-{called.call_id}{self._suffix}",
+            name=called.name,
+            parts=(Part(text=msgspec.json.encode(called.data).decode()),),
+            metadata={"isError": True} if called.is_error else None,
+        )
+
+
+class InboundNames:
+    """`assistant-output-0001`, `tool-result-0001`, `tool-progress-<call>`, counted through
+    all turns of the task. `sequence` in the metadata counts the artifacts of the turn."""
+
+    closing: ClassVar[Parts] = ()
+    closes_early: ClassVar[bool] = False
+    marks_open: ClassVar[bool] = True
+    closes_apart: ClassVar[bool] = True
+    announces: ClassVar[bool] = True
+    hears_out: ClassVar[bool] = True
+    nothing_said: ClassVar[str] = "OpenClaw completed without a user-visible terminal reply."
+    approval_needed: ClassVar[str] = "OpenClaw is waiting for tool approval to continue."
+    canceled: ClassVar[str] = "Task cancellation requested by the client."
+
+    __slots__ = ("_counts", "_sequence", "_taken", "_tools")
+
+    def __init__(self, number: int, taken: Collection[str]) -> None:
+        self._counts = {name: _last(name, taken) for name in ("assistant-output", "tool-result")}
+        self._sequence = 0
+        self._taken = set(taken)
+        self._tools: dict[str, tuple[str, int]] = {}
+
+    def stage(self) -> Label:
+        return self._counted("assistant-output")
+
+    def summary(self, tool: str) -> Label:
+        return self._counted("tool-result")
+
+    def _counted(self, what: str) -> Label:
+        self._counts[what] += 1
+        number = self._counts[what]
+        name = f"{what}-{number}"
+        return Label(f"{what}-{number:04d}", name, {"sequence": self._next(), "source": name})
+
+    def tool(self, called: ToolCalled) -> Artifact | None:
+        artifact_id, sequence = self._tools.get(called.call_id) or self._new_tool(called.call_id)
+        data: dict[str, Any] = {
+            "phase": called.phase,
+            "name": called.name,
+            "toolCallId": called.call_id,
+            _DATA_KEYS[called.phase]: called.data,
+        }
+        if called.phase == "result":
+            data["isError"] = called.is_error
+        return Artifact(
+            artifact_id=artifact_id,
+            name=f"{called.name} progress",
+            parts=(Part(text=_progress(called)), Part(data=data)),
+            metadata=_about(called) | {"sequence": sequence},
+        )
+
+    def _new_tool(self, call_id: str) -> tuple[str, int]:
+        base = artifact_id = f"tool-progress-{_NOT_IN_IDS.sub('_', call_id)}"
+        number = 1
+        while artifact_id in self._taken:
+            number += 1
+            artifact_id = f"{base}-{number}"
+        self._taken.add(artifact_id)
+        self._tools[call_id] = artifact_id, self._next()
+        return self._tools[call_id]
+
+    def _next(self) -> int:
+        self._sequence += 1
+        return self._sequence
+
+
+# By far the most frequent one.
+_ANSWER: Final = Label("answer", "answer")
+_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
+_DATA_KEYS: Final = {"start": "args", "update": "partialResult", "result": "result"}
+_VERBS: Final = {"start": "Started", "update": "Updated", "result": "Completed"}
+
+_STYLES: Final[dict[str, type[Names]]] = {
+    "answer": AnswerNames,
+    "openclaw-inbound": InboundNames,
+    "openclaw-design": DesignNames,
+}
+
+
+def names_for(profile: Profile) -> type[Names]:
+    return _STYLES[profile.artifact_style]
+
+
+def _about(called: ToolCalled) -> dict[str, Any]:
+    return {
+        "source": "tool",
+        "toolName": called.name,
+        "toolCallId": called.call_id,
+        "phase": called.phase,
+    }
+
+
+def _progress(called: ToolCalled) -> str:
+    if called.is_error:
+        return f"Tool {called.name} failed"
+    return f"{_VERBS[called.phase]} tool {called.name}"
+
+
+def _last(name: str, taken: Collection[str]) -> int:
+    """The highest number that an artifact of that name has."""
+    pattern = re.compile(rf"{name}-(\d{{1,9}})")
+    found = (pattern.fullmatch(artifact_id) for artifact_id in taken)
+    return max((int(match[1]) for match in found if match), default=0)

@@ -1,0 +1,149 @@
+"""A message of an agent as readers see it grow."""
+
+from collections.abc import Callable
+from enum import Enum
+
+from trunkline.engine.decisions import Chunk, Decisions, Metadata, Move, OutputStyle, Parts
+from trunkline.engine.naming import Label, Names
+from trunkline.engine.stages import Stage, has_content, is_bare_text
+from trunkline.engine.transitions import Step
+from trunkline.model.values import Artifact, Message, Part
+
+
+class _Source(Enum):
+    """What readers are given as it comes, and so have all of."""
+
+    STREAM = "stream"
+    BLOCKS = "blocks"
+
+
+class ShownStage(Stage):
+    """What the agent says goes into an artifact, or into messages of the working status,
+    or is kept back for the end, as the style says."""
+
+    __slots__ = ("_follows", "_label", "_message", "_names", "_shown", "_style")
+
+    def __init__(
+        self, style: OutputStyle, names: Names, message: Callable[[Parts], Message]
+    ) -> None:
+        super().__init__()
+        self._style = style
+        self._names = names
+        self._message = message
+        self._label: Label | None = None
+        self._follows: _Source | None = None
+        self._shown: Parts = ()
+
+    @property
+    def shown(self) -> Parts:
+        if self._follows is _Source.STREAM:
+            return (Part(text=self.text),)
+        return self.blocks if self._follows is _Source.BLOCKS else self._shown
+
+    def show_text(self, delta: str) -> Decisions:
+        self.add(delta)
+        if self._follows is _Source.STREAM:
+            return self._more((Part(text=delta),))
+        # Blanks are nothing to see yet; they come with what follows them.
+        return self._follow(_Source.STREAM) if self.streams else ()
+
+    def show_replacement(self, text: str) -> Decisions:
+        self._fix(self.shown)
+        self.replace(text)
+        return self._follow(_Source.STREAM) if self.streams or self.shown else ()
+
+    def show_block(self, parts: Parts) -> Decisions:
+        new = self.add_block(parts)
+        if not new or self.streams or self.has_final:
+            return ()
+        return self._more(new) if self._follows is _Source.BLOCKS else self._follow(_Source.BLOCKS)
+
+    def show_whole(self, parts: Parts) -> Decisions:
+        self.complete(parts)
+        # What streams stays in view until the message is closed.
+        if self.streams or not has_content(self.content()):
+            return ()
+        return self._show(self.content())
+
+    def close(self, metadata: Metadata = None) -> Decisions:
+        """Nothing more comes; the message takes its final form."""
+        content = self.content()
+        if self._names.nothing_said and not has_content(content):
+            content = ()
+        if not self._style.in_artifact or not (content or self._label):
+            return ()
+        if self._label is not None and (self.shown == content or not content):
+            is_closing = self._names.closes_early and metadata is None
+            closing = self._chunk(self._label, self._names.closing, True, True, metadata)
+            return (Chunk(closing.artifact, True, True, is_closing),)
+        return self._publish(content, True, metadata)
+
+    def _follow(self, source: _Source) -> Decisions:
+        """Show what the source has, and from here on all that it gets."""
+        parts = (Part(text=self.text),) if source is _Source.STREAM else self.blocks
+        decisions = self._show(parts)
+        self._follows = source
+        return decisions
+
+    def _show(self, parts: Parts) -> Decisions:
+        if self.shown == parts:
+            return ()
+        if self._style.in_working:
+            rest = _growth(self.shown, parts)
+            self._fix(parts)
+            return (self._piece(rest or parts),)
+        return self._publish(parts, False) if self._style.in_artifact else ()
+
+    def _more(self, parts: Parts) -> Decisions:
+        """A further piece of what readers follow."""
+        if self._style.in_working:
+            return (self._piece(parts),)
+        return (self._chunk(self._label, parts, True, False),) if self._label is not None else ()
+
+    def _piece(self, parts: Parts) -> Move:
+        # History has the whole in the end; it does not need the pieces.
+        return Move(Step.NOTE, self._message(parts), is_kept=False)
+
+    def _publish(self, parts: Parts, is_last: bool, metadata: Metadata = None) -> Decisions:
+        """Bring the artifact from what readers have to these parts."""
+        label, rest = self._label, None
+        if label is None:
+            label = self._label = self._names.stage()
+        else:
+            rest = _growth(self.shown, parts)
+        self._fix(parts)
+        if rest is None:
+            return (self._chunk(label, parts, False, is_last, metadata),)
+        return (self._chunk(label, rest, True, is_last, metadata),)
+
+    def _fix(self, shown: Parts) -> None:
+        """Readers have these, whatever comes."""
+        self._shown = shown
+        self._follows = None
+
+    def _chunk(
+        self,
+        label: Label,
+        parts: Parts,
+        append: bool,
+        last_chunk: bool,
+        metadata: Metadata = None,
+    ) -> Chunk:
+        if label.metadata is not None:
+            metadata = {**label.metadata, **(metadata or {})}
+        artifact = Artifact(
+            artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=metadata
+        )
+        is_open = self._names.marks_open and not last_chunk
+        return Chunk(artifact, append, last_chunk, is_open=is_open)
+
+
+def _growth(before: Parts, after: Parts) -> Parts | None:
+    """What to append to get from one to the other, if that will do."""
+    if len(before) != 1 or not after or not is_bare_text(before[0]) or not is_bare_text(after[0]):
+        return None
+    old, new = before[0].text or "", after[0].text or ""
+    if not new.startswith(old):
+        return None
+    rest = new[len(old) :]
+    return (Part(text=rest), *after[1:]) if rest else after[1:]

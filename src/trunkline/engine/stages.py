@@ -1,0 +1,125 @@
+"""One message of an agent, put together from the ways in which agents tell it.
+
+Text streams in pieces, or comes in blocks, or whole at the end, or in several of these
+ways at once. In the end the whole counts most, then what streamed, then the blocks;
+before the end what streams is ahead of the others.
+"""
+
+from trunkline.model.outputs import Block, Output, StageEnded, Text, TextPreview, TextReplaced
+from trunkline.model.values import Part
+
+Parts = tuple[Part, ...]
+
+
+class Stage:
+    """Adding a piece costs the piece, however long the text is by then."""
+
+    __slots__ = ("_blocks", "_final", "_length", "_pieces", "has_final", "streams")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self._blocks: list[Part] = []
+        self._final: Parts = ()
+        # The whole has been told; another whole is another message.
+        self.has_final = False
+        # Whether what streamed is more than blanks.
+        self.streams = False
+
+    def hear(self, output: Output) -> None:
+        """Whatever an agent may say in one message."""
+        match output:
+            case Text():
+                self.add(output.delta)
+            case TextPreview():
+                self.add(self.rest_of(output.text))
+            case TextReplaced():
+                self.replace(output.text)
+            case Block():
+                self.add_block(output.parts)
+            case StageEnded():
+                self.complete(output.parts)
+            case _:
+                pass
+
+    def add(self, delta: str) -> None:
+        self._pieces.append(delta)
+        self._length += len(delta)
+        self.streams = self.streams or not is_blank(delta)
+
+    def replace(self, text: str) -> None:
+        self._pieces = [text]
+        self._length = len(text)
+        self.streams = not is_blank(text)
+
+    def add_block(self, parts: Parts) -> Parts:
+        """Returns what is new in the blocks, as it follows what was there before."""
+        before = len(self._blocks)
+        for part in parts:
+            if part.text is None or not is_blank(part.text):
+                follows_text = self._blocks and is_bare_text(self._blocks[-1])
+                if follows_text and is_bare_text(part):
+                    part = Part(text=f"\n\n{part.text}")
+                self._blocks.append(part)
+        return tuple(self._blocks[before:])
+
+    def complete(self, parts: Parts) -> None:
+        self.has_final = True
+        self._final = parts
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the agent has said anything in it."""
+        return self.streams or bool(self._blocks) or has_content(self._final)
+
+    def rest_of(self, preview: str) -> str:
+        """What is new in a text that may repeat all that streamed before."""
+        # Shorter ones cannot, so that pieces never cost more than themselves.
+        if self._length and len(preview) >= self._length and preview.startswith(self.text):
+            return preview[self._length :]
+        return preview
+
+    @property
+    def text(self) -> str:
+        """What streamed so far."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    @property
+    def blocks(self) -> Parts:
+        """The blocks so far; bare texts that follow each other are one."""
+        if len(self._blocks) > 1:
+            merged: list[list[Part]] = []
+            for part in self._blocks:
+                if merged and is_bare_text(part) and is_bare_text(merged[-1][-1]):
+                    merged[-1].append(part)
+                else:
+                    merged.append([part])
+            self._blocks = [_joined(run) for run in merged]
+        return tuple(self._blocks)
+
+    def content(self) -> Parts:
+        if has_content(self._final):
+            return self._final
+        if self.streams:
+            return (Part(text=self.text),)
+        # An answer of blanks is one if there is nothing else.
+        return self.blocks or self._final
+
+
+def is_blank(text: str) -> bool:
+    return not text or text.isspace()
+
+
+def is_bare_text(part: Part) -> bool:
+    return part.text is not None and part == Part(text=part.text)
+
+
+def has_content(parts: Parts) -> bool:
+    """Whether there is anything to see in the parts."""
+    return any(part.text is None or not is_blank(part.text) for part in parts)
+
+
+def _joined(parts: list[Part]) -> Part:
+    return parts[0] if len(parts) == 1 else Part(text="".join(part.text or "" for part in parts))

@@ -1,0 +1,98 @@
+"""What one agent speaks, decided once by its profile: versions, names, shapes and errors."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from trunkline.model.profile import Profile
+from trunkline.protocol import errors, jsonrpc, openclaw_errors, sse
+from trunkline.protocol.cards import Form
+from trunkline.protocol.dialect import Dialect
+from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH, Operation
+from trunkline.protocol.v03_variants import v03_over_jsonrpc, v03_over_rest
+from trunkline.protocol.v1 import V1
+from trunkline.protocol.versions import ALL, Version
+
+
+class ErrorStyle(Struct, frozen=True, kw_only=True):
+    """How errors look over JSON-RPC."""
+
+    error: Callable[[Exception, Version], jsonrpc.Error]
+    http_status: Callable[[Exception], int]
+    # A stream that fails before its first event is a stream all the same, of one error.
+    is_in_stream: bool = False
+    stream_headers: tuple[tuple[bytes, bytes], ...] = sse.HEADERS
+
+
+_STANDARD: Final = ErrorStyle(error=jsonrpc.standard, http_status=errors.http_status_for_jsonrpc)
+_OPENCLAW: Final = ErrorStyle(
+    error=openclaw_errors.error_of,
+    http_status=openclaw_errors.http_status,
+    is_in_stream=True,
+    stream_headers=openclaw_errors.STREAM_HEADERS,
+)
+
+
+class Spoken(Struct, frozen=True, kw_only=True):
+    versions: tuple[Version, ...]
+    # The one version, if it is one.
+    only: Version | None
+    names: jsonrpc.Names
+    jsonrpc: Mapping[Version, Dialect]
+    rest: Mapping[Version, Dialect]
+    # Operations that are as good as unknown.
+    hidden: frozenset[Operation]
+    errors: ErrorStyle
+    # The one form of the card; None where the client may choose.
+    card_form: Form | None
+
+
+def spoken_by(profile: Profile) -> Spoken:
+    versions = _VERSIONS[profile.dialect]
+    only = versions[0] if len(versions) == 1 else None
+    is_openclaw = profile.error_style == "openclaw-inbound"
+    hidden = _hidden(profile)
+    methods = METHODS
+    if profile.dialect == "v0.3-legacy":
+        methods = {Version.V0_3: LEGACY_METHODS}
+    return Spoken(
+        versions=versions,
+        only=only,
+        names=jsonrpc.Names(
+            default=Version(profile.default_version),
+            methods={
+                version: {
+                    name: operation
+                    for name, operation in methods[version].items()
+                    if operation not in hidden
+                }
+                for version in versions
+            },
+            only=only,
+            takes_notifications=is_openclaw,
+            checks_params=is_openclaw,
+        ),
+        jsonrpc={Version.V1_0: V1, Version.V0_3: v03_over_jsonrpc(profile)},
+        rest={Version.V1_0: V1, Version.V0_3: v03_over_rest(profile)},
+        hidden=hidden,
+        errors=_OPENCLAW if is_openclaw else _STANDARD,
+        card_form="0.3" if only is Version.V0_3 else None,
+    )
+
+
+_VERSIONS: Final = {
+    "auto": ALL,
+    "v1.0": (Version.V1_0,),
+    "v0.3": (Version.V0_3,),
+    "v0.3-legacy": (Version.V0_3,),
+}
+
+
+def _hidden(profile: Profile) -> frozenset[Operation]:
+    hidden = set(PUSH) if profile.error_style == "openclaw-inbound" else set()
+    if profile.list_tasks == "hidden":
+        hidden.add(Operation.LIST_TASKS)
+    if profile.cancel == "unsupported" and profile.cancel_unsupported_code == -32601:
+        hidden.add(Operation.CANCEL_TASK)
+    return frozenset(hidden)

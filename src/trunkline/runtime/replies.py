@@ -1,0 +1,85 @@
+"""A blocking send: what it waits for, how long, and what it does when that is over."""
+
+import asyncio
+from typing import Any
+
+from trunkline.engine.transitions import Step
+from trunkline.model.profile import Profile
+from trunkline.model.values import HAS_WORK
+from trunkline.ports.clock import Clock
+from trunkline.runtime.fanout import NoReply, Reply
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live import LiveTask
+from trunkline.runtime.run import Run
+from trunkline.runtime.tasks import Tasks
+from trunkline.runtime.turns import Turns
+
+
+class Replies:
+    """Waits for agents whose profile says that a send does not wait for ever."""
+
+    def __init__(self, *, journal: Journal, turns: Turns, clock: Clock) -> None:
+        self._journal = journal
+        self._turns = turns
+        self._clock = clock
+        self._timers = Tasks("replies")
+
+    async def wait(
+        self, profile: Profile, live: LiveTask | None, run: Run | None
+    ) -> Reply | NoReply | LiveTask:
+        """The message that the agent answered with, or the task to answer with.
+
+        There is a task, or a run that may still do without one.
+        """
+        if profile.queued_send == "return" and live is not None and _is_queued(live):
+            await self._journal.durable(live)
+            return live
+        timer: asyncio.Task[None] | None = None
+        if profile.reply_wait_s:
+            timer = self._timers.start(self._clock.sleep(profile.reply_wait_s), name="reply wait")
+        try:
+            return await self._outcome(profile, live, run, timer)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _outcome(
+        self,
+        profile: Profile,
+        live: LiveTask | None,
+        run: Run | None,
+        timer: "asyncio.Task[None] | None",
+    ) -> Reply | NoReply | LiveTask:
+        if run is not None:
+            assert run.answer is not None
+            # One that has its answer already is only being stored.
+            if not await _comes_before(run.answer, timer) and run.outcome is None:
+                return await self._give_up(profile, self._turns.become_task(run))
+            outcome = await run.answer
+            if isinstance(outcome, Reply | NoReply):
+                return outcome
+            live = outcome
+        assert live is not None
+        settled = self._journal.settled(live)
+        if await _comes_before(settled, timer):
+            settled.result()
+            return live
+        settled.cancel()
+        return await self._give_up(profile, live)
+
+    async def _give_up(self, profile: Profile, live: LiveTask) -> LiveTask:
+        if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
+            reason = f"agent did not reply within {profile.reply_wait_s:g}s"
+            await self._turns.stopping.stop(live, Step.FAIL, reason)
+        await self._journal.durable(live)
+        return live
+
+
+def _is_queued(live: LiveTask) -> bool:
+    return bool(live.waiting) and not live.waiting[-1].is_granted
+
+
+async def _comes_before(future: "asyncio.Future[Any]", timer: "asyncio.Task[None] | None") -> bool:
+    both = {future} if timer is None else {future, timer}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    return future.done()

@@ -1,0 +1,59 @@
+import pytest
+
+from trunkline.model.profile import Profile, preset
+from trunkline.protocol.operations import METHODS, PUSH, Operation
+from trunkline.protocol.spoken import spoken_by
+from trunkline.protocol.versions import Version
+
+
+def test_by_default_all_is_spoken_under_its_own_names() -> None:
+    spoken = spoken_by(Profile())
+    assert spoken.versions == tuple(Version)
+    assert spoken.only is None
+    assert spoken.names.methods == METHODS
+    assert spoken.hidden == frozenset()
+    assert spoken.card_form is None
+    assert not spoken.errors.is_in_stream
+
+
+@pytest.mark.parametrize(
+    ("profile", "version", "form"),
+    [
+        (Profile(dialect="v1.0"), Version.V1_0, None),
+        (Profile(dialect="v0.3", default_version="0.3"), Version.V0_3, "0.3"),
+        (Profile(dialect="v0.3-legacy", default_version="0.3"), Version.V0_3, "0.3"),
+    ],
+)
+def test_one_version_alone(profile: Profile, version: Version, form: str | None) -> None:
+    spoken = spoken_by(profile)
+    assert spoken.versions == (version,)
+    assert spoken.only is spoken.names.only is version
+    assert set(spoken.names.methods) == {version}
+    assert spoken.card_form == form
+
+
+def test_what_is_hidden_has_no_name() -> None:
+    profile = Profile(list_tasks="hidden", cancel="unsupported", cancel_unsupported_code=-32601)
+    spoken = spoken_by(profile)
+    assert spoken.hidden == {Operation.LIST_TASKS, Operation.CANCEL_TASK}
+    for methods in spoken.names.methods.values():
+        assert not spoken.hidden & set(methods.values())
+
+
+def test_cancel_that_is_refused_by_another_code_has_a_name() -> None:
+    assert spoken_by(Profile(cancel="unsupported")).hidden == frozenset()
+
+
+def test_an_openclaw_knows_five_methods_and_a_card() -> None:
+    spoken = spoken_by(preset("openclaw-inbound"))
+    assert spoken.hidden >= PUSH
+    assert set(spoken.names.methods[Version.V0_3]) == {
+        "message/send",
+        "message/stream",
+        "tasks/get",
+        "tasks/cancel",
+        "tasks/resubscribe",
+        "agent/getAuthenticatedExtendedCard",
+    }
+    assert spoken.names.takes_notifications
+    assert spoken.errors.is_in_stream
