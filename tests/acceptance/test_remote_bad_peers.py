@@ -380,3 +380,17 @@ def test_a_target_that_makes_no_sense(target: Target) -> None:
         connect(target)
     assert "password@" not in bad.value.message
     assert isinstance(bad.value, RemoteError)
+
+
+async def test_a_stream_that_stays_open_after_the_task_has_ended() -> None:
+    """The default limit for silence is two minutes; nobody waits that long for nothing."""
+
+    async def handle(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(STREAM + event(asked, {"task": TASK}) + event(asked, status("COMPLETED")))
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async with raw_peer(handle) as peer, connect(peer.url) as agent:
+        items = await collected(agent.stream(ask("hi")))
+    assert state_of(items[-1]) is TaskState.COMPLETED
+    assert len(items) == 2

@@ -13,6 +13,7 @@ from trunkline.model.values import Task
 from trunkline.remote import (
     Agents,
     ApiKey,
+    BadPeerAnswer,
     ClientCredentials,
     Limits,
     PeerRefused,
@@ -279,6 +280,19 @@ async def test_a_secret_that_the_peer_repeats_is_not_told() -> None:
     error = refused.value
     assert error.message == "bad Bearer ***"
     assert "secret-token-9" not in f"{error!r} {error.data}"
+
+
+async def test_a_secret_within_nonsense_is_not_told() -> None:
+    def repeats(asked: Asked) -> bytes:
+        return result(asked, DONE | {"status": {"state": asked.headers["authorization"]}})
+
+    async with (
+        raw_peer(Script(repeats)) as peer,
+        connect(peer.url, token="secret-token-9") as agent,
+    ):
+        with pytest.raises(BadPeerAnswer, match="unknown value") as bad:
+            await agent.get("t")
+    assert "secret-token-9" not in bad.value.message
 
 
 class TokenPeer:

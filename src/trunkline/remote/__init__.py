@@ -4,8 +4,9 @@ Imports `protocol`, `ports` and `model`; the only package that makes requests of
 
 Read in this order: `target` and `credentials` (whom to call, and as whom), `errors`, `agent`
 (the calls), `link` (what all calls of one peer share) with `cards`, `interfaces`, `breaker`,
-`retries` and `http`, then `streams` with `seen` (following a task over cuts), `pool` and `sync`.
-`peer` is what others need of all that, and `tool` is one of them: the `remote_agent` tool.
+`retries`, `reading` and `http`, then `streams` with `seen` (following a task over cuts), `pool`
+and `sync`. `peer` is what others need of all that, and `tool` is one of them: the
+`remote_agent` tool.
 """
 
 from trunkline.protocol.answers import StreamItem, TaskPage

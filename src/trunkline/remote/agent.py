@@ -200,7 +200,7 @@ class RemoteAgent:
         try:
             return read(answers, payload)
         except InvalidAgentResponse as error:
-            raise BadPeerAnswer(error.message) from None
+            raise self._link.reader.bad(error) from None
 
 
 def _as_request(request: SendMessageRequest | str) -> SendMessageRequest:

@@ -14,6 +14,7 @@ from trunkline.ports.clock import Clock
 from trunkline.protocol import card_reading
 from trunkline.remote.errors import BadPeerAnswer, RemoteError
 from trunkline.remote.http import Answer
+from trunkline.remote.reading import Reader
 
 # Where the answer says nothing; RFC 9111, 4.2.2 leaves it to us.
 _UNSTATED_S: Final = 300.0
@@ -39,8 +40,9 @@ Fetch: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Answer]]
 class CardCache:
     """Failures are not kept: the next one to ask asks the peer again."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, reader: Reader) -> None:
         self._clock = clock
+        self._reader = reader
         self._known: Known | None = None
         self._lock = asyncio.Lock()
 
@@ -93,7 +95,7 @@ class CardCache:
         try:
             card = card_reading.decode(answer.body)
         except InvalidAgentResponse as error:
-            raise BadPeerAnswer(error.message, reason="BAD_CARD") from None
+            raise self._reader.bad(error, reason="BAD_CARD") from None
         features = answer.headers.get(FEATURES, "").split(",")
         return Known(
             card=card,

@@ -71,6 +71,11 @@ class Opened:
             chunks.append(chunk)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
+    def end_within(self, seconds: float) -> None:
+        """All that matters was read; the end itself is not worth a longer wait."""
+        ends_at = asyncio.get_running_loop().time() + seconds
+        self._deadline = ends_at if self._deadline is None else min(self._deadline, ends_at)
+
     def close(self) -> None:
         """Before the end of the body this closes the connection, too."""
         if self._response.content.at_eof():

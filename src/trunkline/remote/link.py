@@ -4,15 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec import Struct, structs
 
 from trunkline.model.card import AgentCard
-from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
 from trunkline.protocol import answers
-from trunkline.protocol.answers import Refusal
 from trunkline.protocol.asking import ask
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.operations import STREAMING, Operation
@@ -27,8 +25,9 @@ from trunkline.remote.errors import (
 )
 from trunkline.remote.http import SSE, Answer, Http, Opened
 from trunkline.remote.interfaces import Way, ways
-from trunkline.remote.retries import delay_s, is_failure_of_peer, may_retry, retry_after_s
-from trunkline.remote.target import Limits, Target, masked, own_headers
+from trunkline.remote.reading import Reader
+from trunkline.remote.retries import delay_s, is_failure_of_peer, may_retry
+from trunkline.remote.target import Limits, Target, own_headers
 from trunkline.remote.tokens import Authorization
 
 T = TypeVar("T")
@@ -62,9 +61,9 @@ class Link:
         self.chance = chance
         self.breaker = Breaker(failures=limits.circuit_failures)
         self._http = Http()
-        self._cards = CardCache(clock)
         self._authorization = Authorization(target.credentials, clock, self._post_form)
-        self._secrets = target.secrets()
+        self.reader = Reader(clock, lambda: (*target.secrets(), *self._authorization.secrets))
+        self._cards = CardCache(clock, self.reader)
         self._last_id = 0
         # The way that worked last is tried first.
         self._good: Way | None = None
@@ -113,7 +112,7 @@ class Link:
                 limits=limits,
                 max_bytes=limits.max_body_bytes,
             )
-            return Reply(way, self._payload(way, answer, id))
+            return Reply(way, self.reader.payload(way, answer, id))
 
         async with _within(limits.call_s):
             return await self._reach(
@@ -148,7 +147,7 @@ class Link:
                 stack.callback(opened.close)
                 if opened.status != 200:
                     body = await opened.body(limits.max_body_bytes)
-                    self._payload(way, Answer(opened.status, opened.headers, body), id)
+                    self.reader.payload(way, Answer(opened.status, opened.headers, body), id)
                 return Connection(way, opened, id)
 
             yield await self._reach(
@@ -157,17 +156,13 @@ class Link:
 
     def payload(self, connection: Connection, data: bytes) -> bytes:
         """What is in one event of a stream."""
-        if connection.way.binding == "JSONRPC":
-            return self._result(answers.opened(data, connection.id), Answer(200, {}, b""))
-        if data.startswith(b'{"error"'):
-            raise self._refused(answers.http_refusal(0, data), Answer(200, {}, b""))
-        return data
+        return self.reader.event(connection.way, data, connection.id)
 
     async def body(self, connection: Connection, limits: Limits) -> bytes:
         """The result of a peer that does not stream although it was asked to."""
         opened = connection.opened
         body = await opened.body(limits.max_body_bytes)
-        return self._payload(
+        return self.reader.payload(
             connection.way, Answer(opened.status, opened.headers, body), connection.id
         )
 
@@ -275,7 +270,7 @@ class Link:
                 max_bytes=limits.max_card_bytes,
             )
         if answer.status not in (200, 304):
-            raise self._refused(answers.http_refusal(answer.status, answer.body), answer)
+            raise self.reader.refused(answers.http_refusal(answer.status, answer.body), answer)
         if answer.media_type in ("text/html", SSE):
             raise BadPeerAnswer(
                 f"there is no agent card at {self.target.card_url}: it answers {answer.media_type}",
@@ -294,39 +289,6 @@ class Link:
                 limits=limits,
                 max_bytes=limits.max_card_bytes,
             )
-
-    def _payload(self, way: Way, answer: Answer, id: bytes) -> bytes:
-        """The JSON of the result, or PeerRefused, or BadPeerAnswer."""
-        is_success = 200 <= answer.status < 300
-        if answer.media_type == "text/html" and is_success:
-            raise BadPeerAnswer("the agent answers with a page of HTML", reason="WRONG_TYPE")
-        if way.binding == "HTTP+JSON" or not is_success:
-            if is_success:
-                return answer.body
-            raise self._refused(answers.http_refusal(answer.status, answer.body), answer)
-        try:
-            return self._result(answers.opened(answer.body, id), answer)
-        except InvalidAgentResponse as error:
-            raise BadPeerAnswer(error.message) from None
-
-    def _result(self, result: bytes | Refusal, answer: Answer) -> bytes:
-        if isinstance(result, Refusal):
-            raise self._refused(result, answer)
-        return result
-
-    def _refused(self, refusal: Refusal, answer: Answer) -> PeerRefused:
-        # A peer may repeat in its answer what we sent it.
-        secrets = (*self._secrets, *self._authorization.secrets)
-        text = refusal.message or f"the agent answered with status {answer.status}"
-        error = PeerRefused(
-            masked(text[:2000], secrets),
-            code=refusal.code,
-            reason=masked(refusal.reason, secrets) or f"HTTP_{answer.status}",
-            data=_masked_tree(refusal.data, secrets),
-            status=answer.status,
-        )
-        error.retry_after_s = retry_after_s(answer.headers.get("Retry-After"), self.clock.now_ms())
-        return error
 
 
 class _within:
@@ -359,13 +321,3 @@ def _for_tenant(value: RequestValue, way: Way) -> RequestValue:
     if way.tenant and not value.tenant:
         return structs.replace(value, tenant=way.tenant)
     return value
-
-
-def _masked_tree(tree: Any, secrets: tuple[str, ...]) -> Any:
-    if isinstance(tree, str):
-        return masked(tree, secrets)
-    if isinstance(tree, list):
-        return [_masked_tree(one, secrets) for one in tree]
-    if isinstance(tree, dict):
-        return {name: _masked_tree(one, secrets) for name, one in tree.items()}
-    return tree

@@ -33,6 +33,10 @@ _NOT_STREAMED: Final = frozenset(
     {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}
 )
 
+# How long a peer may keep a stream open whose task has ended. With the end of the answer the
+# connection can be used again; without it, it is closed.
+_FAREWELL_S: Final = 1.0
+
 
 class Follower:
     """One stream of events, over as many connections as it takes."""
@@ -147,7 +151,7 @@ class Follower:
             task = ANSWERS[reply.way.binding, reply.way.version].task(reply.payload)
             self._seen.check(task)
         except InvalidAgentResponse as error:
-            raise BadPeerAnswer(error.message) from None
+            raise self._link.reader.bad(error) from None
         return task
 
     async def _connection(
@@ -186,12 +190,16 @@ class Follower:
                 if not self._seen.shows(snapshot):
                     self._seen.note(snapshot)
                     yield snapshot
+                if self._seen.is_over:
+                    return
             async with aclosing(self._items(connection)) as items:
                 async for item in items:
                     if snapshot is not None and is_shown_by(item, snapshot):
                         continue
                     snapshot = None
                     self._seen.note(item)
+                    if self._seen.is_over:
+                        connection.opened.end_within(_FAREWELL_S)
                     yield item
 
     def _single(self, connection: Connection, payload: bytes) -> StreamItem:
@@ -199,7 +207,7 @@ class Follower:
             item = ANSWERS[connection.way.binding, connection.way.version].event(payload)
             self._seen.check(item)
         except InvalidAgentResponse as error:
-            raise BadPeerAnswer(error.message) from None
+            raise self._link.reader.bad(error) from None
         self._seen.note(item)
         return item
 
@@ -230,6 +238,6 @@ class Follower:
                             continue
                     yield item
         except InvalidAgentResponse as error:
-            raise BadPeerAnswer(error.message) from None
+            raise self._link.reader.bad(error) from None
         except Hole:
             raise BadPeerAnswer("an event of the stream is missing") from None

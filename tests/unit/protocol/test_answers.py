@@ -115,7 +115,9 @@ def arrives(way: tuple[Binding, Version], call: Call) -> tuple[Operation, Reques
     binding, version = way
     if binding == "JSONRPC":
         assert call.body is not None
-        request = jsonrpc.decode(call.body, stated=version, default=Version.V1_0)
+        request = jsonrpc.decode(
+            call.body, stated=version, names=jsonrpc.Names(default=Version.V1_0)
+        )
         assert request.id == b'"7"'
         return request.operation, DIALECTS[way].decode(request.operation, request.params)
     path, _, query = call.path.partition("?")
@@ -219,7 +221,7 @@ def test_0_3_without_its_flags_is_understood() -> None:
         b'"artifact":{"artifactId":"a","parts":[{"kind":"text","text":"x"}]}}'
     )
     assert isinstance(event, TaskArtifactUpdateEvent)
-    assert (event.append, event.last_chunk) == (False, False)
+    assert (event.append, event.last_chunk) == (False, None)
 
 
 def test_the_envelope() -> None:

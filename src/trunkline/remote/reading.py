@@ -1,0 +1,79 @@
+"""The answers of a peer: a result, a refusal without our secrets in it, or nonsense."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from trunkline.model.errors import InvalidAgentResponse
+from trunkline.ports.clock import Clock
+from trunkline.protocol import answers
+from trunkline.protocol.answers import Refusal
+from trunkline.remote.errors import BadPeerAnswer, PeerRefused
+from trunkline.remote.http import Answer
+from trunkline.remote.interfaces import Way
+from trunkline.remote.retries import retry_after_s
+from trunkline.remote.target import masked
+
+_EVENT: Final = Answer(200, {}, b"")
+
+
+class Reader:
+    """`secrets` gives what must not be shown, at the time it is asked."""
+
+    def __init__(self, clock: Clock, secrets: Callable[[], tuple[str, ...]]) -> None:
+        self._clock = clock
+        self._secrets = secrets
+
+    def event(self, way: Way, data: bytes, id: bytes) -> bytes:
+        """The JSON in one event of a stream. Raises InvalidAgentResponse and PeerRefused."""
+        if way.binding == "JSONRPC":
+            return self._result(answers.opened(data, id), _EVENT)
+        if data.startswith(b'{"error"'):
+            raise self.refused(answers.http_refusal(_EVENT.status, data), _EVENT)
+        return data
+
+    def payload(self, way: Way, answer: Answer, id: bytes) -> bytes:
+        """The JSON of the result, or PeerRefused, or BadPeerAnswer."""
+        is_success = 200 <= answer.status < 300
+        if answer.media_type == "text/html" and is_success:
+            raise BadPeerAnswer("the agent answers with a page of HTML", reason="WRONG_TYPE")
+        if way.binding == "HTTP+JSON" or not is_success:
+            if is_success:
+                return answer.body
+            raise self.refused(answers.http_refusal(answer.status, answer.body), answer)
+        try:
+            return self._result(answers.opened(answer.body, id), answer)
+        except InvalidAgentResponse as error:
+            raise self.bad(error) from None
+
+    def bad(self, error: InvalidAgentResponse, *, reason: str = "") -> BadPeerAnswer:
+        """The text may quote the answer, which may quote us."""
+        return BadPeerAnswer(masked(error.message, self._secrets()), reason=reason)
+
+    def _result(self, result: bytes | Refusal, answer: Answer) -> bytes:
+        if isinstance(result, Refusal):
+            raise self.refused(result, answer)
+        return result
+
+    def refused(self, refusal: Refusal, answer: Answer) -> PeerRefused:
+        # A peer may repeat in its answer what we sent it.
+        secrets = self._secrets()
+        text = refusal.message or f"the agent answered with status {answer.status}"
+        error = PeerRefused(
+            masked(text, secrets)[:2000],
+            code=refusal.code,
+            reason=masked(refusal.reason, secrets) or f"HTTP_{answer.status}",
+            data=_masked_tree(refusal.data, secrets),
+            status=answer.status,
+        )
+        error.retry_after_s = retry_after_s(answer.headers.get("Retry-After"), self._clock.now_ms())
+        return error
+
+
+def _masked_tree(tree: Any, secrets: tuple[str, ...]) -> Any:
+    if isinstance(tree, str):
+        return masked(tree, secrets)
+    if isinstance(tree, list):
+        return [_masked_tree(one, secrets) for one in tree]
+    if isinstance(tree, dict):
+        return {name: _masked_tree(one, secrets) for name, one in tree.items()}
+    return tree
