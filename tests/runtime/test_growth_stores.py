@@ -98,6 +98,10 @@ def written() -> int:
     return int(dict(line.split(": ") for line in IO.read_text().splitlines())["wchar"])
 
 
+def has_record(folder: Path) -> bool:
+    return any(folder.rglob("*.json"))
+
+
 def deltas_in(items: list[Item]) -> int:
     """Pieces of text, wherever the preset has them."""
     events = [item.public for item in items if isinstance(item, Entry)]
@@ -118,11 +122,11 @@ async def cost(kind: str, folder: Path, preset_name: str, deltas: int) -> Work:
             reading = await w.stream("go")
             while items := await reading.read():
                 paced.has_read(deltas_in(items))
-            sys.setprofile(None)
+            sys.setprofile(None)  # waiting is no work
             # The record of a task comes a moment after its end. One that is on its way when
             # the store closes is written once more.
             async with asyncio.timeout(10):
-                while kind == "json-file" and not any(folder.rglob("*.json")):
+                while kind == "json-file" and not has_record(folder):
                     await w.clock.advance(0)
             work.written = written() - before
     assert deltas_in(reading.items) >= deltas
@@ -135,8 +139,7 @@ async def test_d9_twice_the_deltas_cost_twice_the_work(
     kind: str, preset_name: str, tmp_path: Path
 ) -> None:
     short, long = [
-        await cost(kind, tmp_path / str(deltas), preset_name, deltas)
-        for deltas in (1000, 2000)
+        await cost(kind, tmp_path / str(deltas), preset_name, deltas) for deltas in (1000, 2000)
     ]
     assert 1.9 * short.handed < long.handed <= TIMES * short.handed
     assert long.written <= TIMES * short.written

@@ -63,9 +63,7 @@ async def test_i11_journal_holds_updates_only_and_counts_on_across_turns(tmp_pat
 
 
 async def test_i11_journal_of_an_openclaw_begins_with_submitted(tmp_path: Path) -> None:
-    record = await played(
-        tmp_path, "say hm; ask size?", "say XL", preset_name="openclaw-inbound"
-    )
+    record = await played(tmp_path, "say hm; ask size?", "say XL", preset_name="openclaw-inbound")
     journal = record["journal"]
     assert [entry["sequence"] for entry in journal] == list(range(1, len(journal) + 1))
     states = [e["event"]["status"]["state"] for e in journal if "status" in e["event"]]
