@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from tests.runtime.outputs import artifacts_of, told
 from tests.runtime.stores import DURABLE
-from tests.runtime.world import HANDLE, World, next_morning, opened, said, world
+from tests.runtime.world import HANDLE, Reading, World, next_morning, opened, said, world
 
 from trunkline.model.errors import UnsupportedOperation
 from trunkline.model.follow_ups import ReplyPayload
 from trunkline.model.values import TaskState, text_of
-from trunkline.ports.store import Append, Settled, Store
+from trunkline.ports.store import Append, Scope, Settled, Store, StoredTask
 from trunkline.runtime.fanout import CutOff, Opening
 from trunkline.runtime.runtime import STOP_REASON
 from trunkline.stores.memory import MemoryStore
-from trunkline.testing import settle
+from trunkline.testing import Gates, settle
 
 WORKING, COMPLETED, CANCELED = TaskState.WORKING, TaskState.COMPLETED, TaskState.CANCELED
 FOLLOW_UP = ReplyPayload(text="one more thing")
@@ -48,6 +48,21 @@ class SlowStore(MemoryStore):
         self.is_held = False
         held, self._held = self._held, []
         super().submit(held)
+
+
+class SlowReads(MemoryStore):
+    """A look at a task takes until the gate opens, and is old by then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates: Gates | None = None
+
+    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+        found = await super().get(scope, task_id)
+        if self.gates is not None:
+            gates, self.gates = self.gates, None
+            await gates.wait("read")
+        return found
 
 
 async def at_its_end(w: World, store: SlowStore) -> str:
@@ -116,6 +131,25 @@ async def test_i12_a_message_in_the_window_of_the_last_commit_is_refused() -> No
         assert said(await w.ended(task_id)) == "done"
 
 
+async def test_i12_followers_that_come_in_every_round_see_all_once() -> None:
+    async with inbound() as w:
+        task = await w.submit("stream 40; wait a; stream 40; wait b")
+        readings: list[Reading] = []
+        for gate in ("a", "b"):
+            for _ in range(30):
+                readings.append(await w.follow(task.id))
+                await w.clock.sleep(0)
+            await w.gates.reached(gate)
+            w.gates.open(gate)
+        await asyncio.gather(*(reading.all() for reading in readings))
+        journal = list(await w.journal(task.id))
+        for reading in readings:
+            opening = reading.items[0]
+            assert isinstance(opening, Opening)
+            assert reading.entries == journal[opening.seq :]
+        assert len({reading.seqs[0] for reading in readings}) > 2
+
+
 async def test_i11_a_continuation_loses_no_artifact_that_comes_meanwhile(
     make_store: Callable[[], Store],
 ) -> None:
@@ -140,6 +174,25 @@ async def test_i11_a_continuation_loses_no_artifact_that_comes_meanwhile(
             "assistant-output-0003": "third",
         }
         assert artifacts_of(await w.get(task.id)) == artifacts_of(await third)
+
+
+async def test_i11_who_read_a_task_before_its_continuation_began_writes_to_the_same_one() -> None:
+    store = SlowReads()
+    async with inbound(store=store) as w:
+        task = await w.send("say first; ask which?")
+        gates = store.gates = Gates()
+        delivery = w.soon(w.runtime.follow_ups.deliver(task.id, FOLLOW_UP, agent=HANDLE))
+        await gates.reached("read")
+        answer = w.soon(w.send("say second; wait a", task=task.id))
+        await w.gates.reached("a")
+        gates.open("read")
+        delivered = await delivery
+        w.gates.open("a")
+        assert artifacts_of(await answer) == {
+            "assistant-output-0001": "first",
+            "assistant-output-0002": "second",
+            delivered.message_id: "one more thing",
+        }
 
 
 async def test_i12_a_reader_that_leaves_in_the_middle_does_not_stop_the_run() -> None:
