@@ -12,7 +12,7 @@ from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Exchange, Scope, Snapshot, Store, TaskQuery
-from trunkline.stores.jsonfile import files, log
+from trunkline.stores.jsonfile import conversations, files, log
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing.stores.kit import ALICE, BOB, COMPLETED, create, follow, must_put
 
@@ -37,10 +37,15 @@ OPS: list[Op] = [
     lambda store: store.prune_journal("c", up_to=2),
     lambda store: store.remember(Exchange(ALICE, "x", 3, b"[3]")),
     lambda store: store.prune("agent", before_ms=3, limit=9),
+    lambda store: store.forget_exchanges("agent", before_ms=3, limit=1),
+    lambda store: store.remember(Exchange(ALICE, "x", 4, b"[4]")),
+    lambda store: store.forget_exchanges("agent", before_ms=4, limit=9),
     puts(create("a", key="k1", scope=BOB), follow("c", 4, state=COMPLETED)),
     lambda store: store.prune("agent", before_ms=10, limit=9),
     puts(follow("a", 1, state=COMPLETED), follow("c", 5, count=0, snapshot=Snapshot(5, b"{}"))),
     puts(create("b", key="k2")),
+    lambda store: store.remember(Exchange(BOB, "x", 5, b"[5]")),
+    lambda store: store.forget_exchanges("agent", before_ms=5, limit=9),
 ]
 
 
@@ -100,7 +105,7 @@ async def test_json_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_b
     await store.open()
     expected = [await dump(model)]
     with monkeypatch.context() as patch:
-        for module in (files, log):
+        for module in (files, log, conversations):
             patch.setattr(module, "write_all", disk.write)
         for name in ("replace", "unlink", "ftruncate"):
             patch.setattr(os, name, disk.step(getattr(os, name)))

@@ -9,7 +9,7 @@ from tests.runtime.world import ALICE, World, said, world
 from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.values import Task, TaskState, text_of
 from trunkline.ports.store import Store
-from trunkline.runtime.fanout import Refusal, Reply
+from trunkline.runtime.fanout import NoReply, Reply
 
 UNREPRESENTABLE = "The response could not be represented in any accepted output mode."
 IMAGE = 'parts [{"url": "https://x.test/a.png"}]'
@@ -28,7 +28,7 @@ async def outcome(w: World, mode: str, script: str, modes: tuple[str, ...]) -> T
     if mode == "streaming":
         reading = await w.stream(script, modes=modes)
         first = (await reading.all())[0]
-        if isinstance(first, Refusal):
+        if isinstance(first, NoReply):
             return first.error.message
         return "message" if isinstance(first, Reply) else await w.get(reading.task_id)
     answer = await w.service.send(w.agent, ALICE, w.request(script, modes=modes))

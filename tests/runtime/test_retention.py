@@ -1,4 +1,5 @@
-"""Ended tasks are forgotten by age and by number, for each agent as its profile says."""
+"""Ended tasks are forgotten by age and by number, for each agent as its profile says, and
+answers without a task by age."""
 
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from tests.runtime.world import World, world
 
 from trunkline.model.errors import TaskNotFound
 from trunkline.model.profile import preset
-from trunkline.model.values import TaskState
+from trunkline.model.values import TaskState, text_of
 from trunkline.runtime.retention import STEP, count_prunable, prune
 from trunkline.stores.memory import MemoryStore
 
@@ -62,6 +63,66 @@ async def test_x03_the_sweep_runs_by_itself() -> None:
         assert len(await w.listed()) == 1
         await w.clock.advance(2)
         assert await w.listed() == ()
+
+
+async def transcript(w: World) -> list[str]:
+    """What the turn that began last could know of the conversation."""
+    session = w.scripted.turns[-1].session
+    assert session is not None
+    return [text_of(message.parts) for message in await session.transcript()]
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_x03_answers_without_a_task_go_when_they_are_old(store: str, tmp_path: Path) -> None:
+    async with world(direct=True, store=STORES[store](tmp_path), retention_s=100.0) as w:
+        await w.ask("reply one", context="c")
+        await w.clock.advance(59)
+        await w.ask("reply two", context="c")
+        await w.ask("reply now", context="c")
+        assert await transcript(w) == ["reply one", "one", "reply two", "two"]
+        await w.clock.advance(50)
+        await w.runtime._housekeeping.prune()
+        assert await transcript(w) == ["reply two", "two"]
+
+
+async def test_x03_the_sweep_forgets_answers_without_a_task_by_itself() -> None:
+    async with world(direct=True, retention_s=10.0) as w:
+        await w.ask("reply one", context="c")
+        await w.clock.advance(59)
+        await w.ask("reply now", context="c")
+        assert await transcript(w) == ["reply one", "one"]
+        await w.clock.advance(2)
+        assert await transcript(w) == []
+
+
+async def test_x03_answers_without_a_task_are_kept_for_ever_without_an_age() -> None:
+    async with world(direct=True, retention_s=0.0, retention_max_tasks=1) as w:
+        for number in range(3):
+            await w.ask(f"reply {number}", context="c")
+        await w.clock.advance(61)
+        await w.ask("reply now", context="c")
+        await w.runtime._housekeeping.prune()
+        # The number is one of tasks.
+        assert await transcript(w) == ["reply 0", "0", "reply 1", "1", "reply 2", "2"]
+
+
+async def test_many_answers_without_a_task_go_in_small_steps() -> None:
+    class Counting(MemoryStore):
+        steps: tuple[int, ...] = ()
+
+        async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
+            gone = await super().forget_exchanges(agent, before_ms=before_ms, limit=limit)
+            self.steps += (gone,)
+            return gone
+
+    store = Counting()
+    async with world(direct=True, store=store) as w:
+        for number in range(STEP + 10):
+            await w.ask("reply x", context=f"c{number}")
+        # What is counted are tasks.
+        assert await prune(store, HANDLE, before_ms=w.clock.now_ms() + 1, keep=None) == 0
+        assert store.steps == (STEP, 10, 0)
+        assert await store.scopes() == ()
 
 
 @pytest.mark.parametrize(

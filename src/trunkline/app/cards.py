@@ -115,7 +115,6 @@ def agent_card(
 def card_shape(settings: AgentSettings) -> Shape:
     return replace(
         STYLES[settings.card_style],
-        form="0.3" if settings.dialect.startswith("v0.3") else "hybrid",
         v03_protocol_version=settings.v03_protocol_version,
     )
 

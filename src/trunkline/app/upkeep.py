@@ -47,7 +47,8 @@ def prune_stores(
     keep: int | None = None,
     dry_run: bool = False,
 ) -> list[Pruned]:
-    """Delete ended tasks, of one agent or of all, by the bounds given or by their profiles."""
+    """Delete ended tasks and old exchanges, of one agent or of all, by the bounds given or by
+    their profiles."""
     has_bounds = older_than_s is not None or keep is not None
 
     async def work(store: Store, handles: Iterable[str]) -> list[Pruned]:

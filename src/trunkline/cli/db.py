@@ -43,10 +43,11 @@ def prune(
     dry_run: DryRun = False,
     debug: Debug = False,
 ) -> None:
-    """Delete ended tasks.
+    """Delete ended tasks, and old answers that made no task.
 
     Without --older-than and --keep, what each agent's retention_s and retention_max_tasks
-    say. Tasks that have not ended are never touched.
+    say. Tasks that have not ended are never touched. Answers without a task go by age alone,
+    and are not counted.
     """
     with reported(context):
         older_than_s = _seconds(older_than) if older_than else None

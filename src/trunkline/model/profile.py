@@ -37,11 +37,22 @@ class Profile(Struct, frozen=True, kw_only=True):
         _key("X-02", "Protocol version of a request that shows none in any way."),
     ] = "1.0"
     retention_s: Annotated[
-        float, _key("X-03", "Seconds that ended tasks are kept; 0 keeps them for ever.", ge=0)
+        float,
+        _key(
+            "X-03",
+            "Seconds that ended tasks, and answers without a task, are kept; 0 keeps them for "
+            "ever.",
+            ge=0,
+        ),
     ] = 7 * DAY_S
     retention_max_tasks: Annotated[
         int,
-        _key("X-03", "Ended tasks that are kept; the oldest go first. 0 is no bound.", ge=0),
+        _key(
+            "X-03",
+            "Ended tasks that are kept; the oldest go first. 0 is no bound. Answers without a "
+            "task do not count.",
+            ge=0,
+        ),
     ] = 0
     context_mode: Annotated[
         Literal["session", "task", "client", "stateless"],

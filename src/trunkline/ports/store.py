@@ -166,7 +166,17 @@ class Store(Protocol):
     async def exchanges(
         self, scope: Scope, *, context_id: str = "", limit: int
     ) -> tuple[Exchange, ...]:
-        """The latest exchanges of the scope, the latest first, in one context or in all."""
+        """The latest exchanges of the scope, the latest first, in one context or in all.
+
+        Of those of one moment, what was remembered last comes first.
+        """
+        ...
+
+    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
+        """Forget up to `limit` exchanges of an agent that are older, the oldest first.
+
+        Returns how many went.
+        """
         ...
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
@@ -198,7 +208,8 @@ class Store(Protocol):
         ...
 
     async def scopes(self) -> tuple[Scope, ...]:
-        """All scopes that have tasks; for who looks after the store, not for callers."""
+        """All scopes that have tasks or exchanges; for who looks after the store, not for
+        callers."""
         ...
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:

@@ -25,8 +25,6 @@ Form: TypeAlias = Literal["1.0", "0.3", "hybrid"]
 class Shape(Struct, frozen=True, kw_only=True):
     """What the cards of one agent say beyond the standard."""
 
-    # For who asks for no version.
-    form: Form = "hybrid"
     # The 0.3 card has a patch number where the 1.0 one has none.
     v03_protocol_version: str = "0.3.0"
     state_transition_history: bool | None = None
@@ -109,13 +107,13 @@ def encode(card: AgentCard, form: Form, shape: Shape = STANDARD) -> bytes:
     return _encode(_merged(msgspec.to_builtins(card), msgspec.to_builtins(to_v03(card, shape))))
 
 
-def form_for(stated: Version | None, query_format: str | None, default: Form = "hybrid") -> Form:
-    """Which form to serve: the one asked for by name, else by version, else the default."""
+def form_for(stated: Version | None, query_format: str | None) -> Form:
+    """Which form to serve: the one asked for by name, else by version, else both."""
     match query_format:
         case "1.0" | "0.3" | "hybrid":
             return query_format
         case None | "":
-            return default if stated is None else _FORM_OF[stated]
+            return "hybrid" if stated is None else _FORM_OF[stated]
         case other:
             known = "1.0, 0.3, hybrid"
             raise InvalidParams.at("format", f"unknown value {quote(other)}; one of {known}")

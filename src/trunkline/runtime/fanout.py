@@ -29,7 +29,7 @@ class Reply(Struct, frozen=True):
     message: bytes
 
 
-class Refusal(Struct, frozen=True):
+class NoReply(Struct, frozen=True):
     """There is no answer, and no task: the stream's only item."""
 
     error: TrunklineError
@@ -53,7 +53,7 @@ class Beat(Struct, frozen=True):
     """Nothing happened, and the stream is alive."""
 
 
-Item: TypeAlias = Entry | Opening | Reply | Refusal | Gap | CutOff | Beat
+Item: TypeAlias = Entry | Opening | Reply | NoReply | Gap | CutOff | Beat
 
 _BEAT = Beat()
 

@@ -64,7 +64,7 @@ class Housekeeping:
             subscription.beat()
 
     async def prune(self) -> None:
-        """Forget the ended tasks that are past what each agent keeps."""
+        """Forget the ended tasks and the exchanges that are past what each agent keeps."""
         now_ms = self._clock.now_ms()
         for agent in self._forgetful:
             profile = agent.profile

@@ -53,7 +53,6 @@ class Admitted(Struct, frozen=True, kw_only=True):
 
     # An answer that took neither task nor run.
     reply: Reply | None = None
-
     # The task that it created or continued.
     live: LiveTask | None = None
     # A run that may still answer without a task.
@@ -112,8 +111,9 @@ class Intake:
         if message.task_id:
             return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
-        context_id = context_of(agent.profile, message) or self._ids.new()
         task_id = record.task_id if record is not None else self._ids.new()
+        # A task without a context begins one, which is named after it.
+        context_id = context_of(agent.profile, message) or task_id
         lane = agent.lane(scope, context_id, task_id)
         run = Run(
             run_id=task_id,

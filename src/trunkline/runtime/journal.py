@@ -9,7 +9,7 @@ could take back.
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 
 from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import StoreError, StoreUnusable, TrunklineError, Unavailable
@@ -42,6 +42,11 @@ class Journal:
         # Entries committed since the start, for the metrics.
         self.committed_entries = 0
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        # Kept, because to ask which one is running takes a system call.
+        return asyncio.get_running_loop()
+
     def record(self, live: LiveTask, event: Event, *, state: TaskState, status_ms: int) -> Entry:
         # First of all, for it raises when an agent emits what is no JSON.
         entry = Entry.of(live.seq + 1, event)
@@ -54,8 +59,7 @@ class Journal:
             if not self._dirty:
                 # After the next pass: a turn that starts now gets to say something first,
                 # and what it says goes along.
-                loop = asyncio.get_running_loop()
-                loop.call_soon(loop.call_soon, self._flush)
+                self._loop.call_soon(self._loop.call_soon, self._flush)
             self._dirty.append(live)
         return entry
 
@@ -73,7 +77,7 @@ class Journal:
 
         What was recorded before counts: a waiter never sees a state older than it.
         """
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = self._loop.create_future()
         is_clean = not live.unflushed and not live.in_flight
         if live.is_dropped:
             waiter.set_exception(not_stored())
@@ -88,7 +92,7 @@ class Journal:
         if live.is_dropped:
             raise not_stored()
         if live.unflushed or live.in_flight:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[None] = self._loop.create_future()
 
             def wake(error: TrunklineError | None) -> None:
                 if waiter.done():

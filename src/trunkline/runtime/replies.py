@@ -7,7 +7,7 @@ from trunkline.engine.transitions import Step
 from trunkline.model.profile import Profile
 from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
-from trunkline.runtime.fanout import Refusal, Reply
+from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.run import Run
@@ -26,7 +26,7 @@ class Replies:
 
     async def wait(
         self, profile: Profile, live: LiveTask | None, run: Run | None
-    ) -> Reply | Refusal | LiveTask:
+    ) -> Reply | NoReply | LiveTask:
         """The message that the agent answered with, or the task to answer with.
 
         There is a task, or a run that may still do without one.
@@ -49,14 +49,14 @@ class Replies:
         live: LiveTask | None,
         run: Run | None,
         timer: "asyncio.Task[None] | None",
-    ) -> Reply | Refusal | LiveTask:
+    ) -> Reply | NoReply | LiveTask:
         if run is not None:
             assert run.answer is not None
             # One that has its answer already is only being stored.
             if not await _comes_before(run.answer, timer) and run.outcome is None:
                 return await self._give_up(profile, self._turns.become_task(run))
             outcome = await run.answer
-            if isinstance(outcome, Reply | Refusal):
+            if isinstance(outcome, Reply | NoReply):
                 return outcome
             live = outcome
         assert live is not None
@@ -70,7 +70,7 @@ class Replies:
     async def _give_up(self, profile: Profile, live: LiveTask) -> LiveTask:
         if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
             reason = f"agent did not reply within {profile.reply_wait_s:g}s"
-            await self._turns.stop(live, Step.FAIL, reason)
+            await self._turns.stopping.stop(live, Step.FAIL, reason)
         await self._journal.durable(live)
         return live
 

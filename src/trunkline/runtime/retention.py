@@ -1,4 +1,4 @@
-"""Forgetting ended tasks: by age, by number, or both."""
+"""Forgetting ended tasks by age, by number, or both, and by age the answers without a task."""
 
 from trunkline.model.profile import Profile
 from trunkline.ports.store import Store
@@ -23,9 +23,11 @@ async def count_prunable(
 
 async def prune(store: Store, agent: str, *, before_ms: int | None, keep: int | None) -> int:
     """Delete what ended before, and what is more than to be kept, in steps that let traffic
-    through. Returns how many tasks went."""
+    through. Exchanges count for nothing but their age. Returns how many tasks went."""
     gone = 0
     if before_ms is not None:
+        while await store.forget_exchanges(agent, before_ms=before_ms, limit=STEP):
+            pass
         while step := await store.prune(agent, limit=STEP, before_ms=before_ms):
             gone += step
     if keep is not None:

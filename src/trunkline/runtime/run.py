@@ -14,7 +14,7 @@ from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.values import Message
 from trunkline.ports.store import Scope
-from trunkline.runtime.fanout import Refusal, Reply, Subscription
+from trunkline.runtime.fanout import NoReply, Reply, Subscription
 from trunkline.runtime.live import Durable, LiveTask
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Run(Struct, kw_only=True, eq=False):
     staging: Staging | None = None
     outcome: Message | TrunklineError | None = None
     timer: asyncio.Task[None] | None = None
-    answer: asyncio.Future[Reply | Refusal | LiveTask] | None = None
+    answer: asyncio.Future[Reply | NoReply | LiveTask] | None = None
     reader: Subscription | None = None
 
     @property
@@ -77,12 +77,12 @@ class Run(Struct, kw_only=True, eq=False):
 
     def refuse(self, error: TrunklineError) -> None:
         """There is neither a reply nor a task."""
-        refusal = Refusal(error)
+        no_reply = NoReply(error)
         if self.reader is not None:
-            self.reader.put(refusal)
+            self.reader.put(no_reply)
             self.reader.end()
         if self.answer is not None and not self.answer.done():
-            self.answer.set_result(refusal)
+            self.answer.set_result(no_reply)
 
     def become(self, live: LiveTask) -> None:
         """The run has a task now."""
@@ -95,3 +95,9 @@ class Run(Struct, kw_only=True, eq=False):
             live.subscriptions.append(self.reader)
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(live)
+
+
+def extra_of(run: Run) -> dict[str, str]:
+    """What a log record says about the run."""
+    task_id = run.live.task_id if run.live is not None else ""
+    return {"agent": run.agent.handle, "run_id": run.run_id, "task_id": task_id}

@@ -172,4 +172,4 @@ class Runtime:
 
     def _refused(self, live: LiveTask, error: StoreError) -> None:
         self.keys.forget(live)
-        self.turns.refused(live, error)
+        self.turns.setbacks.refused(live, error)

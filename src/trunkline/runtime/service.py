@@ -26,7 +26,7 @@ from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.fanout import Opening, Refusal, Reply, SnapshotSubscription, Subscription
+from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
 from trunkline.runtime.intake import Admitted, Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
@@ -103,7 +103,7 @@ class Service:
             outcome = await self._replies.wait(agent.profile, live, admitted.run)
             if isinstance(outcome, Reply):
                 return outcome
-            if isinstance(outcome, Refusal):
+            if isinstance(outcome, NoReply):
                 raise outcome.error
             live = outcome
         else:
@@ -112,7 +112,7 @@ class Service:
                 outcome = await admitted.run.answer
                 if isinstance(outcome, Reply):
                     return outcome
-                if isinstance(outcome, Refusal):
+                if isinstance(outcome, NoReply):
                     raise outcome.error
                 live = outcome
             assert live is not None
@@ -242,7 +242,7 @@ class Service:
                 raise UnsupportedOperation(NOT_LIVE, metadata={"taskId": request.id})
             is_over = live.state in TERMINAL
             if not is_over:
-                await self._turns.stop(live, Step.CANCEL, agent.style.names.canceled)
+                await self._turns.stopping.stop(live, Step.CANCEL, agent.style.names.canceled)
             # Nobody is told of an end that is not stored.
             await self._journal.durable(live)
             if is_over and profile.cancel_terminal == "passthrough":

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
+from functools import cached_property
 from typing import Any
 
 _log = logging.getLogger("trunkline.tasks")
@@ -15,13 +16,18 @@ class Tasks:
         self._owner = owner
         self._tasks: set[asyncio.Task[Any]] = set()
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        # Kept, because to ask which one is running takes a system call.
+        return asyncio.get_running_loop()
+
     def spawn(self, coroutine: Coroutine[Any, Any, None], *, name: str) -> None:
         """Run it in the background."""
         _ = self.start(coroutine, name=name)
 
     def start(self, coroutine: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
         """Run it in the background, for a caller who wants to wait for it or to end it."""
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        task = self._loop.create_task(coroutine, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task

@@ -1,4 +1,4 @@
-"""Running agents: start a turn, record what it emits, stop it when told to."""
+"""Running agents: start a turn when its time has come, and record what it emits."""
 
 import asyncio
 import logging
@@ -10,19 +10,14 @@ import msgspec
 from trunkline.engine.late import LateOutput
 from trunkline.engine.transitions import Step, after
 from trunkline.model.errors import (
-    StaleSeq,
     StoreError,
-    StoreUnusable,
     TaskNotFound,
     TrunklineError,
-    Unavailable,
 )
 from trunkline.model.events import TurnOptions, TurnRetried
 from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
-    HAS_WORK,
-    TERMINAL,
     Message,
     TaskStatus,
     TaskStatusUpdateEvent,
@@ -32,10 +27,12 @@ from trunkline.ports.clock import Clock
 from trunkline.runtime.fanout import Reply
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
-from trunkline.runtime.recording import Recorder, say
+from trunkline.runtime.recording import Recorder
 from trunkline.runtime.registry import Registry
-from trunkline.runtime.run import Run
+from trunkline.runtime.run import Run, extra_of
 from trunkline.runtime.sessions import Sessions
+from trunkline.runtime.setbacks import Setbacks
+from trunkline.runtime.stopping import Stopping
 from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.turns")
@@ -43,9 +40,6 @@ _log = logging.getLogger("trunkline.turns")
 # How far an agent may run ahead of the disk. Enough for full commit batches, little
 # enough that one agent cannot fill the memory.
 MAX_UNCOMMITTED = 256
-
-# How long to wait before a task whose progress was refused is offered to the store again.
-STORE_RETRY_S = 2.0
 
 AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
 _NO_OPTIONS = TurnOptions()
@@ -75,9 +69,25 @@ class Turns:
         # Runs in the queue that have no task yet, so that nothing but a lane knows them.
         self._untold: set[Run] = set()
         self._is_draining = False
-        # Tasks whose end waits for the store to take it, and runs that wait with them.
-        self._stuck: set[LiveTask] = set()
+        # Runs that wait for the store to take writes again.
         self._held: list[Run] = []
+        self.stopping = Stopping(
+            recorder=self._recorder,
+            tasks=self._tasks,
+            clock=clock,
+            reveal=self._reveal,
+            release=self._release,
+        )
+        self.setbacks = Setbacks(
+            journal=journal,
+            registry=registry,
+            recorder=self._recorder,
+            stopping=self.stopping,
+            tasks=self._tasks,
+            clock=clock,
+            release=self._release,
+            drop_waiting=self._drop_waiting,
+        )
 
     def enter(self, run: Run) -> None:
         """Queue the run in its lane; it starts when its time has come."""
@@ -105,7 +115,7 @@ class Turns:
     def start_if_ready(self, run: Run) -> None:
         # What waits while the gateway stops stays as it is, and runs after the restart.
         if run.may_start and not self._is_draining:
-            if self._stuck and self._journal.is_refusing:
+            if self.setbacks.is_lasting:
                 # It could not store what it does, and would only fail like those before it.
                 self._held.append(run)
                 return
@@ -128,13 +138,13 @@ class Turns:
             if not run.is_fenced:
                 if run.task is None or run.task.cancelling():
                     raise
-                _log.exception("agent failed", extra=_extra(run))
+                _log.exception("agent failed", extra=extra_of(run))
                 self._fail(run)
         except Exception as error:  # noqa: BLE001 - goes to the log, and the task fails
             if run.is_fenced:
-                _log.info("agent failed after it was stopped", exc_info=error, extra=_extra(run))
+                _log.info("agent failed after it was stopped", exc_info=error, extra=extra_of(run))
             else:
-                _log.exception("agent failed", extra=_extra(run))
+                _log.exception("agent failed", extra=extra_of(run))
                 self._fail(run)
         finally:
             if run.late:
@@ -155,7 +165,7 @@ class Turns:
             self._recorder.feed(run, Failed(AGENT_FAILED))
         except Exception:  # noqa: BLE001 - goes to the log
             # What it held back may be no JSON either. It is gone by now.
-            _log.exception("agent failed", extra=_extra(run))
+            _log.exception("agent failed", extra=extra_of(run))
             self._recorder.feed(run, Failed(AGENT_FAILED))
 
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
@@ -185,7 +195,7 @@ class Turns:
         try:
             await self._sessions.remember(run, message)
         except StoreError as error:
-            _log.error("an answer could not be stored", extra=_extra(run), exc_info=error)
+            _log.error("an answer could not be stored", extra=extra_of(run), exc_info=error)
             run.refuse(not_stored())
         else:
             run.reply(Reply(_encode(message)))
@@ -212,7 +222,7 @@ class Turns:
             self._promote(run)
         elif run.live is None and not self._reveal(run):
             self._tasks.spawn(
-                self._stop_run(run, Step.FAIL, AGENT_FAILED), name=f"fail {run.run_id}"
+                self.stopping.stop_run(run, Step.FAIL, AGENT_FAILED), name=f"fail {run.run_id}"
             )
         assert run.live is not None
         return run.live
@@ -223,7 +233,7 @@ class Turns:
             self._recorder.reveal(run)
         except Exception:  # noqa: BLE001 - goes to the log
             # It may be no JSON. By now there is a task, which is all that matters here.
-            _log.exception("agent failed", extra=_extra(run))
+            _log.exception("agent failed", extra=extra_of(run))
             return False
         return True
 
@@ -256,118 +266,6 @@ class Turns:
         # The turn has the same number again, so that its artifacts have the same ids.
         live.turns -= 1
 
-    async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
-        """End the task by `step`, whatever it is doing. Late output is fenced off."""
-        if live.run is not None:
-            await self._stop_run(live.run, step, reason)
-        elif live.state not in TERMINAL:
-            self.move(live, step, say(live, f"stop.{live.seq}", reason) if reason else None)
-
-    async def _stop_run(self, run: Run, step: Step, reason: str) -> None:
-        if run.is_released:
-            return
-        if run.outcome is not None:
-            # It has its answer, which is all that was left to do.
-            assert run.task is not None
-            await asyncio.wait({run.task})
-            return
-        if run.stopping is None:
-            if run.live is None:
-                self._reveal(run)
-            assert run.live is not None
-            run.is_fenced = True
-            # On its own: whoever asked may leave, and the task must end all the same.
-            run.stopping = self._tasks.start(
-                self._end_run(run, run.live, step, reason), name=f"stop {run.run_id}"
-            )
-        await asyncio.shield(run.stopping)
-
-    async def _end_run(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
-        try:
-            await self._end_task(run, live, step, reason)
-        finally:
-            self._release(run)
-
-    async def _end_task(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
-        if not await self._abort(run):
-            grace_s = run.agent.profile.cancel_grace_s
-            late = "dropped" if run.agent.profile.late_output == "drop" else "kept"
-            stuck = f"The agent did not stop within {grace_s:g} s; its late output is {late}."
-            reason = f"{reason} {stuck}".strip()
-            _log.warning("agent ignores cancellation", extra=_extra(run))
-        if live.state not in TERMINAL and not live.is_dropped:
-            self._recorder.end(run, live, step, reason)
-
-    async def _abort(self, run: Run) -> bool:
-        """Ask the backend and the run to end; True when the run did within the grace."""
-        assert run.task is not None
-        asking = self._tasks.start(
-            run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}"
-        )
-        run.task.cancel()
-        grace = self._tasks.start(
-            self._clock.sleep(run.agent.profile.cancel_grace_s), name=f"grace {run.run_id}"
-        )
-        try:
-            # The backend may have to tell somebody far away; it is not cut short.
-            both = {run.task, asking}
-            while not grace.done() and (pending := {task for task in both if not task.done()}):
-                await asyncio.wait({grace, *pending}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            grace.cancel()
-            asking.cancel()
-        return run.task.done()
-
-    def refused(self, live: LiveTask, error: StoreError) -> None:
-        """The store did not take what the task's run recorded: the run is pointless now."""
-        if not live.exists or not isinstance(error, StoreUnusable):
-            # Nobody was told of it, or somebody else wrote to it.
-            self._registry.drop(live)
-        elif live.state in HAS_WORK and not live.is_stuck:
-            # Before anything is let go of: until it has failed, it stays in memory.
-            live.is_stuck = True
-            self._stuck.add(live)
-            self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
-        run = live.run
-        if run is not None:
-            if run.stopping is None:
-                run.is_fenced = True
-                self._tasks.spawn(self._give_up(run), name=f"abort {run.run_id}")
-            self._release(run)
-        self._drop_waiting(live)
-        self._registry.forget_if_idle(live)
-        if live.exists and isinstance(error, StaleSeq):
-            self._tasks.spawn(self._reload(live, error), name=f"reload {live.task_id}")
-
-    async def _give_up(self, run: Run) -> None:
-        await self._abort(run)
-
-    async def _reload(self, dropped: LiveTask, error: StoreError) -> None:
-        """If the task is still this node's to run, it must not be left without a run."""
-        live = await self._registry.load(dropped.scope, dropped.task_id)
-        is_idle = live.run is None and not live.waiting and not live.is_stuck
-        if is_idle and live.state in HAS_WORK and live.epoch == dropped.epoch:
-            live.is_stuck = True
-            self._stuck.add(live)
-            await self._fail_later(live, error)
-        self._registry.forget_if_idle(live)
-
-    async def _fail_later(self, live: LiveTask, error: StoreError) -> None:
-        """The store may recover: then the task ends with the reason, not in limbo."""
-        reason = f"The gateway could not store the task's progress ({error.message})."
-        try:
-            while not live.is_dropped:
-                await self._clock.sleep(STORE_RETRY_S)
-                if live.state not in TERMINAL and not live.is_dropped:
-                    self.move(live, Step.FAIL, say(live, f"store.{live.seq}", reason))
-                with suppress(Unavailable):
-                    await self._journal.durable(live)
-                    break
-        finally:
-            self._stuck.discard(live)
-            live.is_stuck = False
-            self._registry.forget_if_idle(live)
-
     def expire(self) -> None:
         """Fail the runs that are past their deadline, and start those that were held."""
         held, self._held = self._held, []
@@ -380,7 +278,7 @@ class Turns:
             if is_due and not run.is_fenced:
                 reason = f"The agent did not finish within {deadline_s:g} s."
                 self._tasks.spawn(
-                    self._stop_run(run, Step.FAIL, reason), name=f"deadline {run.run_id}"
+                    self.stopping.stop_run(run, Step.FAIL, reason), name=f"deadline {run.run_id}"
                 )
 
     async def drain(self, *, grace_s: float, reason: str) -> None:
@@ -397,7 +295,7 @@ class Turns:
                 break
             await asyncio.wait({timer, *busy}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.gather(
-            *(self._stop_run(run, Step.FAIL, reason) for run in list(self.running))
+            *(self.stopping.stop_run(run, Step.FAIL, reason) for run in list(self.running))
         )
         await self._tasks.close()
 
@@ -447,8 +345,3 @@ class Turns:
             metadata=options.metadata,
             session=self._sessions.of(run),
         )
-
-
-def _extra(run: Run) -> dict[str, str]:
-    task_id = run.live.task_id if run.live is not None else ""
-    return {"agent": run.agent.handle, "run_id": run.run_id, "task_id": task_id}

@@ -24,9 +24,8 @@ class Cards:
         try:
             if request.method not in ("GET", "HEAD"):
                 raise WrongHttpMethod("The agent card is read with GET", allow="GET, HEAD")
-            body, tag = self._encoded(
-                endpoint, endpoint.spoken.card_form or _form(endpoint, request)
-            )
+            form = endpoint.spoken.card_form or _form(request)
+            body, tag = self._encoded(endpoint, form)
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
             await response.answer(status, body, headers=error_headers(error))
@@ -67,6 +66,6 @@ class Cards:
             return False
 
 
-def _form(endpoint: Endpoint, request: Request) -> Form:
+def _form(request: Request) -> Form:
     stated = negotiate(request.header(b"a2a-version"), request.query_value("A2A-Version"))
-    return cards.form_for(stated, request.query_value("format"), endpoint.shape.form)
+    return cards.form_for(stated, request.query_value("format"))

@@ -9,7 +9,7 @@ from trunkline.model.events import Entry
 from trunkline.protocol import rest, sse
 from trunkline.protocol.dialect import Dialect
 from trunkline.protocol.versions import Version
-from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Refusal, Reply, Subscription
+from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, NoReply, Opening, Reply, Subscription
 from trunkline.server.http import Header, Request, Response
 
 RETRY_AFTER_S = 5
@@ -79,7 +79,7 @@ class Frames:
             case Reply():
                 data = self._dialect.stream_message(item.message)
                 return b"%b%b%b" % (self._before, data, self._behind)
-            case Refusal():
+            case NoReply():
                 return self._error(item.error)
             case Gap():
                 return sse.gap(item.after, item.resumes_at)
@@ -109,7 +109,7 @@ async def pump(
         items = await reader.next() if waits_for_first else []
         if items and isinstance(items[0], CutOff) and items[0].seq == 0:
             raise Unavailable(items[0].reason, retry_after_s=RETRY_AFTER_S)
-        if items and isinstance(items[0], Refusal):
+        if items and isinstance(items[0], NoReply):
             raise items[0].error
         await response.begin(200, headers)
         if not waits_for_first:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from itertools import islice
 
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
@@ -18,6 +17,7 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
+from trunkline.stores.exchanges import ExchangeIndex, Spot
 from trunkline.stores.heads import refusal
 from trunkline.stores.index import Head, Index
 from trunkline.stores.settling import settle
@@ -44,7 +44,8 @@ class MemoryStore:
         self._queue: list[tuple[Append, Settled]] = []
         self._index: Index[_Task] = Index()
         self._next_key = 1
-        self._exchanges: dict[Scope, list[Exchange]] = {}
+        self._exchanges: ExchangeIndex[Exchange] = ExchangeIndex()
+        self._remembered = 0
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -106,14 +107,19 @@ class MemoryStore:
     async def remember(self, exchange: Exchange) -> None:
         if self._loop is None:
             raise StoreUnusable("The store is not open")
-        self._exchanges.setdefault(exchange.scope, []).append(exchange)
+        self._remembered += 1
+        self._exchanges.add(Spot(exchange.at_ms, self._remembered, exchange))
 
     async def exchanges(
         self, scope: Scope, *, context_id: str = "", limit: int
     ) -> tuple[Exchange, ...]:
-        latest = reversed(self._exchanges.get(scope, []))
-        found = (each for each in latest if not context_id or each.context_id == context_id)
-        return tuple(islice(found, limit))
+        latest = self._exchanges.latest(scope, context_id, limit)
+        return tuple([spot.item for spot in latest])
+
+    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
+        oldest = self._exchanges.oldest(agent, before_ms=before_ms, limit=limit)
+        self._exchanges.remove(oldest)
+        return len(oldest)
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         task = self._index.get(task_id)
@@ -144,7 +150,7 @@ class MemoryStore:
         return tuple([_stored(task) for task in free])
 
     async def scopes(self) -> tuple[Scope, ...]:
-        return self._index.scopes()
+        return tuple(dict.fromkeys([*self._index.scopes(), *self._exchanges.scopes()]))
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
         return self._index.count_ended(agent, before_ms)

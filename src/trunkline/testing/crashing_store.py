@@ -106,6 +106,11 @@ class CrashingStore:
             lambda: self._inner.exchanges(scope, context_id=context_id, limit=limit)
         )
 
+    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
+        return await self._pass_on(
+            lambda: self._inner.forget_exchanges(agent, before_ms=before_ms, limit=limit)
+        )
+
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         return await self._pass_on(lambda: self._inner.entries(task_id, after=after, limit=limit))
 

@@ -72,7 +72,7 @@ CREATE TABLE counts (
     PRIMARY KEY (state, scope)
 ) WITHOUT ROWID;
 
--- Answers that made no task. Numbered as they came, which is the order of reading.
+-- Answers that made no task. Read by time and, within one moment, as they came.
 CREATE TABLE exchanges (
     id INTEGER PRIMARY KEY,
     scope INTEGER NOT NULL,
@@ -80,5 +80,5 @@ CREATE TABLE exchanges (
     at_ms INTEGER NOT NULL,
     body BLOB NOT NULL
 );
-CREATE INDEX exchanges_by_context ON exchanges (scope, context);
-CREATE INDEX exchanges_by_scope ON exchanges (scope);
+CREATE INDEX exchanges_by_context ON exchanges (scope, context, at_ms);
+CREATE INDEX exchanges_by_scope ON exchanges (scope, at_ms);

@@ -18,7 +18,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.ports.store import Append, Creation, Scope, StoredTask, TaskQuery
+from trunkline.ports.store import Append, Creation, Exchange, Scope, StoredTask, TaskQuery
 from trunkline.runtime.clock import SystemClock
 from trunkline.runtime.registry import snapshot_of
 from trunkline.stores.jsonfile import JsonFileStore
@@ -153,6 +153,42 @@ def test_prune_without_a_file_takes_the_store_of_the_flags(tmp_path: Path) -> No
         "acme/echo: deleted 1 ended task, 0 left\n"
     )
     assert db("prune", "--db", place).stdout == "there are no tasks\n"
+
+
+def test_prune_forgets_old_answers_that_made_no_task(tmp_path: Path) -> None:
+    file = config(tmp_path, echo="", other="retention_s = 0.0\nretention_max_tasks = 1")
+    now_ms = SystemClock().now_ms()
+
+    def exchange(scope: Scope, days: int) -> Exchange:
+        return Exchange(scope, "c", now_ms - days * DAY_MS, b"[]")
+
+    async def remember() -> None:
+        async with opened(lambda _: SqliteStore(tmp_path / "x.db"), "") as store:
+            for days in (9, 8, 6):
+                await store.remember(exchange(ECHO, days))
+            await store.remember(exchange(OTHER, 99))
+
+    async def left(scope: Scope) -> tuple[Exchange, ...]:
+        async with opened(lambda _: SqliteStore(tmp_path / "x.db"), "") as store:
+            return await store.exchanges(scope, limit=9)
+
+    asyncio.run(remember())
+    # Neither has a task.
+    result = db("prune", "--config", file, "--dry-run")
+    assert result.stdout.startswith("acme/echo: would delete 0 ended tasks, 0 left\n")
+    assert len(asyncio.run(left(ECHO))) == 3
+    result = db("prune", "--config", file)
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "acme/echo: deleted 0 ended tasks, 0 left\nacme/other: deleted 0 ended tasks, 0 left\n",
+    )
+    assert asyncio.run(left(ECHO)) == (exchange(ECHO, 6),)
+    assert asyncio.run(left(OTHER)) == (exchange(OTHER, 99),)
+    db("prune", "--config", file, "--keep", "0")
+    assert asyncio.run(left(ECHO)) == (exchange(ECHO, 6),)
+    db("prune", "--config", file, "--agent", "acme/echo", "--older-than", "5d")
+    assert asyncio.run(left(ECHO)) == ()
+    assert asyncio.run(left(OTHER)) == (exchange(OTHER, 99),)
 
 
 @pytest.mark.parametrize("command", ["prune", "settle"])

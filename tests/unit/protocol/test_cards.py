@@ -194,12 +194,6 @@ def shaped(shape: cards.Shape, form: cards.Form = "0.3") -> Any:
     return json.loads(cards.encode(CARD, form, shape))
 
 
-def test_the_shape_says_which_form_is_the_default() -> None:
-    assert cards.form_for(None, None, "0.3") == "0.3"
-    assert cards.form_for(Version.V1_0, None, "0.3") == "1.0"
-    assert cards.form_for(None, "hybrid", "0.3") == "hybrid"
-
-
 def test_a_shape_may_repeat_the_interface_and_deny_the_history() -> None:
     plain, card = shaped(cards.STANDARD), shaped(cards.STYLES["openclaw-inbound"])
     first = {"url": card["url"], "transport": card["preferredTransport"]}

@@ -10,7 +10,7 @@ from trunkline.model.values import TERMINAL, TaskState, TaskStatus, TaskStatusUp
 from trunkline.protocol import sse
 from trunkline.protocol.v03 import V03
 from trunkline.protocol.v1 import V1
-from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, Opening, Refusal, Reply, Subscription
+from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, NoReply, Opening, Reply, Subscription
 from trunkline.server.asgi import AsgiResponse
 from trunkline.server.streams import Frames, StreamCounts, pump
 from trunkline.testing.clock import settle
@@ -138,8 +138,8 @@ async def test_nothing_is_sent_when_the_store_failed_before_the_first_event() ->
     assert left == [following]
 
 
-def refused() -> Refusal:
-    return Refusal(ContentTypeNotSupported("nothing for you", metadata={"modes": "text/plain"}))
+def refused() -> NoReply:
+    return NoReply(ContentTypeNotSupported("nothing for you", metadata={"modes": "text/plain"}))
 
 
 async def test_nothing_is_sent_when_there_is_no_answer_to_stream() -> None:

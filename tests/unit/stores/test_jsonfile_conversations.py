@@ -1,5 +1,7 @@
-"""The files of conversations: a line that was cut off, written twice, or damaged."""
+"""The files of conversations: a line that was cut off, written twice, damaged, or forgotten."""
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -8,8 +10,8 @@ from tests.unit.stores.jsonfiles import names, store_on
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.store import Exchange
 from trunkline.stores.jsonfile.blobs import to_json
-from trunkline.stores.jsonfile.changes import Said
-from trunkline.stores.jsonfile.conversations import ConversationFiles, Place
+from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Said
+from trunkline.stores.jsonfile.conversations import Captured, ConversationFiles, Place
 from trunkline.testing.stores.kit import ALICE, BOB, opened
 
 PLACE = Place(ALICE, "c")
@@ -23,27 +25,66 @@ def exchange(n: int) -> Exchange:
     return Exchange(ALICE, "c", n, b"[%d]" % n)
 
 
-def test_what_was_written_twice_is_read_once(tmp_path: Path) -> None:
-    files = ConversationFiles(tmp_path)
-    files.append({PLACE: [said(1), said(2)]})
-    files.append({PLACE: [said(1), said(2), said(3)]})
-    assert files.read({PLACE: [said(3), said(4)]}, 9) == tuple(exchange(n) for n in (4, 3, 2, 1))
-    assert files.load_all() == {PLACE: 3}
+class Files:
+    """The file of one conversation."""
+
+    def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
+        self._files = ConversationFiles(folder)
+        self._pool = pool
+
+    def write(self, *changes: ConversationChange) -> None:
+        self._files.write({PLACE: changes}, self._pool)
+
+    def read(self, *pending: Said) -> tuple[Exchange, ...]:
+        return self._files.read(Captured(range(9, 0, -1), {PLACE: pending}))
+
+    def load(self) -> list[int]:
+        found = self._files.load_all()
+        assert {spot.item for spot in found} <= {PLACE}
+        return [spot.n for spot in found]
 
 
-def test_line_that_was_cut_off_is_no_line(tmp_path: Path) -> None:
-    files = ConversationFiles(tmp_path)
-    files.append({PLACE: [said(1)]})
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[Files]:
+    with ThreadPoolExecutor(1) as pool:
+        yield Files(tmp_path, pool)
+
+
+def test_what_was_written_twice_is_read_once(files: Files) -> None:
+    files.write(said(1), said(2))
+    files.write(said(1), said(2), said(3))
+    assert files.read(said(3), said(4)) == tuple(exchange(n) for n in (4, 3, 2, 1))
+    assert files.load() == [1, 2, 3]
+
+
+def test_line_that_was_cut_off_is_no_line(tmp_path: Path, files: Files) -> None:
+    files.write(said(1))
     (path,) = tmp_path.iterdir()
     with path.open("ab") as file:
         file.write(b'{"type":"exchange","n":2')
-    assert files.read({PLACE: []}, 9) == (exchange(1),)
-    files.append({PLACE: [said(2)]})
-    assert files.read({PLACE: []}, 9) == (exchange(2), exchange(1))
+    assert files.read() == (exchange(1),)
+    files.write(said(2))
+    assert files.read() == (exchange(2), exchange(1))
 
 
-async def test_damaged_line_is_named(tmp_path: Path) -> None:
-    ConversationFiles(tmp_path).append({PLACE: [said(1), said(2)]})
+def test_what_was_forgotten_is_taken_out_of_the_file(tmp_path: Path, files: Files) -> None:
+    files.write(said(1), said(2))
+    files.write(said(3), Forgot(4, ALICE, "c", (1, 3)), said(5))
+    assert files.read() == (exchange(5), exchange(2))
+    files.write(Forgot(6, ALICE, "c", (2, 5)))
+    assert names(tmp_path) == set()
+
+
+def test_what_a_crash_left_half_written_goes(tmp_path: Path, files: Files) -> None:
+    files.write(said(1))
+    (name,) = names(tmp_path)
+    (tmp_path / f"{name}.tmp").write_bytes(b'{"type"')
+    assert files.load() == [1]
+    assert names(tmp_path) == {name}
+
+
+async def test_damaged_line_is_named(tmp_path: Path, files: Files) -> None:
+    files.write(said(1), said(2))
     (name,) = names(tmp_path)
     path = tmp_path / name
     path.write_bytes(path.read_bytes().replace(b'"n":2', b'"n":"'))
@@ -64,3 +105,32 @@ async def test_each_conversation_has_a_file_of_its_own(tmp_path: Path) -> None:
         for each in exchanges:
             found = await store.exchanges(each.scope, context_id=each.context_id, limit=9)
             assert found == (each,)
+
+
+def lines(folder: Path) -> int:
+    return sum(len(path.read_bytes().splitlines()) for path in folder.glob("*.jsonl"))
+
+
+async def test_file_is_written_anew_when_half_of_it_is_forgotten(tmp_path: Path) -> None:
+    """To do so for every exchange that goes would cost more the longer a conversation is."""
+    async with opened(lambda _: store_on(tmp_path), "") as store:
+        for n in range(10):
+            await store.remember(exchange(n))
+    async with opened(lambda _: store_on(tmp_path), "") as store:
+        theirs = Exchange(BOB, "c", 99, b"[]")
+        await store.remember(theirs)
+        for before, left in ((1, 10), (4, 10), (5, 5), (10, 0)):
+            await store.forget_exchanges(ALICE.agent, before_ms=before, limit=9)
+            found = await store.exchanges(ALICE, limit=20)
+            assert found == tuple(exchange(n) for n in reversed(range(before, 10)))
+            # Behind the file in line.
+            assert await store.exchanges(BOB, limit=1) == (theirs,)
+            assert lines(tmp_path) == left
+
+
+async def test_a_few_that_were_forgotten_are_gone_from_the_file_in_the_end(tmp_path: Path) -> None:
+    async with opened(lambda _: store_on(tmp_path), "") as store:
+        for n in range(10):
+            await store.remember(exchange(n))
+        await store.forget_exchanges(ALICE.agent, before_ms=1, limit=9)
+    assert lines(tmp_path) == 9

@@ -58,7 +58,17 @@ class Said(Struct, frozen=True, tag="exchange", rename="camel"):
     messages: Raw
 
 
-Change: TypeAlias = TaskChange | Said
+class Forgot(Struct, frozen=True, tag="forget", rename="camel"):
+    """Exchanges of a conversation were forgotten: those of the changes with these numbers."""
+
+    n: int
+    scope: Scope
+    context_id: str
+    gone: tuple[int, ...]
+
+
+ConversationChange: TypeAlias = Said | Forgot
+Change: TypeAlias = TaskChange | ConversationChange
 
 
 class StoredEntry(Struct, frozen=True):
@@ -96,7 +106,9 @@ class _StoredAppend(
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(tuple[_StoredAppend | Claimed | Cut | Deleted | Said, ...]).decode
+_decode = msgspec.json.Decoder(
+    tuple[_StoredAppend | Claimed | Cut | Deleted | Said | Forgot, ...]
+).decode
 
 
 def encode(changes: Sequence[Change]) -> bytes:

@@ -115,7 +115,7 @@ class Opened:
             self._write(work, partial(self._records_written, heads))
         elif due := state.conversations.due(_FILES_AT_ONCE):
             self._write(
-                partial(self._conversations.append, due),
+                partial(self._conversations.write, due, self._pool),
                 lambda _, error: None if error else state.conversations.written(due),
             )
         elif state.is_retired and self._removed_up_to < state.retires_up_to:
@@ -161,7 +161,7 @@ class Opened:
                 sizes = await self.in_files(partial(self._records.write_all, heads, self._pool))
                 self._records_written(heads, sizes, None)
             while due := state.conversations.due(_FILES_AT_ONCE):
-                await self.in_files(partial(self._conversations.append, due))
+                await self.in_files(partial(self._conversations.write, due, self._pool))
                 state.conversations.written(due)
             await self.in_files(partial(self._log.remove_all, state.n))
         except OSError as error:

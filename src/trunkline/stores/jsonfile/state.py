@@ -5,10 +5,11 @@ log has it and `apply` is called.
 """
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from trunkline.model.errors import StoreError, StoreUnusable
-from trunkline.ports.store import Append, Exchange, IdempotencyRecord
+from trunkline.ports.store import Append, Exchange, IdempotencyRecord, Scope
+from trunkline.stores.exchanges import Spot
 from trunkline.stores.heads import RUNNABLE, refusal
 from trunkline.stores.index import Index, key_taken
 from trunkline.stores.jsonfile.blobs import to_json
@@ -18,6 +19,7 @@ from trunkline.stores.jsonfile.changes import (
     Claimed,
     Cut,
     Deleted,
+    Forgot,
     Said,
     TaskChange,
 )
@@ -45,10 +47,10 @@ class State:
         self,
         heads: Iterable[TaskHead],
         keys: Iterable[IdempotencyRecord],
-        conversations: Mapping[Place, int],
+        exchanges: Sequence[Spot[Place]],
     ) -> None:
-        self.conversations.load(conversations)
-        self.n = max(conversations.values(), default=0)
+        self.conversations.load(exchanges)
+        self.n = max([spot.n for spot in exchanges], default=0)
         for head in heads:
             self.index.add(head)
             self.n = max(self.n, head.n)
@@ -62,9 +64,8 @@ class State:
         gone: dict[str, None] = {}
         for change in changes:
             self.n = max(self.n, change.n)
-            if isinstance(change, Said):
-                if not self.conversations.has(change):
-                    self.conversations.apply(change)
+            if isinstance(change, Said | Forgot):
+                self.conversations.replay(change)
                 continue
             head = self.index.get(change.task_id)
             is_creation = isinstance(change, Appended) and change.append.creation is not None
@@ -108,6 +109,9 @@ class State:
         head = self.index.get(task_id)
         return (0, 0) if head is None else (head.last_seq, head.epoch)
 
+    def scopes(self) -> tuple[Scope, ...]:
+        return tuple(dict.fromkeys([*self.index.scopes(), *self.conversations.scopes()]))
+
     def claim(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[Change]:
         free = self.index.free(node, now_ms=now_ms, limit=limit, task_id=task_id)
         return [
@@ -118,13 +122,20 @@ class State:
         ended = self.index.ended(agent, before_ms=before_ms, limit=limit)
         return [Deleted(n, head.id) for n, head in enumerate(ended, self.n + 1)]
 
+    def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> list[Change]:
+        old = self.conversations.oldest(agent, before_ms=before_ms, limit=limit)
+        return [
+            Forgot(n, place.scope, place.context_id, tuple(gone))
+            for n, (place, gone) in enumerate(old.items(), self.n + 1)
+        ]
+
     def cut(self, task_id: str, *, up_to: int) -> list[Change]:
         return [] if self.index.get(task_id) is None else [Cut(self.n + 1, task_id, up_to)]
 
     def apply(self, change: Change) -> None:
         """The change is in the log."""
         self.n = max(self.n, change.n)
-        if isinstance(change, Said):
+        if isinstance(change, Said | Forgot):
             self.conversations.apply(change)
             return
         head = self.index.get(change.task_id)

@@ -21,7 +21,7 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.jsonfile.changes import Change, Claimed
+from trunkline.stores.jsonfile.changes import Change, Claimed, Forgot
 from trunkline.stores.jsonfile.contents import Contents
 from trunkline.stores.jsonfile.conversations import ConversationFiles
 from trunkline.stores.jsonfile.files import cannot_open, cannot_read, cannot_write, make_folder
@@ -217,10 +217,15 @@ class JsonFileStore:
     ) -> tuple[Exchange, ...]:
         opened = self._require_open()
         captured = opened.state.conversations.capture(scope, context_id, limit)
-        if not captured:
+        if not captured.numbers:
             return ()
-        read = partial(self._conversations.read, captured, limit)
-        return await self._from_disk(opened.in_files(read))
+        return await self._from_disk(opened.in_files(partial(self._conversations.read, captured)))
+
+    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
+        changes = await self._enqueue(
+            lambda state: state.forget_exchanges(agent, before_ms=before_ms, limit=limit), tuple
+        )
+        return sum(len(change.gone) for change in changes if isinstance(change, Forgot))
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         head = self._require_open().state.index.get(task_id)
@@ -265,7 +270,7 @@ class JsonFileStore:
         return tuple([_stored(*each) for each in zip(captured, contents, strict=True)])
 
     async def scopes(self) -> tuple[Scope, ...]:
-        return self._require_open().state.index.scopes()
+        return self._require_open().state.scopes()
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
         return self._require_open().state.index.count_ended(agent, before_ms)

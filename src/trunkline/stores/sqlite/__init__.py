@@ -1,8 +1,8 @@
 """Tasks in one SQLite file.
 
 Read `store` (what is written when, and who is told), `writer` (a batch of appends as
-few statements), `reads`, `upkeep` (claims and retention), `connections`, `schema` and
-`filelock`. The SQL is in `schema.sql`, `migrations/` and `queries.sql`.
+few statements), `reads`, `upkeep` (claims and retention), `opened`, `connections`, `schema`
+and `filelock`. The SQL is in `schema.sql`, `migrations/` and `queries.sql`.
 """
 
 from trunkline.stores.sqlite.store import SqliteStore

@@ -132,8 +132,11 @@ SELECT t.key, t.id, n.name FROM tasks AS t JOIN nodes AS n ON n.id = t.node WHER
 UPDATE tasks SET node = ?, epoch = epoch + 1 WHERE key = ?;
 
 -- name: get_scopes
-SELECT DISTINCT s.agent, s.tenant, s.principal
-FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope WHERE c.n > 0;
+SELECT s.agent, s.tenant, s.principal
+FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope WHERE c.n > 0
+UNION
+SELECT s.agent, s.tenant, s.principal FROM scopes AS s
+WHERE EXISTS (SELECT 1 FROM exchanges AS e WHERE e.scope = s.id);
 
 -- name: get_ended
 -- Where an agent has terminal tasks, and how many.
@@ -181,11 +184,26 @@ INSERT INTO exchanges (scope, context, at_ms, body) VALUES {rows};
 
 -- name: get_exchanges
 -- The latest of a scope.
-SELECT context, at_ms, body FROM exchanges WHERE scope = ? ORDER BY id DESC LIMIT ?;
+SELECT context, at_ms, body FROM exchanges WHERE scope = ?
+ORDER BY at_ms DESC, id DESC LIMIT ?;
 
 -- name: get_exchanges_of_context
 SELECT context, at_ms, body FROM exchanges WHERE scope = ? AND context = ?
-ORDER BY id DESC LIMIT ?;
+ORDER BY at_ms DESC, id DESC LIMIT ?;
+
+-- name: get_scopes_with_old_exchanges
+-- Where an agent has exchanges that are older.
+SELECT s.id FROM scopes AS s
+WHERE s.agent = ?
+AND EXISTS (SELECT 1 FROM exchanges AS e WHERE e.scope = s.id AND e.at_ms < ?);
+
+-- name: find_old_exchanges
+-- Those of one such scope, the oldest first.
+SELECT at_ms, id FROM exchanges WHERE scope = ? AND at_ms < ? ORDER BY at_ms, id LIMIT ?;
+
+-- name: delete_exchange
+-- The number of one that is gone may be given to a young one, so the age counts too.
+DELETE FROM exchanges WHERE id = ? AND at_ms < ?;
 
 -- name: get_scope
 -- Whose a task is.

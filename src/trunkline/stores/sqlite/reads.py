@@ -85,6 +85,15 @@ class Reader:
             rows = self._db.execute(SQL["get_exchanges"], (scope_id, limit)).fetchall()
         return tuple([Exchange(scope, *row) for row in rows])
 
+    def old_exchanges(self, agent: str, before_ms: int, limit: int) -> list[int]:
+        """The numbers of an agent's exchanges that are older, the oldest first."""
+        found: list[tuple[int, int]] = []
+        scopes = self._db.execute(SQL["get_scopes_with_old_exchanges"], (agent, before_ms))
+        for (scope,) in scopes.fetchall():
+            where = (scope, before_ms, limit)
+            found += self._db.execute(SQL["find_old_exchanges"], where).fetchall()
+        return [number for _, number in nsmallest(limit, found)]
+
     def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
         scope_id = self._scope_id(scope)
         rows = self._db.execute(SQL["get_idempotency"], (scope_id, key)).fetchall()

@@ -4,7 +4,6 @@ import asyncio
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,22 +20,17 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.commits import CommitThread
 from trunkline.stores.settling import settle
 from trunkline.stores.sqlite import upkeep
 from trunkline.stores.sqlite.connections import (
     Synchronous,
     cannot_open,
     cannot_write,
-    connect_reader,
-    connect_writer,
     create_file,
 )
 from trunkline.stores.sqlite.filelock import FileLock
 from trunkline.stores.sqlite.lists import needs_count
-from trunkline.stores.sqlite.reads import Reader
-from trunkline.stores.sqlite.schema import shipped_schema
-from trunkline.stores.sqlite.writer import Writer
+from trunkline.stores.sqlite.opened import Opened
 
 T = TypeVar("T")
 _Batch = list[tuple[Append | Exchange, Settled]]
@@ -78,7 +72,7 @@ class SqliteStore:
         # How many appends ever came, to see whether more do.
         self._submitted = 0
         self._leases: dict[str, int] = {}
-        self._opened: _Opened | None = None
+        self._opened: Opened | None = None
         self._closed: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
@@ -88,7 +82,7 @@ class SqliteStore:
         except OSError as error:
             raise cannot_open(self._path, error) from error
         try:
-            self._opened = _Opened(self._path, self._synchronous)
+            self._opened = Opened(self._path, self._synchronous)
         except sqlite3.Error as error:
             self._lock.release()
             raise cannot_open(self._path, error) from error
@@ -209,7 +203,7 @@ class SqliteStore:
             return error
         return StoreUnusable(f"The store {self._path} failed: {error!r}")
 
-    def _require_open(self) -> "_Opened":
+    def _require_open(self) -> Opened:
         if self._opened is None or self._closed is not None:
             raise StoreUnusable(f"The store {self._path} is not open")
         return self._opened
@@ -239,6 +233,16 @@ class SqliteStore:
         self, scope: Scope, *, context_id: str = "", limit: int
     ) -> tuple[Exchange, ...]:
         return self._require_open().reader.exchanges(scope, context_id, limit)
+
+    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
+        opened = self._require_open()
+        # As with tasks, only who has found some asks for the writer.
+        old = partial(opened.slow_reader.old_exchanges, agent, before_ms, limit)
+        found = await opened.loop.run_in_executor(opened.readers, old)
+        if not found:
+            return 0
+        forget = partial(upkeep.forget_exchanges, opened.writer, found, before_ms=before_ms)
+        return await self._enqueue(partial(opened.in_transaction, forget))
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         return self._require_open().reader.entries(task_id, after, limit)
@@ -296,31 +300,3 @@ class SqliteStore:
         opened = self._require_open()
         prune = partial(upkeep.prune_journal, opened.writer, task_id, up_to=up_to)
         await self._enqueue(partial(opened.in_transaction, prune))
-
-
-class _Opened:
-    """What exists between open and close."""
-
-    def __init__(self, path: Path, synchronous: Synchronous) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.writer = Writer(connect_writer(path, shipped_schema(), synchronous))
-        self.reader = Reader(connect_reader(path))
-        self.slow_reader = Reader(connect_reader(path))
-        self.readers = ThreadPoolExecutor(1, thread_name_prefix="trunkline-sqlite-read")
-        self.thread = CommitThread(self.loop, "trunkline-sqlite-commit")
-
-    def in_transaction(self, work: Callable[[], T]) -> T:
-        try:
-            self.writer.connection.execute("BEGIN IMMEDIATE")
-            result = work()
-        except BaseException:
-            self.writer.rollback()
-            raise
-        self.writer.commit()
-        return result
-
-    def finish(self) -> None:
-        """Leave one tidy file. The last connection writes the log back and removes it."""
-        self.readers.submit(self.slow_reader.close).result()
-        self.reader.close()
-        self.writer.connection.close()

@@ -55,6 +55,12 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
     return len(ended)
 
 
+def forget_exchanges(writer: Writer, found: Iterable[int], *, before_ms: int) -> int:
+    """Delete those that are still there. Returns how many."""
+    rows = [(number, before_ms) for number in found]
+    return writer.connection.executemany(SQL["delete_exchange"], rows).rowcount
+
+
 def prune_journal(writer: Writer, task_id: str, *, up_to: int) -> None:
     db = writer.connection
     for key, folded in db.execute(SQL["find_folded"], (task_id,)).fetchall():

@@ -5,5 +5,5 @@ CREATE TABLE exchanges (
     at_ms INTEGER NOT NULL,
     body BLOB NOT NULL
 );
-CREATE INDEX exchanges_by_context ON exchanges (scope, context);
-CREATE INDEX exchanges_by_scope ON exchanges (scope);
+CREATE INDEX exchanges_by_context ON exchanges (scope, context, at_ms);
+CREATE INDEX exchanges_by_scope ON exchanges (scope, at_ms);

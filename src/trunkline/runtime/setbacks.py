@@ -1,0 +1,99 @@
+"""Tasks whose progress the store did not take: nothing of them is lost, or shown too early."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from trunkline.engine.transitions import Step
+from trunkline.model.errors import StaleSeq, StoreError, StoreUnusable, Unavailable
+from trunkline.model.values import HAS_WORK, TERMINAL
+from trunkline.ports.clock import Clock
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live import LiveTask
+from trunkline.runtime.recording import Recorder, say
+from trunkline.runtime.registry import Registry
+from trunkline.runtime.run import Run
+from trunkline.runtime.stopping import Stopping
+from trunkline.runtime.tasks import Tasks
+
+# How long to wait before a task whose progress was refused is offered to the store again.
+STORE_RETRY_S = 2.0
+
+
+class Setbacks:
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        registry: Registry,
+        recorder: Recorder,
+        stopping: Stopping,
+        tasks: Tasks,
+        clock: Clock,
+        release: Callable[[Run], None],
+        drop_waiting: Callable[[LiveTask], None],
+    ) -> None:
+        self._journal = journal
+        self._registry = registry
+        self._recorder = recorder
+        self._stopping = stopping
+        self._tasks = tasks
+        self._clock = clock
+        self._release = release
+        self._drop_waiting = drop_waiting
+        # Tasks whose end waits for the store to take it.
+        self._stuck: set[LiveTask] = set()
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether a turn that starts now could not store what it does either."""
+        return bool(self._stuck) and self._journal.is_refusing
+
+    def refused(self, live: LiveTask, error: StoreError) -> None:
+        """The store did not take what the task's run recorded: the run is pointless now."""
+        if not live.exists or not isinstance(error, StoreUnusable):
+            # Nobody was told of it, or somebody else wrote to it.
+            self._registry.drop(live)
+        elif live.state in HAS_WORK and not live.is_stuck:
+            # Before anything is let go of: until it has failed, it stays in memory.
+            live.is_stuck = True
+            self._stuck.add(live)
+            self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
+        run = live.run
+        if run is not None:
+            if run.stopping is None:
+                run.is_fenced = True
+                self._tasks.spawn(self._give_up(run), name=f"abort {run.run_id}")
+            self._release(run)
+        self._drop_waiting(live)
+        self._registry.forget_if_idle(live)
+        if live.exists and isinstance(error, StaleSeq):
+            self._tasks.spawn(self._reload(live, error), name=f"reload {live.task_id}")
+
+    async def _give_up(self, run: Run) -> None:
+        await self._stopping.abort(run)
+
+    async def _reload(self, dropped: LiveTask, error: StoreError) -> None:
+        """If the task is still this node's to run, it must not be left without a run."""
+        live = await self._registry.load(dropped.scope, dropped.task_id)
+        is_idle = live.run is None and not live.waiting and not live.is_stuck
+        if is_idle and live.state in HAS_WORK and live.epoch == dropped.epoch:
+            live.is_stuck = True
+            self._stuck.add(live)
+            await self._fail_later(live, error)
+        self._registry.forget_if_idle(live)
+
+    async def _fail_later(self, live: LiveTask, error: StoreError) -> None:
+        """The store may recover: then the task ends with the reason, not in limbo."""
+        reason = f"The gateway could not store the task's progress ({error.message})."
+        try:
+            while not live.is_dropped:
+                await self._clock.sleep(STORE_RETRY_S)
+                if live.state not in TERMINAL and not live.is_dropped:
+                    self._recorder.move(live, Step.FAIL, say(live, f"store.{live.seq}", reason))
+                with suppress(Unavailable):
+                    await self._journal.durable(live)
+                    break
+        finally:
+            self._stuck.discard(live)
+            live.is_stuck = False
+            self._registry.forget_if_idle(live)
