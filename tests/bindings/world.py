@@ -22,7 +22,7 @@ from trunkline.settings import (
     Settings,
     StoreSettings,
 )
-from trunkline.testing import FakeClock
+from trunkline.testing import FakeClock, settle
 from trunkline.testing import ScriptedBackend as ScriptedAgent
 
 HANDLE = "test/scripted"
@@ -111,4 +111,5 @@ async def open_world(**options: Any) -> AsyncIterator[World]:
         yield World(gateway, clock)
     finally:
         await gateway.runtimes.close()
+    await settle()
     assert asyncio.all_tasks() - {asyncio.current_task()} == set()

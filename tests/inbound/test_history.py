@@ -8,7 +8,7 @@ from tests.inbound.peer import Peer, inbound_world, user
 
 @pytest.mark.parametrize(
     ("params", "shown"),
-    [({"historyLength": 1}, ["hi"]), ({"historyLength": 9}, ["say hi", "hi"])],
+    [({}, []), ({"historyLength": 1}, ["hi"]), ({"historyLength": 9}, ["say hi", "hi"])],
 )
 async def test_i12_tasks_get_gives_as_much_history_as_asked_for(
     params: dict[str, Any], shown: list[str]

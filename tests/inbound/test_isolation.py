@@ -1,13 +1,15 @@
 """Two callers who use the same ids: each has tasks of its own, whatever the preset."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.bindings.asgi import Answer
-from tests.bindings.clients import CLIENTS, message
+from tests.bindings.clients import CLIENTS, Client, message
 from tests.bindings.world import open_world
 
 from trunkline.model.profile import PRESETS
+from trunkline.settings import PythonBackend
 
 # What each preset speaks.
 SPOKEN = {
@@ -69,3 +71,36 @@ def _with_task(params: Any, task: str) -> Any:
     if "message" in params:
         return {"message": params["message"] | {"taskId": task}}
     return {"id": task}
+
+
+# Answers with all that was said before in the conversation.
+RECALLS = """
+from trunkline import agent, text_of
+
+@agent
+async def recalls(turn):
+    before = await turn.transcript()
+    return " | ".join(text_of(message.parts) for message in before) or "nothing"
+"""
+
+
+@pytest.mark.parametrize(("preset", "dialect"), CASES)
+async def test_two_principals_with_the_same_ids_share_no_transcript(
+    preset: str, dialect: str, tmp_path: Path
+) -> None:
+    (tmp_path / "recalls.py").write_text(RECALLS)
+    backend = PythonBackend(target=str(tmp_path / "recalls.py"))
+    async with open_world(**(PRESETS[preset] | {"backend": backend})) as world:
+        alice, bob = world.client(dialect, "alice"), world.client(dialect, "bob")
+
+        async def told(client: Client, text: str) -> str:
+            sent = message(text, context="shared", id="same")
+            [answer] = (await client.send(sent)).values()
+            said = answer.get("status", {}).get("message", answer)
+            return str(said["parts"][0]["text"])
+
+        assert await told(alice, "my secret") == "nothing"
+        assert await told(bob, "hello") == "nothing"
+        # Each has a past, which is its own.
+        assert await told(alice, "again") == "my secret | nothing"
+        assert await told(bob, "again") == "hello | nothing"

@@ -169,3 +169,17 @@ async def test_i10_a_pause_ends_the_stream(world: World) -> None:
     assert resumed[0]["status"]["state"] == "submitted"
     assert [event["status"]["state"] for event in resumed[1:3]] == ["submitted", "working"]
     assert resumed[-1]["status"]["state"] == "completed"
+
+
+async def test_d20_media_is_a_file_with_address_type_and_name() -> None:
+    file = {"url": "https://x.test/a.png", "mediaType": "image/png", "filename": "a.png"}
+    script = f"parts {msgspec.json.encode([{'text': 'see'}, file]).decode()}"
+    async with open_world(**PRESETS["openclaw-design"]) as world:
+        answer = (await world.http.send(request("message/send", script))).json()["result"]
+    assert answer["status"]["message"]["parts"] == [
+        {"kind": "text", "text": "see"},
+        {
+            "kind": "file",
+            "file": {"uri": "https://x.test/a.png", "mimeType": "image/png", "name": "a.png"},
+        },
+    ]

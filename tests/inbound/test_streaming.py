@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tests.bindings.shapes import Json
-from tests.inbound.peer import Peer, events_in, inbound_world, user
+from tests.inbound.peer import Peer, events_in, inbound_world, preset_world, user
 
 FILE: Json = {"kind": "file", "file": {"uri": "https://example.com/a.png"}}
 
@@ -95,3 +95,29 @@ async def test_x12_last_event_id_means_nothing_without_replay() -> None:
         async with client.subscribe(task["id"], headers=headers) as stream:
             first = await stream.next()
     assert (first.kind, first.id) == ("task", None)
+
+
+async def test_d21_d22_the_stream_of_the_design() -> None:
+    async with preset_world("openclaw-design") as world:
+        params = {"message": user("say hel; say lo; tool search")}
+        events = await Peer(world).stream("message/stream", params)
+    task, *updates = [json.loads(event["data"])["result"] for event in events]
+    assert (task["kind"], task["status"]["state"]) == ("task", "submitted")
+    seen = [
+        each["artifact"]["name"]
+        if each["kind"] == "artifact-update"
+        else (each["status"]["state"], _text(each), each["final"])
+        for each in updates
+    ]
+    assert seen == [
+        ("working", "", False),
+        ("working", "hel", False),
+        ("working", "lo", False),
+        "search",
+        ("completed", "hello", True),
+    ]
+
+
+def _text(update: Json) -> str:
+    said = update["status"].get("message", {"parts": []})
+    return "".join(part["text"] for part in said["parts"])

@@ -8,14 +8,16 @@ from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.values import TaskArtifactUpdateEvent, TaskState
 
 HELLO = ReplyPayload(text="one more thing")
+BOTH = pytest.mark.parametrize("preset_name", ["standard", "openclaw-inbound"])
 
 
 async def deliver(w: World, task_id: str, payload: ReplyPayload = HELLO) -> Delivered:
     return await w.runtime.follow_ups.deliver(task_id, payload, agent=HANDLE)
 
 
-async def test_i14_a_follow_up_is_an_artifact_of_the_ended_task() -> None:
-    async with world() as w:
+@BOTH
+async def test_i14_a_follow_up_is_an_artifact_of_the_ended_task(preset_name: str) -> None:
+    async with world(preset_name=preset_name, agent_style="task-generating") as w:
         task = await w.send("say done")
         before = len(await w.journal(task.id))
         delivered = await deliver(w, task.id)
@@ -49,8 +51,9 @@ async def test_i14_who_follows_the_task_sees_it() -> None:
         assert list(dict.fromkeys(ids)) == [delivered.message_id, "answer"]
 
 
-async def test_i14_a_paused_task_stays_paused() -> None:
-    async with world() as w:
+@BOTH
+async def test_i14_a_paused_task_stays_paused(preset_name: str) -> None:
+    async with world(preset_name=preset_name, agent_style="task-generating") as w:
         task = await w.send("ask which")
         assert (await deliver(w, task.id)).ok
         assert await w.state(task.id) is TaskState.INPUT_REQUIRED
@@ -68,8 +71,9 @@ async def test_i14_what_a_reader_of_an_ended_task_missed_can_be_read() -> None:
         assert item.seq == last + 1
 
 
-async def test_i14_every_member_of_the_payload() -> None:
-    async with world() as w:
+@BOTH
+async def test_i14_every_member_of_the_payload(preset_name: str) -> None:
+    async with world(preset_name=preset_name, agent_style="task-generating") as w:
         task = await w.send("say done")
         await deliver(
             w,
@@ -94,11 +98,12 @@ async def test_i14_every_member_of_the_payload() -> None:
         }
 
 
-async def test_i14_an_empty_payload_is_fine_and_leaves_nothing() -> None:
-    async with world() as w:
+@BOTH
+async def test_i14_an_empty_payload_is_fine_and_leaves_nothing(preset_name: str) -> None:
+    async with world(preset_name=preset_name, agent_style="task-generating") as w:
         task = await w.send("say done")
         assert await deliver(w, task.id, ReplyPayload(text="  ")) == Delivered(ok=True)
-        assert await w.get(task.id) == task
+        assert await w.get(task.id, 99) == task
 
 
 @pytest.mark.parametrize("task_id", ["", "  "])

@@ -48,6 +48,18 @@ async def test_d04_without_a_context_each_message_is_on_its_own() -> None:
         assert await told(w) == []
 
 
+@pytest.mark.parametrize("preset_name", ["standard", "openclaw-inbound", "openclaw-design"])
+async def test_d04_a_context_that_is_made_is_named_after_its_task(preset_name: str) -> None:
+    async with world(preset_name=preset_name) as w:
+        task = await w.submit("say one")
+        assert task.context_id == task.id
+        # So both ways to name the session, by context and by task, give the same key.
+        assert session(w).key.endswith(f":{task.id}")
+        await w.ended(task.id)
+        await w.submit("say two", context=task.context_id)
+        assert await told(w) == ["say one", "one"]
+
+
 async def test_i8_direct_replies_are_part_of_the_conversation() -> None:
     async with world(direct=True) as w:
         await w.ask("reply one", context="c")

@@ -19,9 +19,9 @@ from trunkline.testing.stores.kit import (
 )
 
 
-async def played(folder: Path, *turns: str) -> dict[str, Any]:
+async def played(folder: Path, *turns: str, preset_name: str = "standard") -> dict[str, Any]:
     """The record of a task with one turn after the other."""
-    w = World(store=store_on(folder))
+    w = World(store=store_on(folder), preset_name=preset_name)
     await w.open()
     task = await w.send(turns[0])
     for turn in turns[1:]:
@@ -60,6 +60,15 @@ async def test_i11_journal_holds_updates_only_and_counts_on_across_turns(tmp_pat
     own = [entry["kind"] for entry in record["trunkline"]["entries"]]
     assert own.count("message.1") == 1
     assert len(own) == len(journal) + 2
+
+
+async def test_i11_journal_of_an_openclaw_begins_with_submitted(tmp_path: Path) -> None:
+    record = await played(tmp_path, "say hm; ask size?", "say XL", preset_name="openclaw-inbound")
+    journal = record["journal"]
+    assert [entry["sequence"] for entry in journal] == list(range(1, len(journal) + 1))
+    states = [e["event"]["status"]["state"] for e in journal if "status" in e["event"]]
+    turn = ["submitted", "working"]
+    assert states == [*turn, "input-required", *turn, "completed"]
 
 
 async def test_i11_binding_says_which_session_the_task_belongs_to(tmp_path: Path) -> None:
