@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from tests.acceptance.conftest import Make, eventually
 from tests.acceptance.gateway import SOURCE, Gateway, http_client
 from tests.acceptance.raw import envelope, message_params
@@ -82,8 +83,13 @@ def db(gateway: Gateway, *words: str) -> str:
     return done.stdout + done.stderr
 
 
+# The store, and how a second process is refused.
+@pytest.mark.parametrize(
+    ("store", "in_use"),
+    [("sqlite", "is in use by process"), ("json-file", "Task store writer lock timed out")],
+)
 async def test_x11_a_kill_with_500_queued_in_20_contexts_and_20_running(
-    make: Make, tmp_path: Path
+    make: Make, tmp_path: Path, store: str, in_use: str
 ) -> None:
     asyncio.get_running_loop().set_debug(False)
     folder, log, go, there = (tmp_path / name for name in ("gateway", "log", "go", "there"))
@@ -92,6 +98,7 @@ async def test_x11_a_kill_with_500_queued_in_20_contexts_and_20_running(
     (folder / "worker.py").write_text(CODE.format(log=log))
     agents = "".join(
         f'[agents."test/{name}"]\nbackend = {{ kind = "python", target = "worker.py:worker" }}\n'
+        f'store = {{ kind = "{store}", path = "{tmp_path / name}" }}\n'
         f'on_restart = ["resume_queued", "{policy}"]\n'
         for name, (policy, _) in AGENTS.items()
     )
@@ -130,7 +137,7 @@ async def test_x11_a_kill_with_500_queued_in_20_contexts_and_20_running(
     for work in todo:
         assert began[work.context] == (work.ids if work.agent == "retry" else work.ids[1:])
 
-    assert "is in use by process" in db(gateway, "settle")
+    assert in_use in db(gateway, "settle")
     gateway.stop()
     assert db(gateway, "settle").splitlines()[-1] == "failed 6 orphaned tasks"
     assert db(gateway, "prune", "--keep", "0", "--agent", "test/left") == (
