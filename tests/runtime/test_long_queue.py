@@ -52,7 +52,9 @@ async def pages(w: World) -> list[Task]:
             return found
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(
+    "store", ["memory", "sqlite", pytest.param("json-file", marks=pytest.mark.full)]
+)
 async def test_d25_d26_d27_d30_ten_thousand_sends_to_one_context(
     store: str, tmp_path: Path
 ) -> None:

@@ -79,7 +79,8 @@ async def killed(make: MakeStore, folder: Path) -> Left:
 
 
 @pytest.mark.parametrize("policies", ENDS, ids="+".join)
-@pytest.mark.parametrize("store", DURABLE)
+# A real process is killed on both in tests/acceptance/test_restart.py.
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("json-file", marks=pytest.mark.full)])
 async def test_x11_a_kill_with_500_queued_in_20_contexts_and_20_running(
     store: str, policies: tuple[RestartPolicy, ...], tmp_path: Path
 ) -> None:
