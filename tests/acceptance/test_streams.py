@@ -71,11 +71,13 @@ async def test_a_direct_answer_is_one_event_without_an_id(shared: Gateway) -> No
 async def test_a_quiet_stream_has_a_pulse(nervous: Gateway) -> None:
     script = message_params("wait pulse; say done")
     async with streamed(nervous, "SendStreamingMessage", script) as stream:
+        beats: list[bytes] = []
         async for block in stream.blocks():
-            if block.startswith(b":"):
+            # The first events may take longer than a beat.
+            beats += [block] if block.startswith(b":") else []
+            if len(beats) == 2:
                 break
-        assert block == b": keep-alive"
-        assert await stream.block() == b": keep-alive"
+        assert beats == [b": keep-alive"] * 2
         await send(nervous, "open pulse")
         *_, last = await stream.events()
     assert last.state == "TASK_STATE_COMPLETED"
