@@ -168,3 +168,10 @@ def test_the_standard_address_belongs_to_the_default_agent() -> None:
 )
 def test_extension_uris_are_absolute(uri: str, fits: bool) -> None:
     assert is_absolute_uri(uri) is fits
+
+
+def test_an_account_belongs_to_one_agent() -> None:
+    own = agent(account_id="support")
+    problem = only(agents={"acme/one": own, "acme/two": own})
+    assert problem.path == ("agents", "acme/two", "account_id")
+    assert problem.what == '"acme/one" has this account already'

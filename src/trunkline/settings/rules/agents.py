@@ -52,9 +52,19 @@ def agent_problems(settings: Settings) -> Iterator[Problem]:
             what=f'"{defaults[0]}" is the default agent already',
             remedy="Keep default = true in one agent only.",
         )
+    accounts: dict[str, str] = {}
     for handle, agent in settings.agents.items():
         path = ("agents", handle)
         yield from _identity(handle, agent, path)
+        account = agent.account_id or handle
+        if account in accounts:
+            yield Problem(
+                path=(*path, "account_id"),
+                value=shown(account),
+                what=f'"{accounts[account]}" has this account already',
+                remedy="Give each agent an account of its own, or leave account_id out.",
+            )
+        accounts.setdefault(account, handle)
         yield from _backend(handle, agent, path)
         yield from _card(agent, path)
         yield from _tenants(agent, path)
@@ -74,10 +84,11 @@ def _identity(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem
 
 def _backend(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]:
     many = handle.endswith(f"/{EVERY}")
-    if many and (agent.name or agent.agent_card_path or agent.jsonrpc_path or agent.rest_path):
+    own = (agent.name, agent.account_id, agent.agent_card_path, agent.jsonrpc_path, agent.rest_path)
+    if many and any(own):
         yield Problem(
             path=path,
-            what="stands for several agents, so it cannot have a name or paths",
+            what="stands for several agents, so it cannot have a name, an account or paths",
             remedy='Name one agent: a handle such as "acme/rust" and target = "file.py:rust".',
         )
     if not isinstance(agent.backend, PythonBackend):
