@@ -36,6 +36,7 @@ class FaultProxy:
         self.url = ""
         self.upstream = ""
         self.done: Counter[str] = Counter()
+        self._asked: Counter[str] = Counter()
         self._faults = faults
         self._chance = random.Random(seed)
         # As for an agent that gives no ids and honours no keys.
@@ -43,7 +44,11 @@ class FaultProxy:
         self._session: aiohttp.ClientSession | None = None
 
     def _hits(self, name: str) -> bool:
-        hit: bool = self._chance.random() < getattr(self._faults, name)
+        wanted: float = getattr(self._faults, name)
+        self._asked[name] += 1
+        # Each happens once at least, whatever chance says.
+        is_due = bool(wanted) and self._asked[name] == 20 and not self.done[name]
+        hit = is_due or self._chance.random() < wanted
         self.done[name] += hit
         return hit
 

@@ -26,9 +26,8 @@ PIECES = 12
 EXPECTED = "".join(f"{n} " for n in range(1, PIECES + 1))
 AT_ONCE = 20
 ALL = Faults(
-    # So often that each of them surely happens.
-    refuse=0.1,
-    lose=0.15,
+    refuse=0.05,
+    lose=0.05,
     cut=0.03,
     end=0.02,
     tear=0.03,
