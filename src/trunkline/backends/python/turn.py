@@ -11,6 +11,7 @@ from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.content import TurnEnd
 from trunkline.backends.python.parts import Content, parts_of
 from trunkline.backends.python.tools import ToolCall
+from trunkline.engine.modes import mode_matches
 from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.outputs import (
     ArtifactEmitted,
@@ -154,7 +155,7 @@ class Turn:
     def accepts(self, media_type: str) -> bool:
         """Whether the caller takes this media type. One that named none takes all."""
         modes = self._request.accepted_output_modes
-        return not modes or any(_matches(mode, media_type) for mode in modes)
+        return not modes or any(mode_matches(mode, media_type) for mode in modes)
 
     @property
     def is_canceled(self) -> bool:
@@ -277,11 +278,3 @@ class Turn:
     def _new_id(self) -> str:
         # Unique in the task, because no two turns share a run id.
         return f"{self._request.run_id}-{next(self._numbers)}"
-
-
-def _matches(pattern: str, media_type: str) -> bool:
-    pattern = pattern.partition(";")[0].strip().lower()
-    media_type = media_type.partition(";")[0].strip().lower()
-    if pattern in ("*", "*/*", media_type):
-        return True
-    return pattern.endswith("/*") and media_type.startswith(pattern[:-1])
