@@ -29,6 +29,7 @@ from trunkline.remote import RemoteAgent, connect
 
 DELTAS = 500
 ROUNDS = 5
+AT_ONCE = 16
 # One call of a case: how many things it did, by which the CPU is divided.
 Call: TypeAlias = Callable[[], Awaitable[int]]
 
@@ -44,7 +45,16 @@ def our_cases(agent: RemoteAgent) -> dict[str, Call]:
             seen += isinstance(item, TaskArtifactUpdateEvent)
         return seen
 
-    return {"call": send, "streamed event": stream}
+    return {"call": send, "call, 16 at a time": many(send), "streamed event": stream}
+
+
+def many(send: Call) -> Call:
+    """Calls at the same time, as a program makes them that has more than one thing to do."""
+
+    async def send_many() -> int:
+        return sum(await asyncio.gather(*[send() for _ in range(AT_ONCE)]))
+
+    return send_many
 
 
 def their_cases(waiting: Client, streaming: Client) -> dict[str, Call]:
@@ -63,7 +73,7 @@ def their_cases(waiting: Client, streaming: Client) -> dict[str, Call]:
             seen += event.HasField("artifact_update")
         return seen
 
-    return {"call": send, "streamed event": stream}
+    return {"call": send, "call, 16 at a time": many(send), "streamed event": stream}
 
 
 async def cpu_us(call: Call, count: int) -> float:
@@ -88,7 +98,9 @@ async def measure(url: str, *, rounds: int, calls: int) -> dict[str, dict[str, l
         for number in range(rounds + 1):
             for client, of_client in cases.items():
                 for name, call in of_client.items():
-                    count = calls if name == "call" else max(1, calls // 100)
+                    count = {"call": calls, "streamed event": max(1, calls // 100)}.get(
+                        name, max(1, calls // AT_ONCE)
+                    )
                     figure = await cpu_us(call, count)
                     if number:  # the first round warms up
                         figures.setdefault(name, {}).setdefault(client, []).append(figure)

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.fleet import RESULTS
+from bench.fleet import RESULTS, SAMPLE
 from bench.servers import ROOT
 from trunkline.engine.fold import TaskFold
 from trunkline.model.calls import ANONYMOUS
@@ -46,8 +46,7 @@ class NotFilled(Exception):
 def filled(python: str, tasks: int) -> Path:
     """The folder with `tasks` stored tasks; made once and kept, remove it to have it made anew."""
     data = RESULTS / f"stored-{tasks}"
-    done = data / ".filled"
-    if done.exists():
+    if (data / SAMPLE).exists():
         return data
     data.mkdir(parents=True, exist_ok=True)
     print(f"writing {tasks:,} tasks, once", file=sys.stderr, flush=True)
@@ -59,21 +58,25 @@ def filled(python: str, tasks: int) -> Path:
         raise NotFilled(f"not filled in {FILL_LIMIT_S} s") from late
     if ended.returncode:
         raise NotFilled("bench/fill.py could not write the tasks")
-    done.touch()
     return data
 
 
 # Enough that a commit costs next to nothing per task, little enough to hold in memory.
 BATCH = 256
+# How many ids are kept beside the database, evenly spread over it.
+SAMPLED = 10_000
 HANDLE = "local/bench"
 
 
 def fill(data: Path, tasks: int) -> None:
-    """Write `tasks` finished tasks below `data`."""
-    asyncio.run(_fill(data, tasks))
+    """Write `tasks` finished tasks below `data`, and last of all the ids of some."""
+    task_ids = asyncio.run(_fill(data, tasks))
+    sample = task_ids[:: max(1, tasks // SAMPLED)]
+    (data / SAMPLE).write_text("\n".join(sample), "ascii")
 
 
-async def _fill(data: Path, tasks: int) -> None:
+async def _fill(data: Path, tasks: int) -> list[str]:
+    task_ids: list[str] = []
     store = SqliteStore(data / "trunkline.db", synchronous="normal")
     await store.open()
     ids, now_ms = Uuid7Ids(), SystemClock().now_ms()
@@ -88,8 +91,10 @@ async def _fill(data: Path, tasks: int) -> None:
                 for number, ms in zip(numbers, moments, strict=True)
             ]
             await _submit(store, batch)
+            task_ids += [append.task_id for append in batch]
     finally:
         await store.close()
+    return task_ids
 
 
 async def _submit(store: SqliteStore, batch: list[Append]) -> None:

@@ -13,6 +13,8 @@ from bench.target import Target
 
 # The durable servers must write to a disk, which a temporary folder often is not.
 RESULTS = ROOT / "bench" / "results"
+# Beside a database that was filled: ids of some of its tasks, one per line.
+SAMPLE = "task-ids.txt"
 
 
 class Fleet:
@@ -41,7 +43,9 @@ class Fleet:
         )
         self._processes[process] = own
         process.wait_until_up(server.health)
-        return Target(server=server, process=process)
+        sample = folder / SAMPLE
+        stored = sample.read_text("ascii").splitlines() if sample.exists() else []
+        return Target(server=server, process=process, stored=tuple(stored))
 
     def stop(self, target: Target) -> None:
         self._end(target.process)

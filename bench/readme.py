@@ -1,4 +1,7 @@
-"""The results block of bench/README.md: one table, a row per figure, a column per server."""
+"""The results block of bench/README.md: a row per figure, a column per server.
+
+What is measured on databases of two sizes has a table of its own.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +10,7 @@ from bench.cases.case import Case
 from bench.environment import Environment
 from bench.figures import COUNT, CPU_US, FIGURES, KB, P50_MS, PER_S, TIME_S, written
 from bench.samples import Results
-from bench.servers import Server
+from bench.servers import STORED, Server
 
 BEGIN, END = "<!-- results -->", "<!-- /results -->"
 # The count only where a server that is too slow for all of it has done less.
@@ -31,17 +34,27 @@ def update_readme(
 def markdown(
     results: Results, cases: Sequence[Case], servers: Sequence[Server], environment: Environment
 ) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in environment.packages.items())
+    about = (
+        f"{environment.date}, {environment.cpu}, {environment.cores} cores, "
+        f"Linux {environment.kernel}; {versions}. {environment.noise()} "
+        "Medians over the rounds, with the range of the compared figure."
+    )
+    by_size = [case for case in cases if case.needs == STORED]
+    others = [case for case in cases if case.needs != STORED]
+    tables = [_table(results, some, servers, environment) for some in (others, by_size)]
+    return "\n\n".join([about, *filter(None, tables)])
+
+
+def _table(
+    results: Results, cases: Sequence[Case], servers: Sequence[Server], environment: Environment
+) -> str:
     shown = [
         server
         for server in servers
         if any(results.median(case.name, server.name, case.headline) is not None for case in cases)
     ]
-    versions = ", ".join(f"{name} {version}" for name, version in environment.packages.items())
     lines = [
-        f"{environment.date}, {environment.cpu}, {environment.cores} cores, "
-        f"Linux {environment.kernel}; {versions}. {environment.noise()} "
-        "Medians over the rounds, with the range of the compared figure.",
-        "",
         "| | " + " | ".join(f"{s.title}<br>{environment.runtime(s)}" for s in shown) + " |",
         "|---|" + "---:|" * len(shown),
     ]
@@ -52,7 +65,7 @@ def markdown(
             cells = [_cell(results, case, server, key) for server in shown]
             if any(cell != NOTHING for cell in cells):
                 lines.append(f"| {case.title}: {_unit(case, key)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return "\n".join(lines) if shown else ""
 
 
 def _cell(results: Results, case: Case, server: Server, key: str) -> str:

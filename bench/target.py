@@ -20,6 +20,8 @@ class WrongAnswers(Exception):
 class Target:
     server: Server
     process: Process
+    # Ids of some of the tasks that were there before the run.
+    stored: tuple[str, ...] = ()
 
     @property
     def caller(self) -> Caller:

@@ -42,10 +42,10 @@ class Environment:
             started = time.monotonic()
             if not (self._works() and same(self.lock, self.installed_lock)):
                 self._create(held)
-                self._link_project()
+                self.link_project()
                 self._say(f"ready in {time.monotonic() - started:.0f} s")
             elif not same(self.pyproject, self.installed_pyproject):
-                self._link_project()
+                self.link_project()
 
     @contextlib.contextmanager
     def _only_one(self) -> Iterator[IO[str]]:
@@ -158,7 +158,7 @@ class Environment:
                 )
             self._fail(f"could not set up {self.folder.name}: see the last lines above.", remedy)
 
-    def _link_project(self) -> None:
+    def link_project(self) -> None:
         """Makes the checkout importable, as an editable install would, without a build backend."""
         project = tomllib.loads(self.pyproject.read_text())["project"]
         (packages,) = self.folder.glob("lib/python3.*/site-packages")
@@ -167,9 +167,12 @@ class Environment:
         version = runpy.run_path(str(ROOT / "src" / project["name"] / "version.py"))["VERSION"]
         info = packages / f"{project['name']}-{version}.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
-        )
+        # With its extras, so that `pip install 'trunkline[mcp]'` adds them to the environment.
+        lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {version}"]
+        for extra, needed in project["optional-dependencies"].items():
+            lines.append(f"Provides-Extra: {extra}")
+            lines += [f'Requires-Dist: {package}; extra == "{extra}"' for package in needed]
+        (info / "METADATA").write_text("\n".join(lines) + "\n")
         (info / "INSTALLER").write_text("tools/bootstrap.py\n")
         # Relative, so that a checkout that moves takes its environment along.
         source = os.path.relpath(ROOT / "src", packages)

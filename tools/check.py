@@ -7,17 +7,48 @@ import shutil
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = Path(sys.executable).parent
 JAVASCRIPT = ROOT / "tests" / "acceptance" / "js"
+SDK03 = ROOT / "tests" / "acceptance" / "sdk03"
 # What @a2a-js/sdk asks for.
 NODE_MAJOR = 20
+# Beyond that, the longest file is what takes the time.
+MAX_JOBS = 4
+
+# Packages from npm that the suites run against, and the Node.js that runs those.
+PACKAGES = ROOT / ".cache" / "npm"
+NODE = "node@24"
 
 Step = Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Tests against real programs. They run when they are asked for, by an option of its name;
+    their marker has the same name, and stands in pyproject.toml and tests/conftest.py."""
+
+    against: str
+    packages: tuple[str, ...]
+
+
+SUITES = {
+    "openclaw": Suite("the real OpenClaw", ("openclaw@2026.9.6", "openclaw@2026.5.28")),
+    "claude": Suite(
+        "the real Claude Code, and by its ACP adapter",
+        ("@anthropic-ai/claude-code@2.1.325", "@agentclientprotocol/claude-agent-acp@0.99.1"),
+    ),
+    "codex": Suite(
+        "the real Codex, and by its ACP adapter",
+        ("@openai/codex@0.166.0", "@zed-industries/codex-acp@0.16.0"),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +81,7 @@ def parse() -> argparse.Namespace:
         description="Runs all checks, or those named, also when an earlier one fails.",
         epilog="Arguments after -- go to pytest: ./check tests -- tests/unit -k cancel",
     )
-    names = ["format", "lint", "types", "imports", "javascript", "tests"]
+    names = ["format", "lint", "types", "imports", "javascript", "peers", "tests"]
     parser.add_argument(
         "steps", nargs="*", metavar="STEP", help=f"of {', '.join(names)}; all if none is named"
     )
@@ -59,14 +90,29 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--full", action="store_true", help="also run the long tests, marked full")
     parser.add_argument(
-        "-j", "--jobs", type=int, default=0, metavar="N", help="run tests in N processes"
+        "--frameworks",
+        action="store_true",
+        help="install and test LangGraph, pydantic-ai and Google ADK; nothing else unless named",
     )
+    parser.add_argument(
+        "-j", "--jobs", type=int, metavar="N", help="run tests in N processes; one per core, else"
+    )
+    for name, suite in SUITES.items():
+        parser.add_argument(
+            f"--{name}",
+            action="store_true",
+            help=f"install and test {suite.against} with a fake model; nothing else unless named",
+        )
     ours, pytest_arguments = split(sys.argv[1:])
     options = parser.parse_args(ours)
     if unknown := set(options.steps) - set(names):
         parser.error(f"no such step: {', '.join(sorted(unknown))} (there are {', '.join(names)})")
-    options.steps = options.steps or names
+    options.suites = [name for name in SUITES if getattr(options, name)]
+    is_suite_alone = options.suites or options.frameworks
+    options.steps = options.steps or ([] if is_suite_alone else names)
     options.pytest = pytest_arguments
+    # Whoever names tests wants to see them as they run.
+    options.jobs = options.jobs or (1 if pytest_arguments else min(os.cpu_count() or 1, MAX_JOBS))
     return options
 
 
@@ -86,7 +132,8 @@ def fixing() -> dict[str, Step]:
 
 def checking(options: argparse.Namespace) -> dict[str, Step]:
     pytest = [] if options.full else ["-m", "not full"]
-    pytest += ["-n", str(options.jobs)] if options.jobs else []
+    # The tests of a file stay together: they share the servers that the file starts.
+    pytest += ["-n", str(options.jobs), "--dist", "loadfile"] if options.jobs > 1 else []
     pytest += options.pytest
     steps: dict[str, Step] = {
         "format": lambda: python("-m", "ruff", "format", "--check"),
@@ -94,9 +141,59 @@ def checking(options: argparse.Namespace) -> dict[str, Step]:
         "types": lambda: python("-m", "mypy"),
         "imports": lambda: python(SCRIPTS / "lint-imports", "--no-logo"),
         "javascript": javascript,
+        "peers": peers,
         "tests": lambda: python("-m", "pytest", *pytest),
     }
-    return {name: step for name, step in steps.items() if name in options.steps}
+    chosen = {name: step for name, step in steps.items() if name in options.steps}
+    for name in options.suites:
+        chosen[name] = partial(run_suite, name, options.pytest)
+    if options.frameworks:
+        chosen["frameworks"] = lambda: frameworks(options.pytest)
+    return chosen
+
+
+def frameworks(pytest_arguments: list[str]) -> str:
+    """Runs the tests of our adapters in an environment with the packages themselves."""
+    folder = ".venv-frameworks"
+    outcome = python("-I", ROOT / "tools" / "bootstrap.py", "check", folder, "frameworks")
+    if outcome != "ok":
+        return outcome
+    interpreter = ROOT / folder / "bin" / "python"
+    tests = ["-m", "pytest", "-m", "frameworks", *(pytest_arguments or ["tests/frameworks"])]
+    return outcome_of(subprocess.run([interpreter, *tests], cwd=ROOT))
+
+
+def run_suite(name: str, pytest_arguments: list[str]) -> str:
+    """Installs what the suite runs against, and runs it: one test at a time, they are heavy."""
+    if reason := no_node():
+        return f"FAILED: {reason}"
+    for package in (NODE, *SUITES[name].packages):
+        outcome = install(package)
+        if outcome != "ok":
+            return outcome
+    return python("-m", "pytest", "-m", name, *(pytest_arguments or ["tests"]))
+
+
+def install(package: str) -> str:
+    """A package of npm in a folder of its own, once."""
+    folder = PACKAGES / package
+    done = folder / "installed"
+    if done.exists():
+        print(f"{package} is installed")
+        return "ok"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text("{}")
+    node = PACKAGES / NODE / "node_modules" / ".bin"
+    environment = {
+        "npm_config_cache": str(PACKAGES / "cache"),
+        "PATH": f"{node}{os.pathsep}{os.environ['PATH']}",
+    }
+    command = ["npm", "install", "--no-audit", "--no-fund", package]
+    print(f"installing {package}", flush=True)
+    outcome = outcome_of(subprocess.run(command, cwd=folder, env=os.environ | environment))
+    if outcome == "ok":
+        done.touch()
+    return outcome
 
 
 def run(name: str, step: Step) -> Result:
@@ -127,6 +224,21 @@ def javascript() -> str:
     cache = {"npm_config_cache": str(Path(sys.prefix) / "npm-cache")}
     command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
     outcome = outcome_of(subprocess.run(command, cwd=JAVASCRIPT, env=os.environ | cache))
+    if outcome == "ok":
+        shutil.copyfile(lock, installed)
+    return outcome
+
+
+def peers() -> str:
+    """Installs the agents of other releases that the bridge tests run, each in its own place."""
+    lock, place = SDK03 / "requirements.txt", SDK03 / ".venv"
+    installed = place / "installed.txt"
+    if installed.exists() and installed.read_bytes() == lock.read_bytes():
+        print("up to date")
+        return "ok"
+    venv.create(place, clear=True, with_pip=True)
+    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
+    outcome = outcome_of(subprocess.run([*pip, "-r", str(lock)], cwd=ROOT))
     if outcome == "ok":
         shutil.copyfile(lock, installed)
     return outcome

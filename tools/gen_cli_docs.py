@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from trunkline.cli.commands import app
+from trunkline.cli.exits import MEANINGS, Exit
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 INTRODUCTION = """\
@@ -17,11 +18,11 @@ INTRODUCTION = """\
 Errors are one paragraph on stderr that names the remedy; `--debug` (or `TRUNKLINE_DEBUG=1`), before
 or after the command, adds the traceback. `NO_COLOR` is honoured.
 
+How a command ended is in its exit code, which keeps its meaning from release to release:
+
 | exit code | meaning |
 |---|---|
-| 0 | done |
-| 1 | failed while running: port in use, database locked or damaged |
-| 2 | wrong usage or configuration |
+EXIT_CODES
 
 The database is kept in `$XDG_DATA_HOME/trunkline`, else `~/.local/share/trunkline`
 (macOS: `~/Library/Application Support/trunkline`, Windows: `%LOCALAPPDATA%\\trunkline`), created
@@ -31,7 +32,8 @@ for the owner only. A `trunkline.toml` in the current folder is not picked up by
 
 
 def render() -> str:
-    parts = [INTRODUCTION]
+    codes = "\n".join(f"| {code.value} | {MEANINGS[code]} |" for code in Exit)
+    parts = [INTRODUCTION.replace("EXIT_CODES", codes)]
     for name, command in commands(typer.main.get_command(app)):
         parts.append("\n".join(_section(name, command)))
     return "\n".join(parts).rstrip() + "\n"

@@ -7,7 +7,7 @@ from a2a.helpers import new_task_from_user_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_jsonrpc_routes
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskStore, TaskUpdater
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from starlette.applications import Starlette
@@ -74,8 +74,10 @@ def sqlite_store(data: Path) -> TaskStore:
 def main() -> None:
     options = arguments()
     store = sqlite_store(options.data) if options.store == "sqlite" else InMemoryTaskStore()
-    handler = DefaultRequestHandler(EchoExecutor(), store, card(options.port))
-    serve(Starlette(routes=create_jsonrpc_routes(handler, "/")), options.port)
+    own = card(options.port)
+    handler = DefaultRequestHandler(EchoExecutor(), store, own)
+    routes = [*create_agent_card_routes(own), *create_jsonrpc_routes(handler, "/")]
+    serve(Starlette(routes=routes), options.port)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from trunkline.model.values import TaskState
 from trunkline.ports.store import Scope
 from trunkline.stores.jsonfile.conversations import ConversationFiles
 from trunkline.stores.jsonfile.log import Log
+from trunkline.stores.jsonfile.notes import NoteFiles
 from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
 from trunkline.stores.sqlite.codes import SEQ_BITS, STATES
@@ -137,7 +138,7 @@ def read_sqlite(file: Path) -> dict[str, Row]:
 
 def read_json_files(folder: Path) -> dict[str, Row]:
     records, state = Records(folder, adopts=Scope("", "", "")), State()
-    state.load(*records.load_all(), ConversationFiles(folder).load_all())
+    state.load(*records.load_all(), ConversationFiles(folder).load_all(), NoteFiles(folder).load())
     state.replay(Log(folder).replay())
     rows = {}
     for head in sorted(state.index, key=lambda head: head.key):

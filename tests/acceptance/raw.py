@@ -70,16 +70,20 @@ class Event:
 
 @asynccontextmanager
 async def streamed(
-    gateway: Gateway, method: str, params: dict[str, Any], *, last_event_id: int | None = None
+    gateway: Gateway,
+    method: str,
+    params: dict[str, Any],
+    *,
+    last_event_id: int | None = None,
+    agent: str = "",
 ) -> AsyncIterator[Stream]:
     headers = {"A2A-Version": "1.0"}
+    url = gateway.agent_url(agent) if agent else gateway.jsonrpc_url
     if last_event_id is not None:
         headers["Last-Event-ID"] = str(last_event_id)
     async with (
         http_client() as http,
-        http.stream(
-            "POST", gateway.jsonrpc_url, json=envelope(method, params), headers=headers
-        ) as response,
+        http.stream("POST", url, json=envelope(method, params), headers=headers) as response,
     ):
         assert response.headers["content-type"] == "text/event-stream", await response.aread()
         yield Stream(response)

@@ -23,9 +23,22 @@ from trunkline.model.values import (
     text_of,
 )
 from trunkline.remote import StreamItem
+from trunkline.testing import FakeClock
 
 ROOT = Path(__file__).parents[2]
 WAYS = [("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3"), ("HTTP+JSON", "0.3")]
+
+
+class Sleepless(FakeClock):
+    """Notes how long it was to wait, and does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await super().sleep(0)
 
 
 def ask(

@@ -12,6 +12,8 @@ from tests.docs.transcripts import Example, examples_in
 
 from trunkline import remote
 from trunkline.remote import errors
+from trunkline.remote.breaker import OPEN_S
+from trunkline.remote.retries import LONGEST_RETRY_AFTER_S
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -40,6 +42,14 @@ def test_every_reason_is_documented_and_no_other() -> None:
     page = TEXT.partition("## Errors")[2]
     assert {reason for reason in raised - defaults if f"`{reason}`" not in page} == set()
     assert {name for name in classes & set(remote.__all__) if f"`{name}`" not in page} == set()
+
+
+def test_the_numbers_are_those_of_the_code() -> None:
+    limits = remote.Limits()
+    assert f"made again, up to {limits.reconnects} times in a row" in TEXT
+    assert f"Reads are tried {limits.attempts} times" in TEXT
+    assert f"if that is at most {LONGEST_RETRY_AFTER_S:g} seconds" in TEXT
+    assert f"fails {limits.circuit_failures} times in a row is left alone for {OPEN_S:g} s" in TEXT
 
 
 def test_every_call_is_documented() -> None:

@@ -5,6 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.acceptance.command import Shell
 from tests.acceptance.gateway import gateway
 
 README = Path(__file__).parents[2] / "README.md"
@@ -15,16 +16,22 @@ def test_the_tour_of_the_readme(tmp_path: Path) -> None:
     blocks = re.findall(r"```(\w+)\n(.*?)```", README.read_text(), flags=re.S)
     code = next(body for kind, body in blocks if kind == "python")
     (tmp_path / "trip.py").write_text(code)
-    tour = [
+    shown_next = [
         (command, shown)
         for (kind, command), (_, shown) in itertools.pairwise(blocks)
-        if kind == "sh" and "curl" in command
+        if kind == "sh"
     ]
-    assert len(tour) == 3
+    asking = [one for one in shown_next if "trunkline send" in one[0]]
+    tour = [one for one in shown_next if "curl" in one[0]]
+    assert (len(asking), len(tour)) == (2, 3)
     task = ""
     config = '[agents."local/planner"]\nbackend = { kind = "python", target = "trip.py" }\n'
     with gateway(tmp_path, config) as running:
         running.start()
+        shell = Shell(tmp_path)
+        for command, shown in asking:
+            answer = shell.typed(command.replace(ADDRESS, running.url).replace("./", ""))
+            assert_shown(answer.replace(running.url, ADDRESS), shown.replace("./", ""))
         for command, shown in tour:
             line = command.replace(ADDRESS, running.url).strip()
             answer = subprocess.run(
@@ -37,6 +44,12 @@ def test_the_tour_of_the_readme(tmp_path: Path) -> None:
             ).stdout
             assert_shown(answer, shown)
             task = task or re.findall(r'"id":"([^"]+)"', answer)[0]
+
+
+def planner_code() -> str:
+    """The agent that the tour is about."""
+    code: str = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S)[0]
+    return code
 
 
 def assert_shown(answer: str, shown: str) -> None:

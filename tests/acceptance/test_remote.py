@@ -17,7 +17,11 @@ from tests.acceptance.remote import (
 )
 from tests.acceptance.test_js_sdk import FOLDER, INSTALLED
 
-from trunkline.model.calls import ListTasksRequest
+from trunkline.model.calls import (
+    AuthenticationInfo,
+    ListTasksRequest,
+    TaskPushNotificationConfig,
+)
 from trunkline.model.values import Message, Part, Task, TaskState
 from trunkline.remote import PeerRefused, RemoteAgent, Target, connect, connect_sync
 
@@ -26,7 +30,7 @@ IDS = ["-".join(way) for way in WAYS]
 
 @pytest.fixture(scope="module")
 def sdk() -> Iterator[str]:
-    with served(*sdk_server()) as url:
+    with served(*sdk_server()[:-1], "--push", "--port") as url:
         yield url
 
 
@@ -231,6 +235,31 @@ async def test_a2a_sdk_refuses(theirs: RemoteAgent) -> None:
     with pytest.raises(PeerRefused) as unknown:
         await theirs.get("no-such-task")
     assert unknown.value.reason == "TASK_NOT_FOUND"
+
+
+async def test_a2a_sdk_takes_push_configurations(theirs: RemoteAgent) -> None:
+    task = await theirs.send(ask("hang", returns=True))
+    assert isinstance(task, Task)
+    wanted = TaskPushNotificationConfig(
+        task_id=task.id,
+        id="mine",
+        url="https://example.com/hook",
+        token="seen-by-both",
+        authentication=AuthenticationInfo(scheme="Bearer", credentials="for-the-hook"),
+    )
+    made = await theirs.set_push_config(wanted)
+    assert (made.id, made.task_id, made.url) == ("mine", task.id, wanted.url)
+    assert await theirs.get_push_config(task.id, "mine") == made
+    assert (made.token, made.authentication) == (wanted.token, wanted.authentication)
+    assert await theirs.list_push_configs(task.id) == (made,)
+    if theirs.target.version == "0.3" and theirs.target.transports == ("HTTP+JSON",):
+        with pytest.raises(PeerRefused):
+            # a2a-sdk has no path for it.
+            await theirs.delete_push_config(task.id, "mine")
+    else:
+        await theirs.delete_push_config(task.id, "mine")
+        assert await theirs.list_push_configs(task.id) == ()
+    await theirs.cancel(task.id)
 
 
 def test_a_script_needs_no_asyncio(shared: Gateway) -> None:

@@ -19,7 +19,7 @@ from tests.acceptance.raw_peer import (
     result,
     status,
 )
-from tests.acceptance.remote import ask, collected, folded, free_port, state_of
+from tests.acceptance.remote import Sleepless, ask, collected, folded, free_port, state_of
 
 from trunkline.model.values import Task, TaskState
 from trunkline.remote import (
@@ -68,6 +68,14 @@ async def drips(asked: Asked, writer: asyncio.StreamWriter) -> None:
 
 async def says_nothing(asked: Asked, writer: asyncio.StreamWriter) -> None:
     await asyncio.Event().wait()
+
+
+async def endless(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(STREAM + event(asked, {"task": TASK}))
+    while True:
+        writer.write(event(asked, piece("more")))
+        await writer.drain()
+        await asyncio.sleep(0.01)
 
 
 BAD_ANSWERS = {
@@ -159,14 +167,7 @@ async def test_a_cancellation_is_no_timeout() -> None:
 
 
 async def test_a_stream_that_never_ends_is_cut_at_its_cap() -> None:
-    async def handle(asked: Asked, writer: asyncio.StreamWriter) -> None:
-        writer.write(STREAM + event(asked, {"task": TASK}))
-        while True:
-            writer.write(event(asked, piece("more")))
-            await writer.drain()
-            await asyncio.sleep(0.01)
-
-    async with raw_peer(handle) as peer, connect(peer.url, limits=QUICK) as agent:
+    async with raw_peer(endless) as peer, connect(peer.url, limits=QUICK) as agent:
         with pytest.raises(PeerTimeout) as late:
             await collected(agent.stream(ask("hi")))
         assert late.value.task_id == "t"
@@ -294,6 +295,80 @@ async def test_a_cut_without_ids_goes_on_with_the_snapshot() -> None:
         "TaskStatusUpdateEvent",
     ]
     assert folded(items) == "123"
+
+
+async def test_a_stream_of_0_3_that_begins_with_what_comes_next_is_the_whole_task() -> None:
+    """0.3 leaves open what a subscription begins with; its SDK leaves out what was before."""
+    begun = {
+        "kind": "task",
+        "id": "t",
+        "contextId": "c",
+        "status": {"state": "working"},
+        "artifacts": [{"artifactId": "a", "parts": [{"kind": "text", "text": "1"}]}],
+    }
+    about = {"taskId": "t", "contextId": "c"}
+    more = {"artifactId": "a", "parts": [{"kind": "text", "text": "2"}]}
+    comes = [
+        about | {"kind": "artifact-update", "artifact": more, "append": True},
+        about | {"kind": "status-update", "status": {"state": "completed"}, "final": True},
+    ]
+
+    async def handle(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        if asked.rpc == "tasks/get":
+            writer.write(result(asked, begun))
+            return
+        assert asked.rpc == "tasks/resubscribe"
+        writer.write(STREAM + b"".join(event(asked, one) for one in comes))
+        writer.close()
+
+    async with raw_peer(handle) as peer:
+        peer.card["supportedInterfaces"] = [peer.interface(protocolVersion="0.3")]
+        async with connect(peer.url) as agent:
+            items = await collected(agent.subscribe("t"))
+    assert isinstance(items[0], Task)
+    assert folded(items) == "12"
+    assert len(items) == 3
+
+
+def refusing(*headers: str, code: int) -> Handler:
+    """Begins a stream, refuses to resume it once, then does."""
+    refused = False
+
+    async def handle(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        nonlocal refused
+        if asked.rpc == "SubscribeToTask" and not refused:
+            refused = True
+            writer.write(response(b"{}", *headers, status=f"{code} Later"))
+            return
+        writer.write(STREAM + event(asked, {"task": TASK}))
+        if asked.rpc == "SubscribeToTask":
+            writer.write(event(asked, status("COMPLETED")))
+        await writer.drain()
+        writer.close()
+
+    return handle
+
+
+@pytest.mark.parametrize("code", [429, 503])
+async def test_a_stream_is_resumed_when_the_peer_says(code: int) -> None:
+    clock = Sleepless()
+    async with (
+        raw_peer(refusing("Retry-After: 7", code=code)) as peer,
+        connect(peer.url, clock=clock) as agent,
+    ):
+        items = await collected(agent.stream(ask("hi")))
+    assert state_of(items[-1]) is TaskState.COMPLETED
+    assert clock.slept[1:] == [7]
+
+
+async def test_a_stream_that_can_be_resumed_much_later_says_when() -> None:
+    async with (
+        raw_peer(refusing("Retry-After: 600", code=429)) as peer,
+        connect(peer.url, clock=Sleepless()) as agent,
+    ):
+        with pytest.raises(PeerRefused) as refused:
+            await collected(agent.stream(ask("hi")))
+    assert (refused.value.retry_after_s, refused.value.task_id) == (600, "t")
 
 
 async def test_a_snapshot_that_tells_nothing_new_is_not_shown() -> None:

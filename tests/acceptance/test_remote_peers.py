@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.acceptance.raw_peer import DONE, Asked, RawPeer, raw_peer, response, result
-from tests.acceptance.remote import ask, collected, free_port
+from tests.acceptance.remote import Sleepless, ask, collected, free_port
 
 from trunkline.model.values import Task
 from trunkline.remote import (
@@ -22,18 +22,6 @@ from trunkline.remote import (
     connect,
 )
 from trunkline.testing import FakeClock
-
-
-class Sleepless(FakeClock):
-    """Notes how long it was to wait, and does not."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slept: list[float] = []
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        await super().sleep(0)
 
 
 class Script:
@@ -240,6 +228,24 @@ async def test_the_path_of_the_url_is_kept() -> None:
     ]
 
 
+async def test_two_cards_at_one_url_are_two_agents() -> None:
+    async def serve(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        if asked.path.startswith("/rpc"):
+            writer.write(fine(asked))
+            return
+        name = asked.path.strip("/").removesuffix(".json")
+        card = {"name": name, "supportedInterfaces": [peer.interface(f"/rpc/{name}")]}
+        writer.write(response(json.dumps(card).encode()))
+
+    async with raw_peer(serve, has_card=False) as peer, Agents() as agents:
+        for name in ("one", "two", "one"):
+            agent = agents.at(Target(url=peer.url, card_path=f"/{name}.json"))
+            assert (await agent.card()).name == name
+            await agent.get("t")
+            assert peer.asked[-1].path == f"/rpc/{name}"
+        assert sum(asked.method == "GET" for asked in peer.asked) == 2
+
+
 async def test_one_connection_is_used_for_many_calls() -> None:
     async with raw_peer(Script(fine)) as peer, connect(peer.url) as agent:
         for _ in range(5):
@@ -298,9 +304,11 @@ async def test_a_secret_within_nonsense_is_not_told() -> None:
 class TokenPeer:
     """An agent that takes only the token it gave last, and the endpoint that gives them."""
 
-    def __init__(self) -> None:
+    def __init__(self, expires_in: object = 100) -> None:
         self.given = 0
         self.refuses = False
+        self.card: object = None
+        self._expires_in = expires_in
 
     async def __call__(self, asked: Asked, writer: asyncio.StreamWriter) -> None:
         if asked.path == "/token":
@@ -311,12 +319,14 @@ class TokenPeer:
             assert asked.headers["authorization"].startswith("Basic ")
             assert asked.body == b"grant_type=client_credentials&scope=a+b"
             self.given += 1
-            body = json.dumps({"access_token": f"token-{self.given}", "expires_in": 100}).encode()
-            writer.write(response(body))
-        elif asked.headers["authorization"] == f"Bearer token-{self.given}":
+            token = {"access_token": f"token-{self.given}", "expires_in": self._expires_in}
+            writer.write(response(json.dumps(token).encode()))
+        elif asked.headers["authorization"] != f"Bearer token-{self.given}":
+            writer.write(response(b"{}", status="401 No"))
+        elif asked.path == "/rpc":
             writer.write(fine(asked))
         else:
-            writer.write(response(b"{}", status="401 No"))
+            writer.write(response(json.dumps(self.card).encode()))
 
 
 def client(peer: RawPeer) -> Target:
@@ -352,6 +362,43 @@ async def test_a_token_that_is_withdrawn_is_replaced_once() -> None:
         assert tokens.given == 7
 
 
+async def test_many_who_find_a_token_withdrawn_replace_it_once() -> None:
+    tokens = TokenPeer()
+    async with raw_peer(tokens) as peer, connect(client(peer)) as agent:
+        await agent.get("t")
+        tokens.given += 5
+        await asyncio.gather(*[agent.get("t") for _ in range(20)])
+        assert tokens.given == 7
+
+
+async def test_a_token_that_is_withdrawn_is_replaced_for_a_card_too() -> None:
+    tokens = TokenPeer()
+    async with (
+        raw_peer(tokens, has_card=False) as peer,
+        connect(client(peer)) as agent,
+    ):
+        tokens.card = {"name": "Raw", "supportedInterfaces": [peer.interface()]}
+        await agent.card()
+        tokens.given += 5
+        assert (await agent.card(fresh=True)).name == "Raw"
+        assert tokens.given == 7
+
+
+@pytest.mark.parametrize("expires_in", ["100", None], ids=["text", "unstated"])
+async def test_a_token_says_how_long_it_is_good_in_the_forms_that_are_in_use(
+    expires_in: object,
+) -> None:
+    clock, tokens = FakeClock(), TokenPeer(expires_in)
+    async with raw_peer(tokens) as peer, connect(client(peer), clock=clock) as agent:
+        await agent.get("t")
+        await clock.advance(69)
+        await agent.get("t")
+        assert tokens.given == 1
+        await clock.advance(202)
+        await agent.get("t")
+        assert tokens.given == 2
+
+
 async def test_a_token_endpoint_that_refuses() -> None:
     tokens = TokenPeer()
     tokens.refuses = True
@@ -360,6 +407,23 @@ async def test_a_token_endpoint_that_refuses() -> None:
             await agent.get("t")
     assert refused.value.reason == "TOKEN_REFUSED"
     assert refused.value.message.endswith("status 401: invalid_client")
+
+
+async def test_of_many_targets_the_one_not_called_for_longest_is_forgotten() -> None:
+    async with raw_peer(Script(fine)) as peer:
+        agents = Agents(max_links=2)
+        targets = [Target(url=peer.url, headers={"X-Number": str(n)}) for n in range(3)]
+        first = agents.at(targets[0])
+        for target in (targets[0], targets[1], targets[0], targets[2], targets[0], targets[1]):
+            await agents.at(target).get("t")
+        cards = [one.headers["x-number"] for one in peer.asked if one.method == "GET"]
+        assert cards == ["0", "1", "2", "1"]
+        await agents.at(targets[2]).get("t")
+        await first.get("t")
+        await agents.close()
+        with pytest.raises(PeerUnreachable) as closed:
+            await first.get("t")
+        assert closed.value.reason == "CLOSED"
 
 
 async def test_a_stream_to_nowhere_is_unreachable() -> None:

@@ -207,6 +207,18 @@ async def test_a2a_sdk_is_waited_for_and_canceled(theirs: RemoteAgentTool) -> No
     assert task_of(canceled)["status"] == "canceled"
 
 
+async def test_what_goes_well_is_not_worth_a_warning(
+    ours: RemoteAgentTool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for _ in range(2):
+        await good(ours, {"action": "list_targets"})
+        sent = await good(ours, says("stream 3", follow_updates=True))
+        continuation = sent["summary"]["continuation"]
+        await good(ours, {"action": "status", "continuation": continuation})
+    assert [record.message for record in caplog.records if "trunkline" in record.name] == []
+
+
 async def test_nobody_there_is_an_envelope() -> None:
     async with open_remote_agent(config(f"http://127.0.0.1:{free_port()}")) as tool:
         sent = await tool(says("hello"))

@@ -5,8 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from tests.acceptance.openclaw import contract as openclaw
+from tests.contract import models
+from tests.programs.backends import SUBJECTS as PROGRAMS
+from tests.runtime.loopback import Loopback
+from tests.runtime.world import World
 
 from trunkline import Turn, agent
+from trunkline.backends.a2a import A2aBackend
 from trunkline.backends.echo import EchoBackend
 from trunkline.backends.python import Agent, PythonBackend
 from trunkline.testing import BACKEND_CHECKS, BackendSubject, FakeClock, ScriptedBackend
@@ -74,6 +80,21 @@ def python(of: Agent, **able: Any) -> BackendSubject:
     return BackendSubject(make=lambda: PythonBackend(of, clock=FakeClock()), crash="crash", **able)
 
 
+async def upstream() -> A2aBackend:
+    """In front of a scripted agent that has its own runtime."""
+    there = World(node="up", context_mode="task")
+    await there.open()
+    backend = Loopback(there).backend()
+    close = backend.close
+
+    async def close_both() -> None:
+        await close()
+        await there.close()
+
+    backend.close = close_both  # type: ignore[method-assign]
+    return backend
+
+
 SUBJECTS = {
     "echo": BackendSubject(make=EchoBackend),
     "python-async-generator": python(
@@ -83,6 +104,13 @@ SUBJECTS = {
     "python-coroutine": python(coroutine),
     "python-function": python(function),
     "python-object": python(Agent(HangingObject()), hang="hang"),
+    "openclaw": BackendSubject(
+        make=openclaw.over_websocket,
+        hang="SAY begun\nHANG",
+        tool='TOOL exec {"command": "echo hi"}',
+        going_on="SAY {word}\nHANG",
+    ),
+    "openclaw-http": BackendSubject(make=openclaw.over_http, hang="SAY begun\nHANG"),
     "scripted": BackendSubject(
         make=lambda: ScriptedBackend(clock=FakeClock()),
         answer="say {word}",
@@ -91,6 +119,23 @@ SUBJECTS = {
         tool="tool search",
         stages="say {first}; stage; block {second}; stage-end {second}",
     ),
+    "a2a": BackendSubject(
+        make=upstream, answer="say {word}", hang="say begun; hang", going_on="say {word}; hang"
+    ),
+    "openai": BackendSubject(
+        make=models.streaming,
+        hang="SAY begun\nHANG",
+        tool="TOOL search",
+        stages="SAY {first}\nTOOL {second}",
+    ),
+    "openai-whole": BackendSubject(make=models.whole, tool="TOOL search"),
+    "scripted-resumable": BackendSubject(
+        make=lambda: ScriptedBackend(clock=FakeClock(), resumable=True),
+        answer="say {word}",
+        hang="say begun; hang",
+        going_on="say {word}; hang",
+    ),
+    **PROGRAMS,
 }
 
 

@@ -1,18 +1,15 @@
 """A crash before every single step on the disk, a restart, and a look at what is left."""
 
-import os
-import shutil
-import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.crash.disk import Disk
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Exchange, Scope, Snapshot, Store, TaskQuery
-from trunkline.stores.jsonfile import conversations, files, log
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing.stores.kit import ALICE, BOB, COMPLETED, create, follow, must_put
 
@@ -63,40 +60,6 @@ async def dump(store: Store) -> list[object]:
     return found
 
 
-class Disk:
-    """Keeps a copy of the folder as it is before every step, and halfway through a write."""
-
-    def __init__(self, folder: Path, copies: Path) -> None:
-        self._folder = folder
-        self._copies = copies
-        # Two threads write; a copy is of one moment.
-        self._lock = threading.Lock()
-        self.committed = 0
-        # How many operations had been acknowledged by then.
-        self.cases: list[tuple[Path, int]] = []
-
-    def _copy(self) -> None:
-        copy = self._copies / str(len(self.cases))
-        self.cases.append((copy, self.committed))
-        shutil.copytree(self._folder, copy)
-
-    def step(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def copy_then_do(*args: Any, **options: Any) -> Any:
-            with self._lock:
-                self._copy()
-                return real(*args, **options)
-
-        return copy_then_do
-
-    def write(self, fd: int, data: bytes) -> None:
-        with self._lock:
-            self._copy()
-            half = len(data) // 2
-            os.write(fd, data[:half])
-            self._copy()
-            os.write(fd, data[half:])
-
-
 @pytest.mark.parametrize("log_bytes", [0, 1 << 20], ids=["many-logs", "one-log"])
 async def test_json_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_bytes: int) -> None:
     disk = Disk(tmp_path / "store", tmp_path / "copies")
@@ -105,10 +68,7 @@ async def test_json_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_b
     await store.open()
     expected = [await dump(model)]
     with monkeypatch.context() as patch:
-        for module in (files, log, conversations):
-            patch.setattr(module, "write_all", disk.write)
-        for name in ("replace", "unlink", "ftruncate"):
-            patch.setattr(os, name, disk.step(getattr(os, name)))
+        disk.watch(patch)
         for op in OPS:
             await op(model)
             expected.append(await dump(model))

@@ -18,7 +18,9 @@ from trunkline.settings import (
     load,
     schema,
 )
-from trunkline.settings.agents import AgentSettings, BackendSettings
+from trunkline.settings.agents import AgentSettings
+from trunkline.settings.backends import BackendSettings
+from trunkline.settings.credentials import CredentialSettings
 from trunkline.settings.reference import SECTIONS, profile_reference, reference
 from trunkline.settings.shapes import bare_type, description, is_struct
 
@@ -37,6 +39,7 @@ def structs(kind: Any) -> set[type[Struct]]:
 
 def test_every_table_of_the_settings_has_a_section() -> None:
     documented = {cls for _, cls in SECTIONS} | set(get_args(BackendSettings)) | {Settings}
+    documented |= set(get_args(CredentialSettings))
     assert structs(Settings) == documented
     assert {ServerSettings, StoreSettings, AuthSettings, ApiKey, AgentSettings} <= documented
 
@@ -84,6 +87,8 @@ def test_every_command_is_in_the_page() -> None:
 def test_the_example_is_complete_and_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRUNKLINE_CI_KEY", "0123456789abcdef")
     monkeypatch.setenv("TRUNKLINE_BOB_SHA256", "0" * 64)
+    for name in ("SUPPORT_TOKEN", "MODEL_KEY", "BILLING_KEY", "RESEARCH_SECRET", "OPENCLAW_TOKEN"):
+        monkeypatch.setenv(name, "0123456789abcdef")
     file = DOCS / "examples" / "trunkline.toml"
     settings = load(file)
     assert settings.default_agent() == "acme/rust-expert"

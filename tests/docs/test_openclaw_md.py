@@ -16,8 +16,18 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def block(kind: str) -> str:
-    [body] = [body for found, body in BLOCKS if found == kind]
-    return str(body)
+    return str(next(body for found, body in BLOCKS if found == kind))
+
+
+def test_the_outbound_plugin_is_enough_to_call_others(tmp_path: Path) -> None:
+    [_, plugin] = [body for found, body in BLOCKS if found == "json5"]
+    (tmp_path / "openclaw.json").write_text(plugin)
+    settings = load_openclaw(tmp_path / "openclaw.json").settings
+    assert settings.targets["support"].default
+    assert settings.remote.enabled
+    result = CliRunner().invoke(app, ["serve", "--openclaw-config", f"{tmp_path}/openclaw.json"])
+    assert result.exit_code == 2
+    assert "there is nothing to serve" in result.stderr
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
-"""The stores that tests of the runtime run on, by name."""
+"""The stores that tests of the runtime run on, by name, and slow ones."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from trunkline.ports.store import Scope, Store
+from trunkline.model.errors import StoreError
+from trunkline.ports.store import Append, Scope, Settled, Store, StoredTask
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
@@ -19,3 +21,48 @@ DURABLE: dict[str, MakeStore] = {
     ),
 }
 STORES: dict[str, MakeStore] = {"memory": lambda _: MemoryStore(), **DURABLE}
+
+
+class SlowReads(MemoryStore):
+    """Reads as of the moment it is asked, and hands some of it out when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[asyncio.Event] = []
+        self.holds = 0
+
+    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+        stored = await super().get(scope, task_id)
+        if self.holds:
+            self.holds -= 1
+            go = asyncio.Event()
+            self.held.append(go)
+            await go.wait()
+        return stored
+
+    def hold(self, count: int) -> None:
+        self.holds = count
+
+    def let_go(self) -> None:
+        for go in self.held:
+            go.set()
+
+
+class AheadStore(MemoryStore):
+    """Commits at once and tells later, as a store with a thread of its own may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held = False
+        self.held: list[tuple[Settled, StoreError | None]] = []
+
+    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+        if not self.is_held:
+            super().submit(appends)
+            return
+        self.held += [(settled, self._apply(append)) for append, settled in appends]
+
+    def tell(self) -> None:
+        held, self.held = self.held, []
+        for settled, result in held:
+            settled(result)

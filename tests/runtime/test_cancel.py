@@ -20,6 +20,7 @@ class Stubborn:
 
     may_reply_directly = False
     is_pure = False
+    can_resume = False
 
     def __init__(self) -> None:
         self.gates = Gates()

@@ -8,10 +8,11 @@ from tests.runtime.world import World, next_morning, said, world
 
 from trunkline.engine.recovery import restart_reason
 from trunkline.model.errors import Unavailable
-from trunkline.model.values import TaskState
-from trunkline.ports.store import Store
+from trunkline.model.values import TaskState, text_of
+from trunkline.ports.store import Exchange, Store
 from trunkline.runtime.fanout import CutOff
 from trunkline.runtime.runtime import STOP_REASON
+from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
 
 SUBMITTED, WORKING = TaskState.SUBMITTED, TaskState.WORKING
@@ -114,3 +115,33 @@ async def test_draining_twice_is_fine_and_closing_is_too() -> None:
     await w.runtime.drain(grace_s=0)
     await w.close()
     await w.close()
+
+
+class SlowMemory(MemoryStore):
+    """Keeps an exchange when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def remember(self, exchange: Exchange) -> None:
+        self.asked.set()
+        await self.go.wait()
+        await super().remember(exchange)
+
+
+@pytest.mark.parametrize("resumable", [False, True])
+async def test_an_answer_that_is_being_stored_stays_an_answer(resumable: bool) -> None:
+    store = SlowMemory()
+    policies = ("resume_queued", "resume_running")
+    async with world(
+        store=store, direct=True, resumable=resumable, agent_style="hybrid", on_restart=policies
+    ) as w:
+        asking = w.soon(w.ask("say hi"))
+        await store.asked.wait()
+        drain = w.soon(w.runtime.drain(grace_s=0))
+        await settle()
+        store.go.set()
+        await drain
+        assert text_of((await asking).parts) == "hi"
+        assert await w.listed() == ()

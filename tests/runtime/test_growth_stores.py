@@ -44,6 +44,7 @@ class Paced:
 
     may_reply_directly = False
     is_pure = False
+    can_resume = False
 
     def __init__(self, deltas: int) -> None:
         self._deltas = deltas
@@ -142,5 +143,6 @@ async def test_d9_twice_the_deltas_cost_twice_the_work(
         await cost(kind, tmp_path / str(deltas), preset_name, deltas) for deltas in (1000, 2000)
     ]
     assert 1.9 * short.handed < long.handed <= TIMES * short.handed
-    assert long.written <= TIMES * short.written
+    # What a process writes beside a store in memory is not the store's doing.
+    assert kind == "memory" or long.written <= TIMES * short.written
     assert long.calls <= TIMES * short.calls

@@ -264,6 +264,7 @@ class Unspeakable:
 
     may_reply_directly = False
     is_pure = False
+    can_resume = False
 
     def __init__(self, *, ends: bool) -> None:
         self._ends = ends

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 from tests.runtime.outputs import artifacts_of, told
-from tests.runtime.stores import DURABLE
+from tests.runtime.stores import DURABLE, SlowReads
 from tests.runtime.world import HANDLE, Reading, World, next_morning, opened, said, world
 
 from trunkline.model.errors import UnsupportedOperation
 from trunkline.model.follow_ups import ReplyPayload
 from trunkline.model.values import TaskState, text_of
-from trunkline.ports.store import Append, Scope, Settled, Store, StoredTask
+from trunkline.ports.store import Append, Settled, Store
 from trunkline.runtime.fanout import CutOff, Opening
 from trunkline.runtime.runtime import STOP_REASON
 from trunkline.stores.memory import MemoryStore
-from trunkline.testing import Gates, settle
+from trunkline.testing import settle
 
 WORKING, COMPLETED, CANCELED = TaskState.WORKING, TaskState.COMPLETED, TaskState.CANCELED
 FOLLOW_UP = ReplyPayload(text="one more thing")
@@ -48,21 +48,6 @@ class SlowStore(MemoryStore):
         self.is_held = False
         held, self._held = self._held, []
         super().submit(held)
-
-
-class SlowReads(MemoryStore):
-    """A look at a task takes until the gate opens, and is old by then."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gates: Gates | None = None
-
-    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
-        found = await super().get(scope, task_id)
-        if self.gates is not None:
-            gates, self.gates = self.gates, None
-            await gates.wait("read")
-        return found
 
 
 async def at_its_end(w: World, store: SlowStore) -> str:
@@ -180,12 +165,12 @@ async def test_i11_who_read_a_task_before_its_continuation_began_writes_to_the_s
     store = SlowReads()
     async with inbound(store=store) as w:
         task = await w.send("say first; ask which?")
-        gates = store.gates = Gates()
+        store.hold(1)
         delivery = w.soon(w.runtime.follow_ups.deliver(task.id, FOLLOW_UP, agent=HANDLE))
-        await gates.reached("read")
+        await settle()
         answer = w.soon(w.send("say second; wait a", task=task.id))
-        await w.gates.reached("a")
-        gates.open("read")
+        await settle()
+        store.let_go()
         delivered = await delivery
         w.gates.open("a")
         assert artifacts_of(await answer) == {

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from tests.runtime.world import World, next_morning, world
+from tests.runtime.world import SCOPE, World, next_morning, world
 
 from trunkline.model.errors import IdempotencyConflict
 from trunkline.model.values import TaskState
@@ -79,3 +79,19 @@ async def test_ended_tasks_are_pruned_and_their_keys_with_them() -> None:
         again = await w.send("say one", key="k", id="m")
         assert again.id != old.id
         assert again.status.state is TaskState.COMPLETED
+
+
+async def test_a_message_that_waits_for_a_key_before_it_finds_its_task_in_memory() -> None:
+    async with world() as w:
+        # What it says goes along with its message, so the task may settle in one commit.
+        w.scripted.is_pure = True
+        task = await w.send("ask one")
+        first = w.soon(w.send("ask two", task=task.id, key="a"))
+        second = w.soon(w.send("wait a; say done", task=task.id, key="b"))
+        await w.gates.reached("a")
+        await settle()
+        assert w.runtime.registry.live(SCOPE, task.id) is not None
+        assert (await w.cancel(task.id)).status.state is TaskState.CANCELED
+        assert (await first).id == task.id
+        assert (await second).status.state is TaskState.CANCELED
+        assert len(w.runtime.registry) == 0

@@ -21,6 +21,7 @@ class Recorder:
 
     may_reply_directly = False
     is_pure = False
+    can_resume = False
 
     def __init__(self, began: list[str], gates: Gates) -> None:
         self._began = began

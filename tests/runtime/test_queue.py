@@ -74,6 +74,7 @@ async def test_concurrency_is_bounded_across_contexts() -> None:
         assert await states(w, *ids) == [WORKING, WORKING, SUBMITTED, SUBMITTED]
         w.gates.open("1")
         await w.gates.reached("2")
+        await settle()
         assert await states(w, *ids) == [WORKING, COMPLETED, WORKING, SUBMITTED]
         for n in (0, 2, 3):
             w.gates.open(str(n))
@@ -142,6 +143,7 @@ class Broken:
 
     may_reply_directly = False
     is_pure = False
+    can_resume = False
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         if turn.message.parts[0].text == "no start":

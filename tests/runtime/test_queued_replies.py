@@ -6,6 +6,7 @@ from tests.runtime.world import HANDLE, World, world
 from trunkline.model.events import Entry
 from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.values import TaskArtifactUpdateEvent, TaskState
+from trunkline.testing import settle
 
 HELLO = ReplyPayload(text="one more thing")
 BOTH = pytest.mark.parametrize("preset_name", ["standard", "openclaw-inbound"])
@@ -148,3 +149,20 @@ async def test_i14_an_answer_without_a_task_takes_no_follow_up() -> None:
         session = w.scripted.turns[-1].session
         assert session is not None
         assert "TASK_REQUIRED" in (await session.follow_up(HELLO)).error
+
+
+async def test_i14_a_task_that_was_pruned_under_a_reader_is_not_found(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with world() as w:
+        task = await w.send("say done")
+        # In memory because somebody reads it, and gone from the store.
+        reading = await w.follow(task.id, after=0)
+        assert await w.store.prune(HANDLE, limit=10) == 1
+        delivered = await deliver(w, task.id)
+        assert not delivered.ok
+        assert "A2A_QUEUED_REPLY_TASK_NOT_FOUND" in delivered.error
+        await reading.all()
+        await settle()
+        assert len(w.runtime.registry) == 0
+    assert "background task failed" not in caplog.text

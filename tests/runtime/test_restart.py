@@ -126,6 +126,7 @@ class Halfway:
 
     may_reply_directly = False
     is_pure = False
+    can_resume = False
 
     def __init__(self, *, stops: bool, name: str) -> None:
         self._stops = stops

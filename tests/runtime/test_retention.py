@@ -10,7 +10,7 @@ from tests.runtime.world import World, world
 from trunkline.model.errors import TaskNotFound
 from trunkline.model.profile import preset
 from trunkline.model.values import TaskState, text_of
-from trunkline.runtime.retention import STEP, count_prunable, prune
+from trunkline.runtime.retention import STEP, Gone, count_prunable, prune
 from trunkline.stores.memory import MemoryStore
 
 HANDLE = "test/agent"
@@ -119,8 +119,9 @@ async def test_many_answers_without_a_task_go_in_small_steps() -> None:
     async with world(direct=True, store=store) as w:
         for number in range(STEP + 10):
             await w.ask("reply x", context=f"c{number}")
-        # What is counted are tasks.
-        assert await prune(store, HANDLE, before_ms=w.clock.now_ms() + 1, keep=None) == 0
+        before_ms = w.clock.now_ms() + 1
+        gone = await prune(store, HANDLE, before_ms=before_ms, keep=None)
+        assert gone == Gone(tasks=0, exchanges=STEP + 10)
         assert store.steps == (STEP, 10, 0)
         assert await store.scopes() == ()
 
@@ -154,11 +155,11 @@ async def test_many_tasks_go_in_small_steps() -> None:
     async with world(store=store, retention_s=0.0) as w:
         for _ in range(STEP + 10):
             await w.send("say x")
-        assert await count_prunable(store, HANDLE, before_ms=None, keep=5) == STEP + 5
-        assert await prune(store, HANDLE, before_ms=None, keep=5) == STEP + 5
+        assert await count_prunable(store, HANDLE, before_ms=None, keep=5) == Gone(STEP + 5)
+        assert await prune(store, HANDLE, before_ms=None, keep=5) == Gone(STEP + 5)
         assert store.steps == (STEP, 5)
         now_ms = w.clock.now_ms()
-        assert await count_prunable(store, HANDLE, before_ms=now_ms + 1, keep=4) == 5
-        assert await prune(store, HANDLE, before_ms=now_ms + 1, keep=4) == 5
-        assert await count_prunable(store, HANDLE, before_ms=None, keep=None) == 0
+        assert await count_prunable(store, HANDLE, before_ms=now_ms + 1, keep=4) == Gone(5)
+        assert await prune(store, HANDLE, before_ms=now_ms + 1, keep=4) == Gone(5)
+        assert await count_prunable(store, HANDLE, before_ms=None, keep=None) == Gone()
         assert all(task.status.state is TaskState.COMPLETED for task in await w.listed())

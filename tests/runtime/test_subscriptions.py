@@ -1,17 +1,15 @@
 """Readers: neither gap nor duplicate, whenever they come."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
+from tests.runtime.stores import AheadStore
 from tests.runtime.world import Reading, opened, world
 
-from trunkline.model.errors import StoreError, UnsupportedOperation
+from trunkline.model.errors import UnsupportedOperation
 from trunkline.model.events import Entry
 from trunkline.model.values import TaskState
-from trunkline.ports.store import Append, Settled
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Opening
-from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
 
 
@@ -69,26 +67,6 @@ async def one_round() -> None:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(done.set_result, None)
     await done
-
-
-class AheadStore(MemoryStore):
-    """Commits at once and tells later, as a store with a thread of its own may."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_held = False
-        self.held: list[tuple[Settled, StoreError | None]] = []
-
-    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
-        if not self.is_held:
-            super().submit(appends)
-            return
-        self.held += [(settled, self._apply(append)) for append, settled in appends]
-
-    def tell(self) -> None:
-        held, self.held = self.held, []
-        for settled, result in held:
-            settled(result)
 
 
 async def test_a_replay_does_not_run_ahead_of_the_commit_it_was_told_of() -> None:
@@ -238,6 +216,32 @@ async def test_a_stream_ends_when_the_agent_asks_and_a_follower_goes_on() -> Non
         await asyncio.gather(answer.all(), follower.all())
         assert isinstance(answer.items[0], Opening)
         assert answer.entries[-1] == follower.entries[-1]
+        assert len(w.runtime.registry) == 0
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+async def test_a_question_that_was_answered_does_not_end_a_replay(after: int) -> None:
+    # In 0.3 a question ends a stream, but only as long as it is open.
+    async with world() as w:
+        task = await w.send("ask which")
+        answering = w.soon(w.send("wait a; ask more", task=task.id))
+        await w.gates.reached("a")
+        await settle()
+        reading = await w.follow(task.id, after=after, closes_on_input=True)
+        while len(reading.seqs) < len(await w.journal(task.id)) - after:
+            assert await reading.read(), "the stream ended at the question"
+        w.gates.open("a")
+        await reading.all()
+        assert reading.entries == list(await w.journal(task.id))[after:]
+        assert (await answering).status.state is TaskState.INPUT_REQUIRED
+
+
+async def test_a_replay_ends_at_a_question_that_is_open() -> None:
+    async with world() as w:
+        task = await w.send("ask which")
+        reading = await w.follow(task.id, after=0, closes_on_input=True)
+        await reading.all()
+        assert reading.entries == list(await w.journal(task.id))
         assert len(w.runtime.registry) == 0
 
 

@@ -53,6 +53,7 @@ class World:
         clock: FakeClock | None = None,
         backend: Backend | None = None,
         direct: bool = False,
+        resumable: bool = False,
         node: str = "id",
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
@@ -61,7 +62,7 @@ class World:
     ) -> None:
         self.clock = clock or FakeClock()
         self.store = store if store is not None else MemoryStore()
-        self.scripted = ScriptedBackend(clock=self.clock, direct=direct)
+        self.scripted = ScriptedBackend(clock=self.clock, direct=direct, resumable=resumable)
         self.agent = PublishedAgent(
             handle=HANDLE, backend=backend or self.scripted, profile=preset(preset_name, **profile)
         )

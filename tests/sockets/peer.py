@@ -34,18 +34,18 @@ class Peer:
         if headers.get("transfer-encoding") == "chunked":
             body = b""
             while size := int(await self.until(b"\r\n"), 16):
-                body += await self._exactly(size)
-                assert await self._exactly(2) == b"\r\n"
-            assert await self._exactly(2) == b"\r\n"
+                body += await self.exactly(size)
+                assert await self.exactly(2) == b"\r\n"
+            assert await self.exactly(2) == b"\r\n"
             return status, headers, body
-        return status, headers, await self._exactly(int(headers["content-length"]))
+        return status, headers, await self.exactly(int(headers["content-length"]))
 
     async def head(self) -> tuple[int, dict[str, str]]:
         line, *lines = (await self.until(b"\r\n\r\n")).decode("latin-1").split("\r\n")[:-2]
         assert line.startswith("HTTP/1.1 ")
         return int(line.split()[1]), dict(line.split(": ", 1) for line in lines)
 
-    async def _exactly(self, size: int) -> bytes:
+    async def exactly(self, size: int) -> bytes:
         return await asyncio.wait_for(self._reader.readexactly(size), DEADLINE_S)
 
     async def rest(self) -> bytes:
@@ -57,8 +57,8 @@ class Peer:
 
 
 class Server:
-    def __init__(self, handler: Handler) -> None:
-        self.shared = Shared(handler, max_header_bytes=HEAD_LIMIT, keep_alive_s=75.0)
+    def __init__(self, handler: Handler, **limits: int) -> None:
+        self.shared = Shared(handler, max_header_bytes=HEAD_LIMIT, keep_alive_s=75.0, **limits)
         self._port = 0
         self._peers: list[Peer] = []
 
@@ -85,8 +85,8 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[Server]:
-    made = Server(handler)
+async def serving(handler: Handler, **limits: int) -> AsyncIterator[Server]:
+    made = Server(handler, **limits)
     listening = await made.start()
     try:
         yield made

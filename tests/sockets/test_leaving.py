@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tests.sockets.handlers import LIMIT, echo, post, told
-from tests.sockets.peer import passes, serving
+from tests.sockets.peer import Server, passes, serving
 
 from trunkline.server.http import Disconnected, Request, Response
 
@@ -79,21 +79,88 @@ async def test_a_stream_waits_for_its_reader_and_ends_with_it() -> None:
 
 async def test_an_idle_connection_is_closed_after_a_while() -> None:
     async with serving(echo) as server:
-        fresh, used, slow, busy = [await server.peer() for _ in range(4)]
+        fresh, used, slow, late = [await server.peer() for _ in range(4)]
         used.send(post())
         await used.response()
         slow.send(b"POST / HTTP/1.1\r\n")
-        busy.send(post(b"abc")[:-1])
+        late.send(post(b"abc")[:-1])
         await passes(5)
         now = asyncio.get_running_loop().time()
         server.shared.close_idle(now + 70)
         await passes(5)
         assert len(server.shared.connections) == 4
         server.shared.close_idle(now + 80)
-        for peer in (fresh, used, slow):
+        for peer in (fresh, used, slow, late):
             assert await peer.rest() == b""
-        busy.send(b"c")
-        assert (await told(busy))["body"] == "abc"
+
+
+async def test_a_connection_whose_answer_takes_long_is_not_idle() -> None:
+    go = asyncio.Event()
+
+    async def slow(request: Request, response: Response) -> None:
+        body = await request.body(limit=LIMIT)
+        await go.wait()
+        await response.answer(200, body)
+
+    async with serving(slow) as server:
+        peer = await server.peer()
+        peer.send(post(b"abc"))
+        await passes(5)
+        server.shared.close_idle(asyncio.get_running_loop().time() + 1000)
+        go.set()
+        assert (await peer.response())[2] == b"abc"
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+async def test_a_client_that_never_reads_is_given_up(is_whole: bool) -> None:
+    ended = asyncio.Event()
+
+    async def flood(request: Request, response: Response) -> None:
+        if is_whole:
+            await response.answer(200, b"x" * 50_000_000)
+        else:
+            await response.begin(200, [])
+            for _ in range(500):
+                await response.write(b"x" * 100_000)
+            await response.end()
+        ended.set()
+
+    async with serving(flood) as server:
+        peer = await server.peer()
+        peer.send(post(b"", "Connection: close"))
+        now = await at_rest(server)
+        server.shared.close_idle(now)
+        server.shared.close_idle(now + 70)
+        await passes(5)
+        assert len(server.shared.connections) == 1
+        server.shared.close_idle(now + 80)
+        await asyncio.wait_for(ended.wait(), 10)
+        await server.everybody_left()
+
+
+async def test_a_client_that_reads_slowly_is_waited_for() -> None:
+    async def flood(request: Request, response: Response) -> None:
+        await response.answer(200, b"x" * 50_000_000)
+
+    async with serving(flood) as server:
+        peer = await server.peer()
+        peer.send(post())
+        now = await at_rest(server)
+        for step in range(5):
+            server.shared.close_idle(now + step * 70)
+            await peer.exactly(5_000_000)
+        assert len(server.shared.connections) == 1
+
+
+async def at_rest(server: Server) -> float:
+    """The time when nothing moves any more, for what is sent is not read."""
+    (connection,) = server.shared.connections
+    left, before = -1, -2
+    while left != before:
+        await passes(20)
+        left, before = connection._flow._transport.get_write_buffer_size(), left
+    assert left > 0
+    return asyncio.get_running_loop().time()
 
 
 async def test_a_request_begun_late_has_its_time() -> None:

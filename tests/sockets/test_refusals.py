@@ -16,9 +16,7 @@ from trunkline.server.http import Request, Response
         b"GET / HTTP/1.1\r\nHost here\r\n\r\n",
         b"CONNECT here:80 HTTP/1.1\r\nHost: here\r\n\r\n",
         b"GET http:// HTTP/1.1\r\nHost: here\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-        b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: -1\r\n\r\n",
     ],
 )
 async def test_what_is_not_http_is_refused(data: bytes) -> None:
@@ -31,11 +29,80 @@ async def test_what_is_not_http_is_refused(data: bytes) -> None:
         assert await peer.rest() == b""
 
 
+# Whoever stands in front of the gateway must see the same requests in the same bytes.
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        b"Content-Length: 5, 5\r\n\r\nhello",
+        b"Content-Length: +5\r\n\r\nhello",
+        b"Content-Length: 18446744073709551621\r\n\r\nhello",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: identity\r\n\r\n",
+        b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"X: a\r\n b\r\nContent-Length: 5\r\n\r\nhello",
+        b"X: a\rContent-Length: 5\r\n\r\nhello",
+        b"X: a\nContent-Length: 5\r\n\r\nhello",
+        b"X: a\x00b\r\nContent-Length: 5\r\n\r\nhello",
+        b"X Y: a\r\nContent-Length: 5\r\n\r\nhello",
+        b": a\r\nContent-Length: 5\r\n\r\nhello",
+        b"Host: there\r\n\r\n",
+        b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
+        b"X-API-Key: a\r\nx-api-key: b\r\n\r\n",
+        b"Idempotency-Key: a\r\nIdempotency-Key: b\r\n\r\n",
+    ],
+)
+async def test_a_request_that_could_be_read_in_two_ways_is_refused(lines: bytes) -> None:
+    async with serving(count_bytes) as server:
+        peer = await server.peer()
+        peer.send(b"POST / HTTP/1.1\r\nHost: here\r\n" + lines + post(path="/next"))
+        assert (await peer.response())[0] == 400
+        assert await peer.rest() == b""
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"5\nhello\r\n0\r\n\r\n",
+        b"5;a\nhello\r\n0\r\n\r\n",
+        b"5 \r\nhello\r\n0\r\n\r\n",
+        b"0x5\r\nhello\r\n0\r\n\r\n",
+        b"-5\r\nhello\r\n0\r\n\r\n",
+        b"10000000000000005\r\nhello\r\n0\r\n\r\n",
+        b"5\r\nhelloXX0\r\n\r\n",
+    ],
+)
+async def test_a_chunk_that_could_be_read_in_two_ways_is_refused(chunks: bytes) -> None:
+    async with serving(count_bytes) as server:
+        peer = await server.peer()
+        head = b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n"
+        peer.send(head + chunks + post(path="/next"))
+        assert (await peer.response())[0] == 400
+        assert await peer.rest() == b""
+
+
+async def test_only_http_1_0_may_leave_out_the_host() -> None:
+    async with serving(echo) as server:
+        old, new = await server.peer(), await server.peer()
+        old.send(b"GET / HTTP/1.0\r\n\r\n")
+        assert (await told(old))["path"] == "/"
+        new.send(b"GET / HTTP/1.1\r\n\r\n")
+        assert (await new.response())[0] == 400
+
+
 @pytest.mark.parametrize("pause", [0, 5])
 async def test_a_bad_chunk_is_refused(pause: int) -> None:
     async with serving(count_bytes) as server:
         peer = await server.peer()
-        peer.send(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+        peer.send(
+            b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+        )
         await passes(pause)
         peer.send(b"zz\r\n")
         assert (await peer.response())[0] == 400
@@ -80,7 +147,9 @@ async def test_a_head_that_is_too_large_is_refused(kind: str, size: int) -> None
 async def test_trailers_are_bounded_as_well() -> None:
     async with serving(count_bytes) as server:
         peer = await server.peer()
-        head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
+        head = (
+            b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
+        )
         peer.send(head)
         await passes(5)
         peer.send(b"X: " + b"x" * (HEAD_LIMIT + 1))
@@ -100,6 +169,9 @@ async def test_the_absolute_form_of_an_address() -> None:
         peer.send(b"GET http://here/a%20b?c=d HTTP/1.1\r\nHost: here\r\n\r\n")
         seen = await told(peer)
         assert (seen["path"], seen["query"]) == ("/a b", "c=d")
+        peer.send(b"GET http://here?c=d HTTP/1.1\r\nHost: here\r\n\r\n")
+        seen = await told(peer)
+        assert (seen["path"], seen["query"]) == ("/", "c=d")
 
 
 @pytest.mark.parametrize("cut", [1, 100, 150, 400])
@@ -118,3 +190,32 @@ async def test_a_wish_for_another_protocol_is_ignored(cut: int) -> None:
             await passes(2)
             peer.send(data[cut:])
             assert (await told(peer))["body"] == "hello"
+
+
+async def test_many_wishes_for_another_protocol_at_once_are_ignored() -> None:
+    async with serving(echo) as server:
+        peer = await server.peer()
+        count = 2000
+        peer.send(post(b"", "Connection: Upgrade", "Upgrade: h2c") * count + post(b"last"))
+        for _ in range(count):
+            assert (await told(peer))["body"] == ""
+        assert (await told(peer))["body"] == "last"
+
+
+async def test_a_connection_too_many_is_sent_away() -> None:
+    async with serving(echo, max_connections=2) as server:
+        first, second = await server.peer(), await server.peer()
+        for peer in (first, second):
+            peer.send(post())
+            await told(peer)
+        third = await server.peer()
+        status, headers, _ = await third.response()
+        assert (status, headers["connection"], headers["retry-after"]) == (503, "close", "5")
+        assert await third.rest() == b""
+        second.abort()
+        await passes(5)
+        fourth = await server.peer()
+        fourth.send(post(b"abc"))
+        assert (await told(fourth))["body"] == "abc"
+        first.send(post(b"def"))
+        assert (await told(first))["body"] == "def"

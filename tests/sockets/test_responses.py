@@ -1,5 +1,6 @@
 """Responses as bytes, and handlers that do not know how to answer."""
 
+import asyncio
 import json
 import logging
 
@@ -224,3 +225,23 @@ async def test_an_asgi_application_is_served_as_well() -> None:
         _, headers, body = await peer.response()
         assert (headers["x-a"], body) == ("1", b"hello")
     assert seen == [("POST", "/a b", b"/a%20b", b"c"), "http.disconnect"]
+
+
+async def test_a_stream_of_an_asgi_application_opens_before_its_first_event() -> None:
+    has_more = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        stream = (b"content-type", b"text/event-stream")
+        await send({"type": "http.response.start", "status": 200, "headers": [stream]})
+        await has_more.wait()
+        await send({"type": "http.response.body", "body": b": hello\n\n"})
+
+    async def handler(request: Request, response: Response) -> None:
+        await serve_with(app, request, response)
+
+    async with serving(handler) as server:
+        peer = await server.peer()
+        peer.send(post())
+        assert (await peer.head())[0] == 200
+        has_more.set()
+        assert await peer.until(b": hello") == b"9\r\n: hello"

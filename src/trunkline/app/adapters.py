@@ -1,5 +1,12 @@
 """Settings to adapters. A new store or backend is one more case here."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
+from trunkline.app.models import make_openai
+from trunkline.app.openclaw import make_openclaw
+from trunkline.app.programs import make_acp, make_command
+from trunkline.app.upstreams import make_upstream_backend
 from trunkline.backends.echo import EchoBackend
 from trunkline.backends.python import Agent, PythonBackend
 from trunkline.backends.python.loader import load
@@ -8,8 +15,9 @@ from trunkline.model.errors import ConfigError, GatewayBug
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Store
+from trunkline.ports.tools import TurnTool
 from trunkline.settings import AgentSettings, Settings, StoreSettings, database_path, publish
-from trunkline.settings import agents as kinds
+from trunkline.settings import backends as kinds
 from trunkline.settings.publish import handle_of, stands_for_many
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
@@ -29,17 +37,34 @@ def make_store(settings: StoreSettings, *, agent: str, clock: Clock) -> Store:
             return SqliteStore(database_path(settings), synchronous=settings.synchronous)
 
 
-def make_backend(settings: AgentSettings, code: Agent | None, clock: Clock) -> Backend:
-    """`code` is the agent that a Python backend runs."""
+def make_backend(
+    settings: AgentSettings,
+    code: Agent | None,
+    clock: Clock,
+    tools: Mapping[str, TurnTool] | None = None,
+    data: Path | None = None,
+) -> Backend:
+    """`code` is the agent that a Python backend runs, `tools` are those that models may use,
+    `data` is the folder to keep keys in."""
     match settings.backend:
         case kinds.EchoBackend():
             return EchoBackend()
         case kinds.ScriptedBackend():
             return ScriptedBackend(clock=clock)
+        case kinds.CommandBackend() as command:
+            return make_command(command, clock)
+        case kinds.AcpBackend() as acp:
+            return make_acp(acp, clock)
         case kinds.PythonBackend(target=target):
             if code is None:
                 raise GatewayBug(f"{target} was not loaded")
             return PythonBackend(code, clock=clock, grace_s=settings.cancel_grace_s)
+        case kinds.OpenAIBackend() as model:
+            return make_openai(model, clock, tools or {})
+        case kinds.A2aBackend() as given:
+            return make_upstream_backend(given, settings, clock)
+        case kinds.OpenClawBackend() as openclaw:
+            return make_openclaw(openclaw, clock, data)
 
 
 def load_agents(settings: Settings) -> tuple[Settings, dict[str, Agent]]:

@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trunkline.backends.python import Agent
+from trunkline.app.described import Described, Own
 from trunkline.model.card import (
     AgentCapabilities,
     AgentCard,
@@ -71,17 +71,18 @@ def agent_card(
     handle: str,
     settings: AgentSettings,
     *,
-    code: Agent | None,
+    code: Own | None,
     addresses: Addresses,
     base_url: str,
     access: Settings,
 ) -> AgentCard:
-    """`code` is the Python agent behind it, which fills in what the settings leave out."""
+    """`code` is the agent behind it, which fills in what the settings leave out."""
     name = settings.name or (code.name if code is not None else handle)
     description = settings.description or (code.description if code is not None else name)
     schemes, requirements = _security(access)
     documentation = settings.documentation_url or (code.documentation_url if code else "")
     provider = settings.provider
+    upstream = code if isinstance(code, Described) else None
     inputs = _shown_modes(settings, input_modes(settings, code))
     outputs = _shown_modes(settings, output_modes(settings, code))
     skills = _skills(settings.skills) or _fallback_skills(handle, name, description, code)
@@ -89,7 +90,7 @@ def agent_card(
         name=name,
         description=description,
         supported_interfaces=_interfaces(base_url, addresses, settings),
-        provider=None
+        provider=(upstream.provider if upstream is not None else None)
         if provider is None
         else AgentProvider(url=provider.url, organization=provider.organization),
         version=_version(settings, code),
@@ -108,7 +109,7 @@ def agent_card(
         skills=_with_modes(skills, inputs, outputs)
         if settings.card_style == "openclaw-inbound"
         else skills,
-        icon_url=settings.icon_url or None,
+        icon_url=settings.icon_url or (upstream.icon_url if upstream is not None else None),
     )
 
 
@@ -144,11 +145,11 @@ def _replaced(
     return tuple(by_id.values())
 
 
-def input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
+def input_modes(settings: AgentSettings, code: Own | None) -> tuple[str, ...]:
     return _modes(settings.input_modes, code.input_modes if code is not None else None)
 
 
-def output_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
+def output_modes(settings: AgentSettings, code: Own | None) -> tuple[str, ...]:
     return _modes(settings.output_modes, code.output_modes if code is not None else None)
 
 
@@ -162,7 +163,7 @@ def _modes(configured: tuple[str, ...], own: tuple[str, ...] | None) -> tuple[st
     return own if own and configured == DEFAULT_MODES else configured
 
 
-def _version(settings: AgentSettings, code: Agent | None) -> str:
+def _version(settings: AgentSettings, code: Own | None) -> str:
     if settings.version != _DEFAULT_VERSION:
         return settings.version
     if code is not None:
@@ -253,7 +254,7 @@ def _with_modes(
 
 
 def _fallback_skills(
-    handle: str, name: str, description: str, code: Agent | None
+    handle: str, name: str, description: str, code: Own | None
 ) -> tuple[AgentSkill, ...]:
     """A card must have a skill: the agent's own, or the agent as one."""
     if code is not None:

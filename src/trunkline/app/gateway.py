@@ -1,36 +1,46 @@
 """All parts as one: the runtime, and the ASGI application in front of it."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from msgspec import Struct
 from starlette.applications import Starlette
+from starlette.responses import Response
 
 from trunkline.app.adapters import load_agents, make_backend, make_store
-from trunkline.app.cards import addresses_of, agent_card, card_shape, extended_card, input_modes
+from trunkline.app.card_signer import JWKS_PATH, card_signer
+from trunkline.app.cards import input_modes
 from trunkline.app.channel import Account, Channel
+from trunkline.app.endpoints import Endpoints
 from trunkline.app.idle import idle_addresses
+from trunkline.app.mcp import Mcp, mcp_endpoint
+from trunkline.app.model_tools import model_tools
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
-from trunkline.protocol import openclaw_routes
-from trunkline.protocol.spoken import spoken_by
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.runtime import Runtime
-from trunkline.runtime.service import Service
 from trunkline.server.access import Access
 from trunkline.server.application import Application
+from trunkline.server.asgi import App
 from trunkline.server.bindings import Bindings
 from trunkline.server.calls import Calls
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
-from trunkline.server.exchange import Limits
+from trunkline.server.mcp import PATH as MCP_PATH
 from trunkline.server.metrics import Metrics
 from trunkline.server.operations import PATHS, build_pages
 from trunkline.server.streams import StreamCounts
-from trunkline.settings import AgentSettings, Settings, StoreSettings
+from trunkline.settings import (
+    A2aBackend,
+    AgentSettings,
+    Settings,
+    StoreSettings,
+    database_path,
+)
+from trunkline.settings.agents import DEFAULT_MODES
 from trunkline.version import VERSION
 
 
@@ -40,30 +50,35 @@ class Gateway(Struct, frozen=True, kw_only=True):
     runtimes: Runtimes
     endpoints: tuple[Endpoint, ...]
     channel: Channel
+    mcp: Mcp | None
 
 
 def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> Gateway:
     """`base_url` is what cards advertise, with scheme and without a slash at the end."""
     settings, code = load_agents(settings)
     clock = clock or SystemClock()
+    data = database_path(settings.store).parent
+    tools = model_tools(settings)
     by_store: dict[StoreSettings, list[PublishedAgent]] = {}
     for handle, agent_settings in settings.agents.items():
         if agent_settings.unavailable:
             continue
-        backend = make_backend(agent_settings, code.get(handle), clock)
+        backend = make_backend(agent_settings, code.get(handle), clock, tools, data)
         agent = _published(handle, agent_settings, backend, code.get(handle))
         by_store.setdefault(agent_settings.store or settings.store, []).append(agent)
     server = settings.server
+    signer = None
+    if server.card_key_path:
+        signer = card_signer(server.card_key_path, base_url=base_url)
     runtimes = Runtimes(
         tuple(_runtime(settings, store, agents, clock) for store, agents in by_store.items())
     )
+    published = Endpoints(settings=settings, base_url=base_url, clock=clock, signer=signer)
     endpoints = [
         endpoint
         for runtime in runtimes
         for agent in runtime.agents.values()
-        for endpoint in _endpoints(
-            agent, runtime.service, code.get(agent.handle), settings, base_url
-        )
+        for endpoint in published.of(agent, runtime.service, code.get(agent.handle))
     ]
     principals, is_open = settings.auth.principals(), settings.allows_anonymous()
     access = Access(
@@ -77,13 +92,20 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
     )
     streams = StreamCounts(server.max_streams_per_principal)
     metrics = Metrics(lambda: _gauges(runtimes, streams))
+    mcp = mcp_endpoint(settings, access_to_pages) if settings.remote.mcp else None
+    more: dict[str, App] = {} if mcp is None else {MCP_PATH: mcp}
+    if signer is not None:
+        more[JWKS_PATH] = Response(signer.jwks(), media_type="application/jwk-set+json")
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         # Under another ASGI server; `serve` opens the runtime itself.
         await runtimes.open()
         try:
-            yield
+            async with AsyncExitStack() as stack:
+                if mcp is not None:
+                    await stack.enter_async_context(mcp.running())
+                yield
         finally:
             await runtimes.drain(grace_s=server.drain_s)
             await runtimes.close()
@@ -105,8 +127,9 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
             access=access_to_pages,
             version=VERSION,
             lifespan=lifespan,
+            more=more,
         ),
-        page_paths=PATHS,
+        page_paths=(*PATHS, *more),
         idle=idle_addresses(settings),
     )
     return Gateway(
@@ -115,6 +138,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         runtimes=runtimes,
         endpoints=tuple(endpoints),
         channel=Channel(_accounts(runtimes)),
+        mcp=mcp,
     )
 
 
@@ -157,6 +181,9 @@ def _published(
 
 def _all_input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
     """What the agent or any of its skills takes: nobody knows which skill a message means."""
+    if isinstance(settings.backend, A2aBackend) and settings.input_modes == DEFAULT_MODES:
+        # The agent behind it knows what it takes, and says so.
+        return ("*/*",)
     modes = [*input_modes(settings, code)]
     for skill in settings.skills:
         modes += skill.input_modes
@@ -164,46 +191,6 @@ def _all_input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, 
         for own in code.skills:
             modes += own.input_modes
     return tuple(dict.fromkeys(modes))
-
-
-def _endpoints(
-    agent: PublishedAgent,
-    service: Service,
-    code: Agent | None,
-    settings: Settings,
-    base_url: str,
-) -> Iterator[Endpoint]:
-    agent_settings = settings.agents[agent.handle]
-    limits = Limits(
-        max_body_bytes=agent_settings.max_body_bytes or settings.server.max_body_bytes,
-        max_json_depth=settings.server.max_json_depth,
-    )
-    is_default = settings.default_agent() == agent.handle
-    for addresses in addresses_of(agent.handle, agent_settings, is_default=is_default):
-        card = agent_card(
-            agent.handle,
-            agent_settings,
-            code=code,
-            addresses=addresses,
-            base_url=agent_settings.public_url.rstrip("/") or base_url,
-            access=settings,
-        )
-        yield Endpoint(
-            agent=agent,
-            service=service,
-            spoken=spoken_by(agent.profile),
-            limits=limits,
-            card=card,
-            extended_card=extended_card(card, agent_settings),
-            card_paths=addresses.card_paths,
-            jsonrpc_path=addresses.jsonrpc,
-            rest_path=addresses.rest,
-            tenants=frozenset(agent_settings.tenants),
-            shape=card_shape(agent_settings),
-            not_found=openclaw_routes.not_found(agent.account_id)
-            if agent_settings.error_style == "openclaw-inbound"
-            else None,
-        )
 
 
 def _accounts(runtimes: Runtimes) -> dict[str, Account]:

@@ -16,19 +16,20 @@ from trunkline.model.values import HAS_WORK, TaskState
 from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
 from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.recording import say
-from trunkline.runtime.retention import count_prunable, forgets, prune
+from trunkline.runtime.retention import Gone, count_prunable, forgets, prune
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import EVERY, Settings, StoreSettings, database_path
+from trunkline.settings.backends import RESUMABLE
 
 T = TypeVar("T")
 _PAGE = 100
 
 
 class Pruned(Struct, frozen=True):
-    """`gone` is None for an agent that says nothing of retention."""
+    """`gone` is None for an agent that says nothing of retention. Of tasks some are `left`."""
 
     agent: str
-    gone: int | None
+    gone: Gone | None
     left: int
 
 
@@ -63,7 +64,7 @@ def prune_stores(
             before_ms = None if age_s is None else now_ms - int(age_s * 1000)
             act = count_prunable if dry_run else prune
             gone = await act(store, handle, before_ms=before_ms, keep=most)
-            left = await store.count_ended(handle) - (gone if dry_run else 0)
+            left = await store.count_ended(handle) - (gone.tasks if dry_run else 0)
             is_bound = has_bounds or (profile is not None and forgets(profile))
             done.append(Pruned(handle, gone if is_bound else None, left))
         return done
@@ -164,7 +165,9 @@ def _is_orphan(settings: Settings, stored: StoredTask, *, is_named: bool) -> boo
     if profile is None:
         # It may be published elsewhere, so it takes somebody who means this one.
         return is_named
-    return recover(stored.state, profile.on_restart) is Recovery.LEAVE
+    found = settings.agents.get(stored.scope.agent)
+    can_resume = found is not None and isinstance(found.backend, RESUMABLE)
+    return recover(stored.state, profile.on_restart, can_resume=can_resume) is Recovery.LEAVE
 
 
 async def _fail(store: Store, found: list[StoredTask], reason: str) -> None:

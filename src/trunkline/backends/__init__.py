@@ -1,5 +1,6 @@
 """Agents behind the gateway: one adapter per way of running them.
 
 Each implements `ports.Backend`, passes `trunkline.testing.check_backend`, and imports
-only `ports` and `model`. They do not know each other.
+only what is further in. They do not know each other; what several of them need is in
+`process` (programs), `asked` (requests to somebody else) and `flood` (a limit to what is said).
 """

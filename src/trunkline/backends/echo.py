@@ -9,6 +9,7 @@ from trunkline.ports.backend import TurnRequest
 class EchoBackend:
     may_reply_directly = False
     is_pure = True
+    can_resume = False
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         # Parts are frozen values, so the answer can hold the very ones of the question.

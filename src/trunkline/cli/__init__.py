@@ -1,7 +1,7 @@
 """The command line: one file per command, each with its own imports inside, so that it starts fast.
 
-Read `commands.py` (what there is), then any command. `failures.py` says how errors end, with
-the exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration.
+Read `commands.py` (what there is), then any command. `failures.py` says how errors end,
+`exits.py` has the exit codes, and `remote/` the commands that call other agents.
 """
 
 __all__ = ["main"]
@@ -9,5 +9,6 @@ __all__ = ["main"]
 
 def main() -> None:
     from trunkline.cli.commands import app
+    from trunkline.cli.program import program
 
-    app(prog_name="trunkline")
+    app(prog_name=program())

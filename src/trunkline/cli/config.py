@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trunkline.cli.failures import reported
+from trunkline.cli.help import command
 from trunkline.cli.options import ConfigFile, Debug, OpenClawConfig
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Notation(StrEnum):
     json = "json"
 
 
-@app.command()
+@command(app, "check")
 def check(
     context: typer.Context,
     file: ConfigFile = None,
@@ -35,14 +36,18 @@ def check(
         if file is None and openclaw_config is None:
             raise ConfigError("there is no file to check. Give FILE, or set TRUNKLINE_CONFIG.")
         settings, notes = _settings(file, openclaw_config)
-    kept = " and ".join(map(place_of, settings.stores())) or "nothing kept"
-    count = len(settings.agents)
-    print(f"ok: {count} agent{'' if count == 1 else 's'}, {kept}")
+    found = []
+    if settings.agents:
+        kept = " and ".join(map(place_of, settings.stores())) or "nothing kept"
+        found.append(f"{_counted(len(settings.agents), 'agent')}, {kept}")
+    if settings.targets or not settings.agents:
+        found.append(_counted(len(settings.targets), "target"))
+    print(f"ok: {'; '.join(found)}")
     for note in notes:
         print(f"note: {note}")
 
 
-@app.command()
+@command(app, "show")
 def show(
     context: typer.Context,
     file: ConfigFile = None,
@@ -70,7 +75,7 @@ def show(
         print(to_toml(document), end="")
 
 
-@app.command()
+@command(app, "schema")
 def schema() -> None:
     """Print the JSON Schema of the file, for editors."""
     import json
@@ -78,6 +83,10 @@ def schema() -> None:
     from trunkline.settings import schema as made
 
     print(json.dumps(made(), indent=2))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _settings(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trunkline.cli.failures import reported
+from trunkline.cli.help import command
 from trunkline.cli.options import Debug, OpenClawConfig
 from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
 
@@ -25,7 +26,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done,
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-@app.command()
+@command(app, "prune")
 def prune(
     context: typer.Context,
     config: ConfigOption = None,
@@ -46,12 +47,11 @@ def prune(
     """Delete ended tasks, and old answers that made no task.
 
     Without --older-than and --keep, what each agent's retention_s and retention_max_tasks
-    say. Tasks that have not ended are never touched. Answers without a task go by age alone,
-    and are not counted.
+    say. Tasks that have not ended are never touched. Answers without a task go by age alone.
     """
     with reported(context):
         older_than_s = _seconds(older_than) if older_than else None
-        settings = _settings(config, openclaw_config, data, db)
+        settings = settings_of(config, openclaw_config, data, db)
         from trunkline.app.upkeep import prune_stores
 
         done = prune_stores(
@@ -65,12 +65,15 @@ def prune(
             )
         else:
             verb = "would delete" if dry_run else "deleted"
-            print(f"{each.agent}: {verb} {_tasks(each.gone)}, {each.left} left")
+            print(f"{each.agent}: {verb} {_tasks(each.gone.tasks)}, {each.left} left")
+            if exchanges := each.gone.exchanges:
+                answers = f"{exchanges} answer{'' if exchanges == 1 else 's'} without a task"
+                print(f"{each.agent}: {verb} {answers}")
     if not done:
         print("there are no tasks")
 
 
-@app.command()
+@command(app, "settle")
 def settle(
     context: typer.Context,
     config: ConfigOption = None,
@@ -92,7 +95,7 @@ def settle(
     from trunkline.model.timestamps import format_timestamp
 
     with reported(context):
-        settings = _settings(config, openclaw_config, data, db)
+        settings = settings_of(config, openclaw_config, data, db)
         from trunkline.app.upkeep import settle_stores
 
         orphans = settle_stores(settings, agent=agent, reason=reason, dry_run=dry_run)
@@ -103,7 +106,7 @@ def settle(
     print(f"{verb} {len(orphans)} orphaned task{'' if len(orphans) == 1 else 's'}")
 
 
-def _settings(
+def settings_of(
     config: Path | None, openclaw_config: Path | None, data: Path | None, db: str | None
 ) -> "Settings":
     from trunkline.settings import demo, load

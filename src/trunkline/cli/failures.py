@@ -5,30 +5,34 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 
+from trunkline.cli.exits import Exit
 from trunkline.model.errors import ConfigError, TrunklineError
-
-FAILED = 1
-WRONG_USE = 2
 
 
 @contextmanager
 def reported(context: typer.Context) -> Iterator[None]:
-    """Print what the command raises and exit: 2 for configuration, 1 for anything else known.
+    """Print what the command raises and exit: 2 for configuration, 1 for anything else known,
+    and without a word when nobody reads what is printed.
 
     Bugs are not known: they keep their traceback.
     """
     try:
         yield
     except ConfigError as error:
-        _end(context, error, error.message, WRONG_USE)
+        _end(context, error, error.message, Exit.WRONG_USE)
     except TrunklineError as error:
-        _end(context, error, error.message, FAILED)
+        _end(context, error, error.message, Exit.FAILED)
+    except BrokenPipeError as error:
+        # Whoever read has enough. The interpreter flushes once more when it ends.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(Exit.PIPE_CLOSED) from error
     except OSError as error:
-        _end(context, error, _explained(error), FAILED)
+        _end(context, error, _explained(error), Exit.FAILED)
 
 
 def complain(message: str) -> None:
@@ -38,7 +42,7 @@ def complain(message: str) -> None:
 
 
 def _end(context: typer.Context, error: Exception, message: str, code: int) -> None:
-    if _wants_traceback(context):
+    if wants_traceback(context):
         import traceback
 
         traceback.print_exception(error)
@@ -46,23 +50,22 @@ def _end(context: typer.Context, error: Exception, message: str, code: int) -> N
     raise typer.Exit(code) from error
 
 
-def _wants_traceback(context: typer.Context) -> bool:
+def wants_traceback(context: typer.Context) -> bool:
     # `trunkline --debug serve` and `trunkline serve --debug` mean the same.
     return any(step.params.get("debug") for step in (context, context.find_root()))
 
 
 def _explained(error: OSError) -> str:
-    text = str(error)
     if error.errno == errno.EADDRINUSE:
         return (
-            f"the port is in use already ({text}). Stop what listens there, or choose another "
-            "port with --port N (0 takes any free port)."
+            f"{error.filename} is in use already. Stop what listens there, or choose another port "
+            "with --port N (0 takes any free port)."
         )
     if error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
-        return f"this machine does not have the address ({text}). Choose another with --host."
+        return f"{error.filename} is not an address of this machine. Choose another with --host."
     if error.errno == errno.EACCES:
         return (
-            f"not permitted ({text}). Ports below 1024 need privileges: choose another with "
+            f"not permitted ({error}). Ports below 1024 need privileges: choose another with "
             "--port N; a data folder must be writable: choose another with --data DIR."
         )
-    return f"{text or type(error).__name__}."
+    return f"{str(error) or type(error).__name__}."

@@ -18,6 +18,7 @@ def serve(
     target: Annotated[
         str | None,
         typer.Argument(
+            metavar="TARGET",
             help="Python agents to publish: FILE.py, FILE.py:attribute or module:attribute.",
             show_default=False,
         ),
@@ -81,7 +82,26 @@ def _settings(
     openclaw_config: Path | None,
     overrides: dict[str, Any],
 ) -> tuple["Settings", tuple[str, ...]]:
-    """The settings, and what to tell about them."""
+    """The settings, and what to tell about them. Raises ConfigError."""
+    settings, notes = _given_settings(target, config, openclaw_config, overrides)
+    if not settings.agents and not settings.remote.mcp:
+        from trunkline.model.errors import ConfigError
+
+        raise ConfigError(
+            f"{config or openclaw_config}: there is nothing to serve: the file has agents to call, "
+            "and none of its own. Add one:\n"
+            '    [agents."demo/echo"]\n    name = "Echo"\n    backend = { kind = "echo" }\n'
+            "or serve the tool that calls them, over MCP:\n    [remote]\n    mcp = true"
+        )
+    return settings, notes
+
+
+def _given_settings(
+    target: str | None,
+    config: Path | None,
+    openclaw_config: Path | None,
+    overrides: dict[str, Any],
+) -> tuple["Settings", tuple[str, ...]]:
     from trunkline.settings import demo, for_target, load
 
     if openclaw_config is not None:

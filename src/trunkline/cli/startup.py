@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from trunkline.cli.program import program
+
 if TYPE_CHECKING:
     from trunkline.settings import Settings
 
@@ -53,6 +55,8 @@ class Started(Protocol):
     @property
     def auth(self) -> str: ...
     @property
+    def mcp_url(self) -> str: ...
+    @property
     def version(self) -> str: ...
 
 
@@ -82,14 +86,22 @@ def screen(
         rows.append(("Card", started.card_url))
     for i, (handle, name, url) in enumerate(started.agents):
         rows.append(("Agents" if i == 0 else "", f"{handle}  {name}  {url}"))
+    if started.mcp_url:
+        rows.append(("MCP", started.mcp_url))
     rows += [("Data", started.data), ("Access", started.auth)]
     lines = [f"{label(name)} {value}" for name, value in rows]
     url = started.jsonrpc_url or next((url for _, _, url in started.agents), "")
     if url:
+        agent = started.url if started.card_url else url
         line = curl(url, needs_key=needs_key, version=started.version)
-        lines += ["", "Try it:", f"  {line}"]
+        lines += ["", "Try it:", f"  {send(agent, needs_key=needs_key)}", f"  {line}"]
     lines += ["", *(f"Note: {note}" for note in notes)] if notes else []
     return "\n".join([*lines, "", "Stop with Ctrl+C."])
+
+
+def send(url: str, *, needs_key: bool) -> str:
+    line = f"{program()} send {shlex.quote(url)} hello"
+    return f'{line} --token "$TRUNKLINE_KEY"' if needs_key else line
 
 
 def curl(url: str, *, needs_key: bool, version: str = "1.0") -> str:

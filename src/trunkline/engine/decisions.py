@@ -13,7 +13,7 @@ Parts: TypeAlias = tuple[Part, ...]
 Metadata: TypeAlias = dict[str, Any] | None
 
 
-class Chunk(Struct, frozen=True):
+class Chunk(Struct, frozen=True, gc=False):
     """Record an artifact, or a further piece of it."""
 
     artifact: Artifact
@@ -25,7 +25,7 @@ class Chunk(Struct, frozen=True):
     is_open: bool = False
 
 
-class Move(Struct, frozen=True):
+class Move(Struct, frozen=True, gc=False):
     """Record that the task takes this step, with what the agent says to it."""
 
     step: Step

@@ -1,13 +1,14 @@
 """A journal as a task: applying entries one by one gives the task at that point.
 
 Folding in pieces equals folding at once, whatever the cut, also through a snapshot.
-Appending costs the chunk and not the artifact, so the pieces of a streamed text are
-kept apart until somebody reads.
 """
 
-import msgspec
-from msgspec import Struct
+from operator import attrgetter
 
+import msgspec
+from msgspec import Struct, structs
+
+from trunkline.engine.growing import GrowingArtifact
 from trunkline.model.errors import GatewayBug
 from trunkline.model.events import (
     Entry,
@@ -18,9 +19,9 @@ from trunkline.model.events import (
     TurnRetried,
 )
 from trunkline.model.values import (
+    INTERRUPTED,
     Artifact,
     Message,
-    Part,
     Role,
     Task,
     TaskArtifactUpdateEvent,
@@ -30,92 +31,16 @@ from trunkline.model.values import (
 )
 from trunkline.ports.store import Snapshot
 
+_MESSAGE_ID = attrgetter("message_id")
 _encode = msgspec.json.Encoder().encode
 _decode_task = msgspec.json.Decoder(Task).decode
 _decode_artifacts = msgspec.json.Decoder(tuple[Artifact, ...]).decode
 
-
-def _is_bare_text(part: Part) -> bool:
-    return (
-        part.text is not None
-        and part.metadata is None
-        and not part.filename
-        and not part.media_type
-    )
-
-
-class _ArtifactFold:
-    """An artifact that grows. Adjacent pieces of bare text are one part to a reader."""
-
-    __slots__ = ("_head", "_parts", "_text")
-
-    def __init__(self, artifact: Artifact) -> None:
-        self._head = artifact
-        self._parts: list[Part] = []
-        self._text: list[str] = []
-        for part in artifact.parts:
-            self._push(part)
-
-    def _push(self, part: Part) -> None:
-        self._close_text()
-        if _is_bare_text(part):
-            self._text.append(part.text or "")
-        else:
-            self._parts.append(part)
-
-    def _close_text(self) -> None:
-        if self._text:
-            self._parts.append(Part(text="".join(self._text)))
-            self._text = []
-
-    def extend(self, chunk: Artifact) -> None:
-        head = self._head
-        name = chunk.name or head.name
-        description = chunk.description or head.description
-        extensions = chunk.extensions or head.extensions
-        # Most chunks bring nothing but parts.
-        if (
-            chunk.metadata
-            or name != head.name
-            or description != head.description
-            or extensions != head.extensions
-        ):
-            self._head = Artifact(
-                artifact_id=head.artifact_id,
-                name=name,
-                description=description,
-                parts=(),
-                metadata={**(head.metadata or {}), **(chunk.metadata or {})} or head.metadata,
-                extensions=extensions,
-            )
-        for index, part in enumerate(chunk.parts):
-            if index == 0 and self._text and _is_bare_text(part):
-                self._text.append(part.text or "")
-            else:
-                self._push(part)
-
-    def copy(self) -> "_ArtifactFold":
-        other = _ArtifactFold.__new__(_ArtifactFold)
-        other._head = self._head
-        other._parts = list(self._parts)
-        other._text = list(self._text)
-        return other
-
-    def artifact(self) -> Artifact:
-        if len(self._text) > 1:
-            self._text = ["".join(self._text)]
-        parts = tuple(self._parts)
-        if self._text:
-            parts += (Part(text=self._text[0]),)
-        head = self._head
-        return Artifact(
-            artifact_id=head.artifact_id,
-            name=head.name,
-            description=head.description,
-            parts=parts,
-            metadata=head.metadata,
-            extensions=head.extensions,
-        )
+# By names of their own where it counts: Python 3.11 looks members up through the metaclass.
+_SUBMITTED = TaskState.SUBMITTED
+_WORKING = TaskState.WORKING
+_USER = Role.USER
+_BETWEEN_TURNS = INTERRUPTED | {TaskState.SUBMITTED}
 
 
 class Pending(Struct, frozen=True, gc=False):
@@ -125,6 +50,14 @@ class Pending(Struct, frozen=True, gc=False):
     options: TurnOptions | None
     # When it was accepted, so that a restart can tell what came first.
     since: str
+    # The entry that accepted it, and how often it was taken up in vain: both name its run.
+    seq: int
+    retries: int = 0
+
+    def run_id(self, task_id: str) -> str:
+        """The same before and after a restart, and another one when it is run again."""
+        again = f"-{self.retries}" if self.retries else ""
+        return f"{task_id}.{self.seq}{again}"
 
 
 class TaskFold:
@@ -132,6 +65,7 @@ class TaskFold:
 
     __slots__ = (
         "_artifacts",
+        "_asking",
         "_before_turn",
         "_history",
         "_known",
@@ -147,19 +81,21 @@ class TaskFold:
         self._task = task
         self.status = task.status
         self._history = list(task.history)
-        self._known = {message.message_id for message in task.history}
+        self._known = set(map(_MESSAGE_ID, task.history))
         # An artifact that nothing was appended to is kept as it came.
-        self._artifacts: dict[str, Artifact | _ArtifactFold] = {
-            artifact.artifact_id: artifact for artifact in task.artifacts
-        }
+        self._artifacts: dict[str, Artifact | GrowingArtifact] = {}
+        for artifact in task.artifacts:
+            self._artifacts[artifact.artifact_id] = artifact
         # What the turn under way took up, and what there was of the task by then.
         self._before_turn: tuple[Pending, int, tuple[Artifact, ...]] | None = None
         # Messages that no turn has taken up yet.
         self.pending: list[Pending] = []
-        if task.status.state is TaskState.SUBMITTED:
+        if task.status.state is _SUBMITTED:
             last = task.history[-1] if task.history else None
-            if last is not None and last.role is Role.USER:
-                self.pending.append(Pending(last, options, task.status.timestamp))
+            if last is not None and last.role is _USER:
+                self.pending.append(Pending(last, options, task.status.timestamp, seq))
+        # What was last said or begun.
+        self._asking = task.status
 
     @classmethod
     def of(cls, snapshot: Snapshot | None, tail: tuple[Entry, ...]) -> "TaskFold":
@@ -205,6 +141,22 @@ class TaskFold:
         return self.state is TaskState.WORKING and self._before_turn is not None
 
     @property
+    def under_way(self) -> Pending | None:
+        """What the turn under way took up, if it has seen that turn begin."""
+        before = self._before_turn
+        return before[0] if before is not None and self.knows_turn else None
+
+    @property
+    def earlier_artifacts(self) -> tuple[Artifact, ...]:
+        """What there was before the turn under way."""
+        return self._before_turn[2] if self._before_turn is not None else ()
+
+    @property
+    def asked_by(self) -> str:
+        """The run whose last word waits for an answer, by no means always a question."""
+        return _run_of(self._asking)
+
+    @property
     def artifacts(self) -> tuple[Artifact, ...]:
         return tuple(
             [
@@ -227,7 +179,7 @@ class TaskFold:
             self._known.add(event.message.message_id)
             self._history.append(event.message)
             since = event.status_update.status.timestamp
-            self.pending.append(Pending(event.message, event.options, since))
+            self.pending.append(Pending(event.message, event.options, since, entry.seq))
             self._apply_status(event.status_update.status)
         elif isinstance(event, TurnRetried):
             self._undo_turn()
@@ -244,15 +196,17 @@ class TaskFold:
         # What callers said since stays; it waits for later turns.
         self._history[length:] = [m for m in self._history[length:] if m.role is Role.USER]
         self._artifacts = {artifact.artifact_id: artifact for artifact in artifacts}
-        self.pending.insert(0, taken_up)
+        self.pending.insert(0, structs.replace(taken_up, retries=taken_up.retries + 1))
 
     def _apply_status(self, status: TaskStatus, *, is_kept: bool = True) -> None:
         before = self.status.state
-        if before is TaskState.SUBMITTED and status.state is TaskState.WORKING and self.pending:
+        if before is _SUBMITTED and status.state is _WORKING and self.pending:
             artifacts = self.artifacts if self._artifacts else ()
             self._before_turn = (self.pending.pop(0), len(self._history), artifacts)
         if status.message is not None and is_kept:
             self._remember(status.message)
+        if status.message is not None or status.state is _WORKING:
+            self._asking = status
         self.status = status
 
     def _remember(self, message: Message) -> None:
@@ -267,7 +221,7 @@ class TaskFold:
             self._artifacts[artifact.artifact_id] = artifact
             return
         if isinstance(known, Artifact):
-            known = self._artifacts[artifact.artifact_id] = _ArtifactFold(known)
+            known = self._artifacts[artifact.artifact_id] = GrowingArtifact(known)
         known.extend(artifact)
 
     def copy(self) -> "TaskFold":
@@ -283,6 +237,7 @@ class TaskFold:
         }
         other.pending = list(self.pending)
         other._before_turn = self._before_turn
+        other._asking = self._asking
         return other
 
     def whole(self) -> Task:
@@ -307,3 +262,11 @@ class TaskFold:
         )
         artifacts = _encode(self.artifacts) if self._artifacts else b""
         return Snapshot(self.seq, _encode(bare), artifacts)
+
+
+def _run_of(status: TaskStatus) -> str:
+    """Which run said what a task says while no turn is under way; empty for none."""
+    if status.message is None or status.state not in _BETWEEN_TURNS:
+        return ""
+    # A run names its messages after itself, and numbers them.
+    return status.message.message_id.rpartition(".")[0]

@@ -13,6 +13,10 @@ from trunkline.model.values import Message, Part, Role
 NO_CONTENT: Final = "The inbound A2A request did not contain any supported text or data parts."
 
 
+# By a name of its own: Python 3.11 looks members up through the metaclass.
+_USER: Final = Role.USER
+
+
 class MessageRules:
     """What holds for every message to one agent."""
 
@@ -34,7 +38,7 @@ class MessageRules:
                 message = replace(message, parts=kept)
         if not self._is_strict:
             return message if any(map(_has_content, message.parts)) else None
-        if message.role is not Role.USER:
+        if message.role is not _USER:
             raise InvalidParams.at("message.role", "a client sends messages as ROLE_USER")
         if not self._takes_all:
             self._check_modes(message)

@@ -25,7 +25,7 @@ class Label(Struct, frozen=True, gc=False):
 
 class Names(Protocol):
     """The names of one turn; `number` counts the turns of the task, and `taken` are the
-    artifacts that it has already."""
+    artifacts that it has already, of which there may be more while the turn goes on."""
 
     # What a chunk holds that only says that the one before was the last.
     closing: ClassVar[Parts]
@@ -46,6 +46,11 @@ class Names(Protocol):
 
     def __init__(self, number: int, taken: Collection[str]) -> None: ...
     def stage(self) -> Label: ...
+
+    def beside(self, artifact_id: str) -> str:
+        """How an artifact is called that the agent itself calls so: another name, where the
+        turn has given that one to what the agent said."""
+
     def tool(self, called: ToolCalled) -> Artifact | None: ...
     def summary(self, tool: str) -> Label: ...
 
@@ -64,18 +69,27 @@ class AnswerNames:
     approval_needed: ClassVar[str] = "The agent waits for your approval of a tool call."
     canceled: ClassVar[str] = ""
 
-    __slots__ = ("_stages", "_suffix", "_summaries")
+    __slots__ = ("_given", "_stages", "_suffix", "_summaries", "_taken")
 
     def __init__(self, number: int, taken: Collection[str]) -> None:
         self._suffix = f"-{number}" if number > 1 else ""
+        self._taken = taken
+        self._given: tuple[str, ...] = ()
         self._stages = 0
         self._summaries = 0
 
     def stage(self) -> Label:
         self._stages += 1
-        if self._stages == 1 and not self._suffix:
-            return _ANSWER
-        return Label(self._numbered("answer", self._stages), "answer")
+        label = _ANSWER
+        if self._stages > 1 or self._suffix or "answer" in self._taken:
+            while (name := self._numbered("answer", self._stages)) in self._taken:
+                self._stages += 1
+            label = Label(name, "answer")
+        self._given += (label.artifact_id,)
+        return label
+
+    def beside(self, artifact_id: str) -> str:
+        return f"{artifact_id}-own" if artifact_id in self._given else artifact_id
 
     def tool(self, called: ToolCalled) -> Artifact | None:
         data = {"tool": called.name, "phase": called.phase, "data": called.data}
@@ -136,6 +150,9 @@ class InboundNames:
 
     def stage(self) -> Label:
         return self._counted("assistant-output")
+
+    def beside(self, artifact_id: str) -> str:
+        return artifact_id
 
     def summary(self, tool: str) -> Label:
         return self._counted("tool-result")

@@ -9,14 +9,18 @@ from trunkline.model.values import TaskState
 
 class Recovery(StrEnum):
     REQUEUE = "requeue"
+    RESUME = "resume"
     RETRY = "retry"
     FAIL = "fail"
     LEAVE = "leave"
 
 
-def recover(state: TaskState, policies: Collection[RestartPolicy]) -> Recovery:
+def recover(state: TaskState, policies: Collection[RestartPolicy], *, can_resume: bool) -> Recovery:
+    """`can_resume`: whether the agent goes on with a turn while the gateway is away."""
     if state is TaskState.SUBMITTED and "resume_queued" in policies:
         return Recovery.REQUEUE
+    if state is TaskState.WORKING and "resume_running" in policies and can_resume:
+        return Recovery.RESUME
     if state is TaskState.WORKING and "retry_running" in policies:
         return Recovery.RETRY
     if state in (TaskState.SUBMITTED, TaskState.WORKING) and "leave_orphaned" not in policies:

@@ -5,7 +5,7 @@ from enum import Enum
 
 from trunkline.engine.decisions import Chunk, Decisions, Metadata, Move, OutputStyle, Parts
 from trunkline.engine.naming import Label, Names
-from trunkline.engine.stages import Stage, has_content, is_bare_text
+from trunkline.engine.stages import Stage, has_content
 from trunkline.engine.transitions import Step
 from trunkline.model.values import Artifact, Message, Part
 
@@ -37,7 +37,7 @@ class ShownStage(Stage):
     @property
     def shown(self) -> Parts:
         if self._follows is _Source.STREAM:
-            return (Part(text=self.text),)
+            return self.streamed
         return self.blocks if self._follows is _Source.BLOCKS else self._shown
 
     def show_text(self, delta: str) -> Decisions:
@@ -65,9 +65,8 @@ class ShownStage(Stage):
             return ()
         return self._show(self.content())
 
-    def close(self, metadata: Metadata = None) -> Decisions:
-        """Nothing more comes; the message takes its final form."""
-        content = self.content()
+    def close(self, content: Parts, metadata: Metadata = None) -> Decisions:
+        """Nothing more comes; the message takes its final form, which is `content()`."""
         if self._names.nothing_said and not has_content(content):
             content = ()
         if not self._style.in_artifact or not (content or self._label):
@@ -80,7 +79,7 @@ class ShownStage(Stage):
 
     def _follow(self, source: _Source) -> Decisions:
         """Show what the source has, and from here on all that it gets."""
-        parts = (Part(text=self.text),) if source is _Source.STREAM else self.blocks
+        parts = self.streamed if source is _Source.STREAM else self.blocks
         decisions = self._show(parts)
         self._follows = source
         return decisions
@@ -140,7 +139,7 @@ class ShownStage(Stage):
 
 def _growth(before: Parts, after: Parts) -> Parts | None:
     """What to append to get from one to the other, if that will do."""
-    if len(before) != 1 or not after or not is_bare_text(before[0]) or not is_bare_text(after[0]):
+    if len(before) != 1 or not after or not before[0].is_bare_text or not after[0].is_bare_text:
         return None
     old, new = before[0].text or "", after[0].text or ""
     if not new.startswith(old):

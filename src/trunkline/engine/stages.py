@@ -14,11 +14,13 @@ Parts = tuple[Part, ...]
 class Stage:
     """Adding a piece costs the piece, however long the text is by then."""
 
-    __slots__ = ("_blocks", "_final", "_length", "_pieces", "has_final", "streams")
+    __slots__ = ("_blocks", "_final", "_length", "_pieces", "_streamed", "has_final", "streams")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._length = 0
+        # What streamed so far as parts, once somebody has asked for them.
+        self._streamed: Parts = ()
         self._blocks: list[Part] = []
         self._final: Parts = ()
         # The whole has been told; another whole is another message.
@@ -45,11 +47,14 @@ class Stage:
     def add(self, delta: str) -> None:
         self._pieces.append(delta)
         self._length += len(delta)
-        self.streams = self.streams or not is_blank(delta)
+        self._streamed = ()
+        if not self.streams:
+            self.streams = not is_blank(delta)
 
     def replace(self, text: str) -> None:
         self._pieces = [text]
         self._length = len(text)
+        self._streamed = ()
         self.streams = not is_blank(text)
 
     def add_block(self, parts: Parts) -> Parts:
@@ -57,8 +62,8 @@ class Stage:
         before = len(self._blocks)
         for part in parts:
             if part.text is None or not is_blank(part.text):
-                follows_text = self._blocks and is_bare_text(self._blocks[-1])
-                if follows_text and is_bare_text(part):
+                follows_text = self._blocks and self._blocks[-1].is_bare_text
+                if follows_text and part.is_bare_text:
                     part = Part(text=f"\n\n{part.text}")
                 self._blocks.append(part)
         return tuple(self._blocks[before:])
@@ -92,28 +97,31 @@ class Stage:
         if len(self._blocks) > 1:
             merged: list[list[Part]] = []
             for part in self._blocks:
-                if merged and is_bare_text(part) and is_bare_text(merged[-1][-1]):
+                if merged and part.is_bare_text and merged[-1][-1].is_bare_text:
                     merged[-1].append(part)
                 else:
                     merged.append([part])
             self._blocks = [_joined(run) for run in merged]
         return tuple(self._blocks)
 
+    @property
+    def streamed(self) -> Parts:
+        """The same as parts."""
+        if not self._streamed:
+            self._streamed = (Part(text=self.text),)
+        return self._streamed
+
     def content(self) -> Parts:
-        if has_content(self._final):
+        if self._final and has_content(self._final):
             return self._final
         if self.streams:
-            return (Part(text=self.text),)
+            return self.streamed
         # An answer of blanks is one if there is nothing else.
         return self.blocks or self._final
 
 
 def is_blank(text: str) -> bool:
     return not text or text.isspace()
-
-
-def is_bare_text(part: Part) -> bool:
-    return part.text is not None and part == Part(text=part.text)
 
 
 def has_content(parts: Parts) -> bool:

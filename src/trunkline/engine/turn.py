@@ -21,7 +21,7 @@ from trunkline.engine.decisions import (
 )
 from trunkline.engine.modes import UNREPRESENTABLE, AcceptedModes, mode_of
 from trunkline.engine.showing import ShownStage
-from trunkline.engine.stages import has_content
+from trunkline.engine.stages import has_content, is_blank
 from trunkline.engine.transitions import Step
 from trunkline.model.outputs import (
     ArtifactEmitted,
@@ -43,6 +43,10 @@ from trunkline.model.outputs import (
     ToolSummarized,
 )
 from trunkline.model.values import Artifact, Message, Part, Role
+
+# By names of their own where it counts: Python 3.11 looks members up through the metaclass.
+_COMPLETE = Step.COMPLETE
+_AGENT = Role.AGENT
 
 
 class TurnFold:
@@ -75,8 +79,10 @@ class TurnFold:
         artifact_ids: Iterable[str] = (),
         style: OutputStyle = STANDARD,
         accepted: AcceptedModes | None = None,
+        said: int = 0,
     ) -> None:
-        """`artifact_ids` are those that earlier turns made, and this one may append to."""
+        """`artifact_ids` are those that earlier turns made, and this one may append to;
+        `said` is how many messages the turn may have sent already."""
         self._run_id = run_id
         self._task_id = task_id
         self._context_id = context_id
@@ -84,7 +90,7 @@ class TurnFold:
         self._accepted = accepted
         self._known = set(artifact_ids)
         self._names = style.names(number, self._known)
-        self._messages = 0
+        self._messages = said
         self._is_plain = style is STANDARD and accepted is None
         self._stage: ShownStage | None = None
         # The newest message that has something to say in the status.
@@ -97,6 +103,8 @@ class TurnFold:
         match output:
             case Text():
                 return self._grow(output.delta)
+            case Final(said=said) if said:
+                return self._finish(output.parts, output.metadata, said)
             case DirectReply() | Final():
                 return self._finish(output.parts, output.metadata)
             case TextReplaced():
@@ -117,6 +125,18 @@ class TurnFold:
                 return self._summarize(output)
             case _:
                 return self._signal(output)
+
+    def may_be_all(self, output: Output) -> bool:
+        """Whether the turn may well say this text and nothing else."""
+        return (
+            type(output) is Text
+            and self._is_plain
+            and self._stage is None
+            and not self._last
+            # Surely JSON: nobody could be told any more that half a character is not.
+            and output.delta.isascii()
+            and not is_blank(output.delta)
+        )
 
     def _signal(self, output: Note | Question | AuthNeeded | Failed | Refused) -> Decisions:
         match output:
@@ -162,7 +182,9 @@ class TurnFold:
         return ()
 
     def _grow(self, delta: str) -> Decisions:
-        return self._open().show_text(delta) if delta and self._takes_text() else ()
+        if not delta or (self._accepted is not None and not self._takes_text()):
+            return ()
+        return (self._stage or self._open()).show_text(delta)
 
     def _preview(self, text: str) -> Decisions:
         return self._grow(self._open().rest_of(text))
@@ -186,6 +208,9 @@ class TurnFold:
             if not kept:
                 return ()
             artifact = structs.replace(artifact, parts=kept)
+        name = self._names.beside(artifact.artifact_id)
+        if name != artifact.artifact_id:
+            artifact = structs.replace(artifact, artifact_id=name)
         # The first chunk of an artifact has nothing to be appended to.
         append = output.append and artifact.artifact_id in self._known
         self._known.add(artifact.artifact_id)
@@ -212,18 +237,19 @@ class TurnFold:
         )
         return (Chunk(artifact, append=False, last_chunk=not self._names.marks_open),)
 
-    def _finish(self, parts: Parts, metadata: Metadata) -> Decisions:
+    def _finish(self, parts: Parts, metadata: Metadata, words: Parts = ()) -> Decisions:
         if parts and self._is_plain and self._stage is None and not self._last:
             return self._tell_at_once(parts, metadata)
-        decisions = (*self._tell(parts), *self._close(metadata))
+        told = self._tell(parts) if parts else ()
+        decisions = told + self._close(metadata)
         if self._left_out and not self._has_answer:
             return (*decisions, self._unrepresentable())
         # Files are in the artifact; the status repeats what can be read at a glance.
-        said = _texts(self._last) if self._style.in_artifact else self._last
+        said = words or (_texts(self._last) if self._style.in_artifact else self._last)
         message = self._message(said, metadata) if said and self._style.in_status else None
-        if self._names.nothing_said and not has_content(self._last):
+        if self._names.nothing_said and not has_content(self._last) and not words:
             message = self._message((Part(text=self._names.nothing_said),))
-        return (*decisions, Move(Step.COMPLETE, message, self._style.in_history))
+        return (*decisions, Move(_COMPLETE, message, self._style.in_history))
 
     def _tell_at_once(self, parts: Parts, metadata: Metadata) -> Decisions:
         """By far the most frequent answer, for which a stage would be too much."""
@@ -233,11 +259,11 @@ class TurnFold:
         )
         said = _texts(parts)
         message = self._message(said, metadata) if said else None
-        return (Chunk(artifact, False, True), Move(Step.COMPLETE, message))
+        return (Chunk(artifact, False, True), Move(_COMPLETE, message))
 
     def _tell(self, parts: Parts) -> Decisions:
-        if not parts or self._names.closes_apart:
-            return self._complete(parts) if parts else ()
+        if self._names.closes_apart:
+            return self._complete(parts)
         closing = self._close() if self._stage is not None and self._stage.has_final else ()
         self._open().complete(self._take(parts))
         return closing
@@ -255,8 +281,9 @@ class TurnFold:
         stage, self._stage = self._stage, None
         if stage is None:
             return ()
-        self._remember(stage.content())
-        return stage.close(metadata)
+        content = stage.content()
+        self._remember(content)
+        return stage.close(content, metadata)
 
     def _remember(self, content: Parts) -> None:
         """What the status says in the end is the newest message that says something."""
@@ -291,7 +318,7 @@ class TurnFold:
             message_id=f"{self._run_id}.{self._messages}",
             context_id=self._context_id,
             task_id=self._task_id,
-            role=Role.AGENT,
+            role=_AGENT,
             parts=parts,
             metadata=metadata,
         )
@@ -302,4 +329,6 @@ def has_text(parts: Parts) -> bool:
 
 
 def _texts(parts: Parts) -> Parts:
+    if len(parts) == 1 and parts[0].text is not None:
+        return parts
     return tuple([part for part in parts if part.text is not None])

@@ -29,6 +29,8 @@ class AgentCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     push_notifications: bool | None = None
     extensions: tuple[AgentExtension, ...] = ()
     extended_agent_card: bool | None = None
+    # A word of 0.3 that 1.0 has dropped; read from cards of others, and on none of ours.
+    state_transition_history: bool | None = None
 
 
 class StringList(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -103,10 +103,14 @@ class DirectReply(Struct, frozen=True, gc=False):
 
 
 class Final(Struct, frozen=True, gc=False):
-    """The turn is done. `parts`, when given, are the answer in place of the text so far."""
+    """The turn is done. `parts`, when given, are the answer in place of the text so far.
+
+    `said` are words for the status alone, where the answer is in artifacts of the agent's own.
+    """
 
     parts: tuple[Part, ...] = ()
     metadata: dict[str, Any] | None = None
+    said: tuple[Part, ...] = ()
 
 
 class Failed(Struct, frozen=True, gc=False):

@@ -11,7 +11,9 @@ from msgspec import Meta, Struct
 
 DAY_S: Final = 86_400.0
 
-RestartPolicy = Literal["resume_queued", "fail_running", "retry_running", "leave_orphaned"]
+RestartPolicy = Literal[
+    "resume_queued", "resume_running", "fail_running", "retry_running", "leave_orphaned"
+]
 ResultPlace = Literal["artifact", "status", "history"]
 
 
@@ -125,11 +127,12 @@ class Profile(Struct, frozen=True, kw_only=True):
         _key(
             "X-11",
             "What a restart does with unfinished tasks: `resume_queued` runs those that waited, "
+            "`resume_running` picks up those that ran where the backend can, "
             "`fail_running` ends those that ran with a reason, `retry_running` runs them again, "
             "`leave_orphaned` touches none of those that no other word covers. Without it and "
             "without `resume_queued`, those that waited are ended too.",
         ),
-    ] = ("resume_queued", "fail_running")
+    ] = ("resume_queued", "resume_running", "fail_running")
     stream_replay: Annotated[
         bool, _key("X-12", "Replay what a client missed when it sends `Last-Event-ID`.")
     ] = True

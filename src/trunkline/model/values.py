@@ -48,14 +48,19 @@ class Part(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rena
     media_type: str = ""
 
     def __post_init__(self) -> None:
-        contents = (
-            (self.text is not None)
-            + (self.raw is not None)
-            + (self.url is not None)
-            + (self.data is not UNSET)
-        )
-        if contents != 1:
+        others = (self.raw is not None) + (self.url is not None) + (self.data is not UNSET)
+        if others != (self.text is None):
             raise ValueError("a part holds exactly one of text, raw, url and data")
+
+    @property
+    def is_bare_text(self) -> bool:
+        """Whether it is text, and says nothing else about it."""
+        return (
+            self.text is not None
+            and self.metadata is None
+            and not self.filename
+            and not self.media_type
+        )
 
 
 class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):

@@ -8,10 +8,16 @@ The contract, proved for every backend by `trunkline.testing.check_backend`:
 - After `cancel(run_id)` the iterator ends soon, if the agent can be stopped at all. The
   runtime does not wait for it for long, and drops whatever comes late.
 - Several runs may be under way at once; they do not see each other.
+- A run that ended with a question or a need of credentials may be held by the backend until
+  `start` brings the answer for the same task. `cancel(run_id)` then says that none will come.
+- Where `can_resume`, a run outlives its iterator: one that is closed without a `cancel` was let
+  go because the gateway stops, and the run itself goes on. A later `start` with `is_resumed`
+  and the same `run_id`, perhaps in another process, picks it up and reports what it has said
+  as a whole (`TextReplaced`, artifacts without `append`), so that nothing is doubled.
 """
 
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -21,8 +27,24 @@ from trunkline.model.session import MsgContext
 from trunkline.model.values import Artifact, Message
 
 
-class Session(Protocol):
-    """The conversation that a turn belongs to. Costs nothing until it is asked."""
+class Notes(Protocol):
+    """Texts that a backend keeps for itself. They survive a restart, and are forgotten when
+    they are older than what the agent keeps (`retention_s`), counted from the last `keep`."""
+
+    async def recall(self, name: str) -> str | None:
+        """What was kept last under the name."""
+        ...
+
+    async def keep(self, name: str, text: str) -> None:
+        """Committed when this returns; an empty text forgets. Raises StoreError."""
+        ...
+
+
+class Session(Notes, Protocol):
+    """The conversation that a turn belongs to. Costs nothing until it is asked.
+
+    Its notes are seen by the turns of one caller with one agent in one context.
+    """
 
     @property
     def key(self) -> str:
@@ -67,6 +89,9 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
     # None only where there is no gateway, as in a test of an agent alone.
     session: Session | None = None
+    # The run is under way since before a restart. `history` and `artifacts` then hold what it
+    # has said itself, too.
+    is_resumed: bool = False
 
 
 class Backend(Protocol):
@@ -77,6 +102,8 @@ class Backend(Protocol):
     # message is stored: should the store refuse, it is as if it had never run. What it
     # says is shown when it is committed, like everything else.
     is_pure: bool
+    # True when a run goes on without the gateway, and can be picked up after a restart.
+    can_resume: bool
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]: ...
 
@@ -85,3 +112,23 @@ class Backend(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Abandons(Protocol):
+    """A backend that needs its notes to end a run of which this process has never heard."""
+
+    async def abandon(self, run_id: str, notes: Notes) -> None:
+        """Called in place of `cancel` for a run that waits for an answer which will not come,
+        or that was under way before a restart and is not resumed."""
+        ...
+
+
+@runtime_checkable
+class Opens(Protocol):
+    """A backend that has something to do from the start on."""
+
+    async def open(self, notes: Notes) -> None:
+        """Called once, before the first turn; `notes` are those of the agent as a whole. It
+        does not wait for anything outside, for the gateway waits for it."""
+        ...

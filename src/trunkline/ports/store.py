@@ -15,6 +15,8 @@ The contract, proved for every store by `trunkline.testing.check_store`:
   leaves no trace and does not disturb others in the same commit. When the commit itself
   fails, every append of it is refused with `StoreUnusable`, and later ones are tried anew.
 - What `submit` acknowledged survives a crash. What a read returns was committed.
+- Entries that leave a task in a terminal state come with a snapshot, which then holds all of
+  its journal; a store may go by that.
 - A reader that pages through a journal by sequence misses nothing and sees nothing twice.
 - Every read by a caller names its `Scope`; a task of another scope is as good as absent.
 
@@ -80,6 +82,17 @@ class Exchange(Struct, frozen=True):
     at_ms: int
     # JSON array of the two messages.
     messages: bytes
+
+
+class KeptNote(Struct, frozen=True, kw_only=True):
+    """A text that a backend keeps under a name, in one context of one scope."""
+
+    scope: Scope
+    context_id: str
+    name: str
+    # Empty to forget it.
+    text: str
+    at_ms: int
 
 
 class Append(Struct, frozen=True, kw_only=True):
@@ -179,6 +192,21 @@ class Store(Protocol):
         """
         ...
 
+    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
+        """How many exchanges of an agent are older."""
+        ...
+
+    async def keep(self, note: KeptNote) -> None:
+        """Keep a note in place of the one of that name, or forget it; what this did survives
+        a crash when it returns. Raises StoreUnusable."""
+        ...
+
+    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None: ...
+
+    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
+        """Forget up to `limit` notes of an agent that were last kept before. Returns how many."""
+        ...
+
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         """Journal entries with a sequence above `after`, in order.
 
@@ -208,8 +236,8 @@ class Store(Protocol):
         ...
 
     async def scopes(self) -> tuple[Scope, ...]:
-        """All scopes that have tasks or exchanges; for who looks after the store, not for
-        callers."""
+        """All scopes that have tasks, exchanges or notes; for who looks after the store, not
+        for callers."""
         ...
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:

@@ -1,11 +1,10 @@
 """Answers of other agents as values of the model, whatever version they speak.
 
-Everything here raises InvalidAgentResponse, and nothing else, for an answer that makes no
-sense; a refusal that does is a value, `Refusal`.
+Everything here raises InvalidAgentResponse, and nothing else, for an answer that makes no sense.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,11 +15,11 @@ from trunkline.model.errors import InvalidAgentResponse, TrunklineError
 from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 from trunkline.protocol import card_reading, protojson
 from trunkline.protocol.asking import Binding
-from trunkline.protocol.v03_convert import Converter, core_push_config, push_config_for
+from trunkline.protocol.v03_reading import Reader03, push_config_for, read_push_config
 from trunkline.protocol.v03_types import (
     ArtifactUpdate03,
     Message03,
-    SetPushConfig03,
+    PushConfig03,
     StatusUpdate03,
     Task03,
 )
@@ -130,13 +129,27 @@ class _Item03(Struct, rename="camel"):
     artifact_update: ArtifactUpdate03 | None = None
 
 
+class _PushConfig03(Struct, kw_only=True, rename="camel"):
+    """REST has the task in a name, `tasks/ID/pushNotificationConfigs/ID`."""
+
+    task_id: str = ""
+    name: str = ""
+    push_notification_config: PushConfig03
+
+
+class _PushConfigs03(Struct):
+    """The list as REST has it."""
+
+    configs: tuple[_PushConfig03, ...] = ()
+
+
 _kind = msgspec.json.Decoder(_Kind03).decode
 
 
 class _V03:
     def __init__(self, *, is_rest: bool) -> None:
         self._is_rest = is_rest
-        self._convert = Converter(is_rest=is_rest)
+        self._reader = Reader03(is_rest=is_rest)
 
     def _core(self, convert: Callable[..., T], value: object, *path: str) -> T:
         try:
@@ -155,13 +168,13 @@ class _V03:
         message = item.message or item.msg
         match item.artifact_update or item.status_update or item.task or message:
             case Task03() as task:
-                return self._core(self._convert.core_task, task)
+                return self._core(self._reader.task, task)
             case Message03() as message:
-                return self._core(self._convert.core_message, message, "message")
+                return self._core(self._reader.message, message, "message")
             case StatusUpdate03() as status:
-                return self._core(self._convert.core_status_update, status)
+                return self._core(self._reader.status_update, status)
             case ArtifactUpdate03() as artifact:
-                return self._core(self._convert.core_artifact_update, artifact)
+                return self._core(self._reader.artifact_update, artifact)
             case None:
                 raise _is_none()
 
@@ -170,26 +183,26 @@ class _V03:
             kind = _kind(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidAgentResponse("the answer is not an object of A2A 0.3") from None
-        convert = self._convert
+        reader = self._reader
         match kind.kind or _guess(kind):
             case "task":
-                return self._core(convert.core_task, _read(payload, Task03))
+                return self._core(reader.task, _read(payload, Task03))
             case "message":
-                return self._core(convert.core_message, _read(payload, Message03), "message")
+                return self._core(reader.message, _read(payload, Message03), "message")
             case "status-update":
-                return self._core(convert.core_status_update, _read(payload, StatusUpdate03))
+                return self._core(reader.status_update, _read(payload, StatusUpdate03))
             case "artifact-update":
-                return self._core(convert.core_artifact_update, _read(payload, ArtifactUpdate03))
+                return self._core(reader.artifact_update, _read(payload, ArtifactUpdate03))
             case _:
                 raise InvalidAgentResponse("the answer is of a kind that A2A 0.3 does not have")
 
     def task(self, payload: bytes) -> Task:
-        return self._core(self._convert.core_task, _read(payload, Task03))
+        return self._core(self._reader.task, _read(payload, Task03))
 
     def page(self, payload: bytes) -> TaskPage:
         page = _read(payload, _Page03)
         return TaskPage(
-            tasks=tuple([self._core(self._convert.core_task, task) for task in page.tasks]),
+            tasks=tuple([self._core(self._reader.task, task) for task in page.tasks]),
             next_page_token=page.next_page_token,
             page_size=page.page_size,
             total_size=page.total_size,
@@ -199,19 +212,21 @@ class _V03:
         return card_reading.decode(payload)
 
     def push_config(self, payload: bytes) -> TaskPushNotificationConfig:
-        return self._push_config(_read(payload, SetPushConfig03))
+        return self._push_config(_read(payload, _PushConfig03))
 
-    def _push_config(self, given: SetPushConfig03) -> TaskPushNotificationConfig:
+    def _push_config(self, given: _PushConfig03) -> TaskPushNotificationConfig:
         path = "pushNotificationConfig"
-        config = self._core(core_push_config, given.push_notification_config, path)
-        return push_config_for(given.task_id, config)
+        config = self._core(read_push_config, given.push_notification_config, path)
+        named = given.name.split("/")[1:2]
+        return push_config_for(given.task_id or "".join(named), config)
 
     def push_configs(self, payload: bytes) -> tuple[TaskPushNotificationConfig, ...]:
         try:
-            given = msgspec.json.decode(payload, type=list[SetPushConfig03])
+            given = msgspec.json.decode(payload, type=list[_PushConfig03] | _PushConfigs03)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidAgentResponse("the answer is not a list of configurations") from None
-        return tuple([self._push_config(one) for one in given])
+        configs = given if isinstance(given, list) else given.configs
+        return tuple([self._push_config(one) for one in configs])
 
 
 def _guess(kind: _Kind03) -> str:
@@ -228,103 +243,3 @@ ANSWERS: Final[dict[tuple[Binding, Version], Answers]] = {
     ("JSONRPC", Version.V0_3): _V03(is_rest=False),
     ("HTTP+JSON", Version.V0_3): _V03(is_rest=True),
 }
-
-
-class Refusal(Struct, frozen=True, kw_only=True):
-    """What a peer said no with. `code` is that of JSON-RPC, or 0 where there is none."""
-
-    code: int = 0
-    reason: str = ""
-    message: str = ""
-    data: Any = None
-
-
-class _RpcError(Struct):
-    code: int = 0
-    message: str = ""
-    data: Any = None
-
-
-class _Envelope(Struct):
-    id: Raw = Raw(b"null")
-    result: Raw = Raw(b"")
-    error: _RpcError | None = None
-
-
-_envelope = msgspec.json.Decoder(_Envelope).decode
-
-
-def opened(body: bytes, id: bytes) -> bytes | Refusal:
-    """What is in the envelope of JSON-RPC. An answer to another request is none."""
-    try:
-        envelope = _envelope(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidAgentResponse("the answer is not JSON-RPC") from None
-    given, error = bytes(envelope.id), envelope.error
-    # An error may come from before the id was read.
-    if given != id and not (error is not None and given == b"null"):
-        raise InvalidAgentResponse("the answer is to another request: its id differs")
-    if error is not None:
-        return refusal(error.code, error.message, error.data)
-    result = bytes(envelope.result)
-    if not result:
-        raise InvalidAgentResponse("the answer has neither a result nor an error")
-    return result
-
-
-_REASONS: Final = {
-    -32001: "TASK_NOT_FOUND",
-    -32002: "TASK_NOT_CANCELABLE",
-    -32003: "PUSH_NOTIFICATION_NOT_SUPPORTED",
-    -32004: "UNSUPPORTED_OPERATION",
-    -32005: "CONTENT_TYPE_NOT_SUPPORTED",
-    -32006: "INVALID_AGENT_RESPONSE",
-    -32007: "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
-    -32008: "EXTENSION_SUPPORT_REQUIRED",
-    -32009: "VERSION_NOT_SUPPORTED",
-    -32700: "PARSE_ERROR",
-    -32600: "INVALID_REQUEST",
-    -32601: "METHOD_NOT_FOUND",
-    -32602: "INVALID_PARAMS",
-    -32603: "INTERNAL_ERROR",
-}
-_CODES: Final = {reason: code for code, reason in _REASONS.items()}
-# How servers of 0.3 name an error over REST.
-_NAMES_03: Final = {
-    reason.replace("_", "").lower() + "error": reason for reason in _REASONS.values()
-}
-
-
-def refusal(code: int, message: str, data: Any) -> Refusal:
-    reason = _reason_in(data) or _REASONS.get(code, "")
-    return Refusal(code=code, reason=reason, message=message, data=data)
-
-
-def http_refusal(status: int, body: bytes) -> Refusal:
-    """The refusal in the body of a status of 4xx or 5xx, as far as there is one."""
-    try:
-        tree = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        tree = None
-    if not isinstance(tree, dict):
-        return Refusal()
-    inner = tree["error"] if isinstance(tree.get("error"), dict) else tree
-    message = next((v for k in ("message", "detail") if isinstance(v := inner.get(k), str)), "")
-    data = inner.get("details", inner.get("data"))
-    reason = _reason_in(data) or _NAMES_03.get(str(tree.get("type")).lower(), "")
-    # 0.3 over REST, and JSON-RPC that refuses with a status, say the code itself.
-    code = next((c for o in (tree, inner) if (c := _code_in(o))), _CODES.get(reason, 0))
-    return Refusal(code=code, reason=reason or _REASONS.get(code, ""), message=message, data=data)
-
-
-def _code_in(tree: dict[str, Any]) -> int:
-    code = tree.get("code")
-    return code if isinstance(code, int) and code in _REASONS else 0
-
-
-def _reason_in(details: Any) -> str:
-    """The reason of a google.rpc.ErrorInfo among the details."""
-    for one in details if isinstance(details, list) else ():
-        if isinstance(one, dict) and isinstance(reason := one.get("reason"), str):
-            return reason
-    return ""

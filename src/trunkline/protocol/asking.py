@@ -18,7 +18,7 @@ from trunkline.model.calls import (
 from trunkline.model.values import TaskState
 from trunkline.protocol.dialect import PushConfigQuery, RequestValue
 from trunkline.protocol.operations import METHOD_OF, Operation
-from trunkline.protocol.v03_convert import STATE_NAMES, Converter
+from trunkline.protocol.v03_names import STATE_NAMES
 from trunkline.protocol.v03_types import (
     Authentication03,
     Configuration03,
@@ -28,13 +28,14 @@ from trunkline.protocol.v03_types import (
     Send03,
     SetPushConfig03,
 )
+from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.versions import Version
 
 Binding: TypeAlias = Literal["JSONRPC", "HTTP+JSON"]
 
 _encode = msgspec.json.Encoder().encode
-_JSONRPC_03: Final = Converter(is_rest=False)
-_REST_03: Final = Converter(is_rest=True)
+_JSONRPC_03: Final = Writer03(is_rest=False)
+_REST_03: Final = Writer03(is_rest=True)
 
 
 class Call(Struct, frozen=True):
@@ -59,10 +60,10 @@ def ask(
     return Call("POST", "", body)
 
 
-def _params_03(value: RequestValue, converter: Converter) -> Any:
+def _params_03(value: RequestValue, writer: Writer03) -> Any:
     match value:
         case SendMessageRequest():
-            return _send_03(value, converter)
+            return _send_03(value, writer)
         case ListTasksRequest():
             return _list_03(value)
         case TaskPushNotificationConfig():
@@ -76,11 +77,11 @@ def _params_03(value: RequestValue, converter: Converter) -> Any:
             return structs.replace(value, tenant="") if value.tenant else value
 
 
-def _send_03(request: SendMessageRequest, converter: Converter) -> Send03:
+def _send_03(request: SendMessageRequest, writer: Writer03) -> Send03:
     return Send03(
-        message=converter.message(request.message),
+        message=writer.message(request.message),
         configuration=_configuration_03(
-            request.configuration or SendMessageConfiguration(), is_rest=converter is _REST_03
+            request.configuration or SendMessageConfiguration(), is_rest=writer is _REST_03
         ),
         metadata=request.metadata,
     )
@@ -164,7 +165,12 @@ def _rest_push(
     if isinstance(value, TaskPushNotificationConfig):
         body: Any = structs.replace(value, tenant="", task_id="")
         if is_03:
-            body = {"pushNotificationConfig": _push_config_03(value)}
+            # As in the reference proto of 0.3, whose resources have names.
+            name = f"tasks/{value.task_id}"
+            config: dict[str, Any] = {"pushNotificationConfig": _push_config_03(value)}
+            if value.id:
+                config["name"] = f"{name}/pushNotificationConfigs/{value.id}"
+            body = {"parent": name, "configId": value.id, "config": config}
         return Call("POST", path, _encode(body))
     if operation is Operation.LIST_PUSH_CONFIGS:
         query = _query(pageSize=value.page_size, pageToken=value.page_token)

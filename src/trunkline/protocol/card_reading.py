@@ -10,7 +10,7 @@ from trunkline.protocol.versions import Version
 Tree: TypeAlias = dict[str, Any]
 
 # Cards in the wild leave out what they have nothing to say about.
-_CARD_DEFAULTS: Final[Tree] = {
+CARD_DEFAULTS: Final[Tree] = {
     "description": "",
     "version": "",
     "capabilities": {},
@@ -55,10 +55,10 @@ def _canonical(tree: Tree) -> Tree:
     ]
     if not interfaces:
         raise InvalidAgentResponse("the agent card names no interface")
-    card = _CARD_DEFAULTS | {name: value for name, value in tree.items() if value is not None}
+    card = CARD_DEFAULTS | {name: value for name, value in tree.items() if value is not None}
     card.pop("supported_interfaces", None)
     card["supportedInterfaces"] = interfaces
-    card["skills"] = [_skill(one) for one in _objects(card, "skills")]
+    card["skills"] = skills_of(card)
     if "security" in card and "securityRequirements" not in card:
         card["securityRequirements"] = _requirements(card["security"])
     if isinstance(schemes := card.get("securitySchemes"), dict):
@@ -84,6 +84,10 @@ def _interfaces_03(tree: Tree) -> list[Tree]:
         {"url": url, "protocolBinding": transport, "protocolVersion": version}
         for url, transport in found
     ]
+
+
+def skills_of(tree: Tree) -> list[Tree]:
+    return [_skill(one) for one in _objects(tree, "skills")]
 
 
 def _skill(tree: Tree) -> Tree:

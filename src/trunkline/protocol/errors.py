@@ -92,6 +92,11 @@ _TABLE: Final[dict[type[BaseException], Wire]] = {
 }
 _INTERNAL: Final = Wire(-32603, 500, "INTERNAL", "INTERNAL_ERROR")
 
+# What the codes of A2A and of JSON-RPC stand for, whoever sends them.
+REASONS: Final = {
+    row.code: row.reason for row in (*_TABLE.values(), _INTERNAL) if row.domain == A2A_DOMAIN
+}
+
 # 0.3 ends at -32007. What came later is, for such a client, an operation that this
 # agent does not support in the way it was asked for.
 _V03_CODES: Final = {-32008: -32004, -32009: -32004}

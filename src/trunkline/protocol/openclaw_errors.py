@@ -19,7 +19,7 @@ from trunkline.model.errors import (
 from trunkline.model.values import TaskState
 from trunkline.protocol import errors
 from trunkline.protocol.jsonrpc import Error
-from trunkline.protocol.v03_convert import STATE_NAMES
+from trunkline.protocol.v03_names import STATE_NAMES
 from trunkline.protocol.versions import Version
 
 # Without `connection`: whether it is kept open is up to who holds the socket.

@@ -21,8 +21,8 @@ from trunkline.protocol.dialect import Dialect, PushConfigQuery, RequestValue
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.readers import quote, snake
 from trunkline.protocol.routes import RESERVED_TENANTS, Route, match
-from trunkline.protocol.v03 import core_list
-from trunkline.protocol.v03_convert import core_push_config
+from trunkline.protocol.v03 import read_list
+from trunkline.protocol.v03_reading import read_push_config
 from trunkline.protocol.v03_rest import V03Rest
 from trunkline.protocol.v03_types import List03, PushConfig03
 from trunkline.protocol.v1 import V1
@@ -64,7 +64,7 @@ def decode(
             return protojson.convert(_query(route, query) | {"id": route.task_id}, GetTaskRequest)
         case Operation.LIST_TASKS:
             if route.version is Version.V0_3:
-                return core_list(protojson.convert(_query(route, query), List03))
+                return read_list(protojson.convert(_query(route, query), List03))
             return protojson.convert(_query(route, query), ListTasksRequest)
         case Operation.CANCEL_TASK:
             given = protojson.decode(body or b"{}", _CancelBody)
@@ -109,7 +109,7 @@ def _push_config(route: Route, body: bytes) -> TaskPushNotificationConfig:
         wanted, path = given.config.push_notification_config, f"config.{path}"
     if wanted is None:
         raise InvalidParams.at(path, "is required")
-    config = core_push_config(wanted, path)
+    config = read_push_config(wanted, path)
     return structs.replace(config, task_id=route.task_id)
 
 

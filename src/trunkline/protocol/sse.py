@@ -36,7 +36,7 @@ def gap(after: int, resumes_at: int) -> bytes:
     return frame(b'{"after":%d,"resumesAt":%d}' % (after, resumes_at), event="gap")
 
 
-class SseEvent(Struct, frozen=True, kw_only=True):
+class SseEvent(Struct, frozen=True, gc=False, kw_only=True):
     data: bytes
     event: str = "message"
     # The last id the stream has given so far, to resume from.
@@ -47,6 +47,8 @@ class SseEvent(Struct, frozen=True, kw_only=True):
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
+# A whole event as nearly everybody writes it: an id perhaps, and data of one line.
+_usual = re.compile(rb"(?:id: ([^\n\0]*)\n)?data: ([^\n]*)\n\n").match
 
 
 class Parser:
@@ -78,9 +80,7 @@ class Parser:
                 del self._buffer[: len(_BOM)]
         events = self._take_lines()
         if len(self._buffer) + self._size > self._max_event_bytes:
-            raise InvalidAgentResponse(
-                f"an event of the stream is larger than {self._max_event_bytes} bytes"
-            )
+            raise self._too_large()
         return events
 
     def _take_lines(self) -> list[SseEvent]:
@@ -107,11 +107,36 @@ class Parser:
         if not end:
             self._scanned = len(self._buffer)
             return []
-        lines = bytes(self._buffer[:end]).split(b"\n")
-        del lines[-1]
+        text = bytes(self._buffer[:end])
         del self._buffer[:end]
         self._scanned = len(self._buffer)
-        return [event for line in lines if (event := self._line(line)) is not None]
+        events: list[SseEvent] = []
+        start, is_between = 0, self._is_between()
+        while start < end:
+            if is_between and (usual := _usual(text, start)):
+                id, data = usual.groups()
+                if id is not None:
+                    self._id = id.decode(errors="replace")
+                if len(data) >= self._max_event_bytes:
+                    raise self._too_large()
+                events.append(SseEvent(data=data, id=self._id, has_id=id is not None))
+                start = usual.end()
+                continue
+            line_end = text.index(b"\n", start)
+            event = self._line(text[start:line_end])
+            if event is not None:
+                events.append(event)
+            start, is_between = line_end + 1, self._is_between()
+        return events
+
+    def _is_between(self) -> bool:
+        """Nothing of the next event has come yet."""
+        return not (self._data or self._event or self._has_id)
+
+    def _too_large(self) -> InvalidAgentResponse:
+        return InvalidAgentResponse(
+            f"an event of the stream is larger than {self._max_event_bytes} bytes"
+        )
 
     def _line(self, line: bytes) -> SseEvent | None:
         if not line:
@@ -122,9 +147,7 @@ class Parser:
             self._data.append(value)
             self._size += len(value) + 1
             if self._size > self._max_event_bytes:
-                raise InvalidAgentResponse(
-                    f"an event of the stream is larger than {self._max_event_bytes} bytes"
-                )
+                raise self._too_large()
         elif name == b"event":
             self._event = value.decode(errors="replace")
         elif name == b"id" and b"\0" not in value:

@@ -23,14 +23,15 @@ from trunkline.protocol import cards, protojson
 from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.dialect import Dialect, Dispatching, PushConfigQuery, page_of
 from trunkline.protocol.operations import Operation
-from trunkline.protocol.v03_convert import (
-    Converter,
-    core_configuration,
-    core_push_config,
-    core_state,
+from trunkline.protocol.v03_reading import (
+    Reader03,
     push_config_for,
+    read_configuration,
+    read_push_config,
+    read_state,
 )
 from trunkline.protocol.v03_types import List03, PushConfigQuery03, Send03, SetPushConfig03
+from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.versions import Version
 
 _encode = msgspec.json.Encoder().encode
@@ -41,10 +42,11 @@ _message = msgspec.json.Decoder(Message).decode
 class V03Dialect(Dispatching):
     version = Version.V0_3
 
-    def __init__(self, memo: str, converter: Converter) -> None:
+    def __init__(self, memo: str, reader: Reader03, writer: Writer03) -> None:
         # Under which name an encoded event is kept at its entry.
         self._memo = memo
-        self.converter = converter
+        self.reader = reader
+        self.writer = writer
 
     def decode_send(self, params: bytes) -> SendMessageRequest:
         return self._send(protojson.decode(params, Send03))
@@ -52,8 +54,8 @@ class V03Dialect(Dispatching):
     def _send(self, request: Send03) -> SendMessageRequest:
         configuration = request.configuration
         return SendMessageRequest(
-            message=self.converter.core_message(request.message, "message"),
-            configuration=None if configuration is None else core_configuration(configuration),
+            message=self.reader.message(request.message, "message"),
+            configuration=None if configuration is None else read_configuration(configuration),
             metadata=request.metadata,
         )
 
@@ -61,7 +63,7 @@ class V03Dialect(Dispatching):
         return protojson.decode(params, GetTaskRequest)
 
     def decode_list(self, params: bytes) -> ListTasksRequest:
-        return core_list(protojson.decode(params, List03))
+        return read_list(protojson.decode(params, List03))
 
     def decode_cancel(self, params: bytes) -> CancelTaskRequest:
         return protojson.decode(params, CancelTaskRequest)
@@ -79,7 +81,7 @@ class V03Dialect(Dispatching):
             given = protojson.decode(params, SetPushConfig03)
             if not given.task_id:
                 raise InvalidParams.at("taskId", "must not be empty")
-            config = core_push_config(given.push_notification_config, "pushNotificationConfig")
+            config = read_push_config(given.push_notification_config, "pushNotificationConfig")
             return push_config_for(given.task_id, config)
         query = protojson.decode(params, PushConfigQuery03)
         if not query.id:
@@ -90,13 +92,13 @@ class V03Dialect(Dispatching):
         return PushConfigQuery(task_id=query.id, id=query.push_notification_config_id)
 
     def task(self, task: bytes) -> bytes:
-        return _encode(self.converter.task(_task(task)))
+        return _encode(self.writer.task(_task(task)))
 
     def sent_task(self, task: bytes) -> bytes:
         return self.task(task)
 
     def sent_message(self, message: bytes) -> bytes:
-        return _encode(self.converter.message(_message(message)))
+        return _encode(self.writer.message(_message(message)))
 
     def event(self, entry: Entry) -> bytes:
         body = entry.wire.get(self._memo)
@@ -105,12 +107,12 @@ class V03Dialect(Dispatching):
         return body
 
     def _event(self, entry: Entry) -> bytes:
-        event, convert = entry.public, self.converter
+        event, writer = entry.public, self.writer
         if isinstance(event, Task):
-            return self._named("task", convert.task(event))
+            return self._named("task", writer.task(event))
         if isinstance(event, TaskArtifactUpdateEvent):
-            return self._named("artifactUpdate", convert.artifact_update(event))
-        return self._named("statusUpdate", convert.status_update(event))
+            return self._named("artifactUpdate", writer.artifact_update(event))
+        return self._named("statusUpdate", writer.status_update(event))
 
     def _named(self, name: str, value: Struct) -> bytes:
         """The event as the binding wraps it; over JSON-RPC its kind is inside."""
@@ -136,11 +138,11 @@ class V03Dialect(Dispatching):
         return cards.encode(card, "0.3", shape)
 
 
-def core_list(request: List03) -> ListTasksRequest:
-    status = core_state(request.status, "status") if request.status else TaskState.UNSPECIFIED
+def read_list(request: List03) -> ListTasksRequest:
+    status = read_state(request.status, "status") if request.status else TaskState.UNSPECIFIED
     # Through the tree once more, so that the rules for lists are stated in one place.
     tree = {name: getattr(request, name) for name in request.__struct_fields__} | {"status": status}
     return protojson.convert(tree, ListTasksRequest)
 
 
-V03: Final[Dialect] = V03Dialect("0.3", Converter(is_rest=False))
+V03: Final[Dialect] = V03Dialect("0.3", Reader03(is_rest=False), Writer03(is_rest=False))

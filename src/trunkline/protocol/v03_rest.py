@@ -11,8 +11,9 @@ from trunkline.model.errors import InvalidParams
 from trunkline.protocol import protojson
 from trunkline.protocol.dialect import Dialect
 from trunkline.protocol.v03 import V03Dialect
-from trunkline.protocol.v03_convert import Converter
+from trunkline.protocol.v03_reading import Reader03
 from trunkline.protocol.v03_types import RestSend03, Send03
+from trunkline.protocol.v03_writing import Writer03
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,4 +43,4 @@ class V03RestDialect(V03Dialect):
         return b'{"%b":%b}' % (name.encode(), _encode(value))
 
 
-V03Rest: Final[Dialect] = V03RestDialect("0.3-rest", Converter(is_rest=True))
+V03Rest: Final[Dialect] = V03RestDialect("0.3-rest", Reader03(is_rest=True), Writer03(is_rest=True))

@@ -1,7 +1,7 @@
 """The shapes of A2A 0.3, of both its bindings, read and written through one set of structs.
 
 JSON-RPC and REST differ in a handful of names. A struct here has the members of both;
-which ones are written is up to `v03_convert`, and on reading both are understood.
+which ones are written is up to `v03_writing`, and on reading both are understood.
 """
 
 from typing import Any

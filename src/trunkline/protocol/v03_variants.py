@@ -12,14 +12,10 @@ from trunkline.model.values import Message, Part
 from trunkline.protocol import protojson, readers
 from trunkline.protocol.dialect import Dialect
 from trunkline.protocol.v03 import V03Dialect
-from trunkline.protocol.v03_convert import (
-    Converter,
-    TerseConverter,
-    core_configuration,
-    core_role,
-)
+from trunkline.protocol.v03_reading import Reader03, read_configuration, read_role
 from trunkline.protocol.v03_rest import V03RestDialect
 from trunkline.protocol.v03_types import LooseSend03, Part03
+from trunkline.protocol.v03_writing import TerseWriter03, Writer03
 
 _KINDS: Final = ("text", "data", "file")
 
@@ -44,8 +40,10 @@ class _LooseDialect(V03Dialect):
     A message of nothing else becomes one of a blank text, which admission answers.
     """
 
-    def __init__(self, memo: str, converter: Converter, *, refuses_files: bool) -> None:
-        super().__init__(memo, converter)
+    def __init__(
+        self, memo: str, reader: Reader03, writer: Writer03, *, refuses_files: bool
+    ) -> None:
+        super().__init__(memo, reader, writer)
         self._refuses_files = refuses_files
 
     def decode_send(self, params: bytes) -> SendMessageRequest:
@@ -59,7 +57,7 @@ class _LooseDialect(V03Dialect):
             raise InvalidParams.at("message.messageId", "is required")
         parts = tuple(
             [
-                self.converter.core_part(
+                self.reader.part(
                     readers.read(part, Part03, f"message.parts[{index}]"),
                     f"message.parts[{index}]",
                 )
@@ -76,35 +74,36 @@ class _LooseDialect(V03Dialect):
                 message_id=message.message_id,
                 context_id=message.context_id,
                 task_id=message.task_id,
-                role=core_role(message.role, "message.role"),
+                role=read_role(message.role, "message.role"),
                 parts=parts or (Part(text=""),),
                 metadata=message.metadata,
                 extensions=message.extensions,
                 reference_task_ids=message.reference_task_ids,
             ),
-            configuration=None if configuration is None else core_configuration(configuration),
+            configuration=None if configuration is None else read_configuration(configuration),
             metadata=request.metadata,
         )
 
 
 def v03_over_jsonrpc(profile: Profile) -> Dialect:
-    converter = _converter(profile, is_rest=False)
+    reader, writer = _ways(profile, is_rest=False)
     if profile.message_checks == "openclaw-inbound":
         refuses_files = profile.files == "reject" and profile.files_reject_code == -32602
-        return _LooseDialect("0.3", converter, refuses_files=refuses_files)
+        return _LooseDialect("0.3", reader, writer, refuses_files=refuses_files)
     dialect = _LegacyDialect if profile.dialect == "v0.3-legacy" else V03Dialect
-    return dialect("0.3", converter)
+    return dialect("0.3", reader, writer)
 
 
 def v03_over_rest(profile: Profile) -> Dialect:
     dialect = _LegacyRestDialect if profile.dialect == "v0.3-legacy" else V03RestDialect
-    return dialect("0.3-rest", _converter(profile, is_rest=True))
+    return dialect("0.3-rest", *_ways(profile, is_rest=True))
 
 
-def _converter(profile: Profile, *, is_rest: bool) -> Converter:
+def _ways(profile: Profile, *, is_rest: bool) -> tuple[Reader03, Writer03]:
+    """In and out."""
+    reader = Reader03(is_rest=is_rest, is_legacy=profile.dialect == "v0.3-legacy")
     is_terse = profile.artifact_style == "openclaw-inbound"
-    return (TerseConverter if is_terse else Converter)(
-        is_rest=is_rest,
-        is_legacy=profile.dialect == "v0.3-legacy",
-        question_is_final=profile.question_is_final,
+    writer = (TerseWriter03 if is_terse else Writer03)(
+        is_rest=is_rest, question_is_final=profile.question_is_final
     )
+    return reader, writer

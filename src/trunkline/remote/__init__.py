@@ -3,10 +3,11 @@
 Imports `protocol`, `ports` and `model`; the only package that makes requests of its own.
 
 Read in this order: `target` and `credentials` (whom to call, and as whom), `errors`, `agent`
-(the calls), `link` (what all calls of one peer share) with `cards`, `interfaces`, `breaker`,
-`retries`, `reading` and `http`, then `streams` with `seen` (following a task over cuts), `pool`
-and `sync`. `peer` is what others need of all that, and `tool` is one of them: the
-`remote_agent` tool.
+(the calls), `link` (what all calls of one peer share) with `cards`, `signatures`, `interfaces`
+and `reading`, `attempts` with `breaker` and `retries` (how often), `sender` with `tokens` and
+`http` (what goes out), then `streams` with `events` and `seen` (following a task over cuts),
+`pool` and `sync`. `progress` is what a peer has said so far. `peer` is what others need of all
+that, and `tool` is one of them: the `remote_agent` tool.
 """
 
 from trunkline.protocol.answers import StreamItem, TaskPage
@@ -23,6 +24,7 @@ from trunkline.remote.errors import (
     TransportUnsupported,
 )
 from trunkline.remote.pool import Agents, connect
+from trunkline.remote.signatures import signers
 from trunkline.remote.sync import SyncAgent, connect_sync
 from trunkline.remote.target import Limits, Target
 
@@ -47,4 +49,5 @@ __all__ = [
     "TransportUnsupported",
     "connect",
     "connect_sync",
+    "signers",
 ]

@@ -25,7 +25,7 @@ from trunkline.remote.clock import new_key
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.link import Link
 from trunkline.remote.streams import Follower
-from trunkline.remote.target import Limits, Target
+from trunkline.remote.target import Limits, Target, own_headers
 
 T = TypeVar("T")
 
@@ -51,7 +51,9 @@ class RemoteAgent:
     ) -> None:
         self._link = link
         self._limits = limits
-        self._headers = headers
+        self._headers = own_headers(headers)
+        # Whoever brings a key of their own may send a message again.
+        self._has_key = any(name.lower() == "idempotency-key" for name in headers)
         self._close = close
 
     @property
@@ -71,11 +73,15 @@ class RemoteAgent:
         """What the agent says of itself; `fresh` asks it even if the last answer still holds."""
         return await self._link.card(self._limits, fresh=fresh)
 
+    async def served_card(self) -> bytes:
+        """The card as the agent serves it, with all that we know nothing of."""
+        return (await self._link.known(self._limits)).body
+
     async def extended_card(self) -> AgentCard:
         """What the agent says of itself to those it knows."""
         request = GetExtendedAgentCardRequest()
         return await self._ask(
-            Operation.GET_EXTENDED_AGENT_CARD, request, lambda read, body: read.card(body)
+            Operation.GET_EXTENDED_AGENT_CARD, request, lambda _, body: self._link.read_card(body)
         )
 
     async def send(self, request: SendMessageRequest | str) -> Task | Message:
@@ -88,11 +94,10 @@ class RemoteAgent:
             headers=headers,
             is_repeatable=is_repeatable,
         )
-        return self._read(
-            ANSWERS[reply.way.binding, reply.way.version],
-            reply.payload,
-            lambda read, body: read.sent(body),
-        )
+        try:
+            return ANSWERS[reply.way.binding, reply.way.version].sent(reply.payload)
+        except InvalidAgentResponse as error:
+            raise self._link.reader.bad(error) from None
 
     async def stream(self, request: SendMessageRequest | str) -> AsyncGenerator[StreamItem, None]:
         """The answer as it comes. A connection that breaks is made again and goes on.
@@ -170,13 +175,12 @@ class RemoteAgent:
 
     async def _send_headers(self) -> tuple[Mapping[str, str], bool]:
         """The headers of a message, and whether it may be sent twice."""
-        wanted = self.target.idempotency
+        wanted = self._link.target.idempotency
         if wanted == "auto":
             features = (await self._link.known(self._limits)).features
             wanted = "always" if "idempotency-key" in features else "never"
-        given = any(name.lower() == "idempotency-key" for name in self._headers)
-        if given or wanted == "never":
-            return self._headers, given
+        if self._has_key or wanted == "never":
+            return self._headers, self._has_key
         return {**self._headers, "Idempotency-Key": new_key()}, True
 
     async def _ask(

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
-from trunkline.protocol import card_reading
 from trunkline.remote.errors import BadPeerAnswer, RemoteError
 from trunkline.remote.http import Answer
 from trunkline.remote.reading import Reader
@@ -22,15 +21,19 @@ _UNSTATED_S: Final = 300.0
 _FOR_CALLS_S: Final = 60.0
 _MAX_AGE: Final = re.compile(r"max-age\s*=\s*\"?([0-9]{1,9})")
 # Our gateway says here what A2A has no word for.
-FEATURES: Final = "Trunkline-Features"
+FEATURES: Final = "trunkline-features"
 
 
 class Known(Struct, frozen=True, kw_only=True):
     card: AgentCard
+    # The card as it was served.
+    body: bytes
     features: frozenset[str]
     etag: str
     fetched_at: float
     fresh_until: float
+    # Calls may go by it for longer.
+    good_until: float
 
 
 # Fetches the card, with such headers in addition.
@@ -40,8 +43,10 @@ Fetch: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Answer]]
 class CardCache:
     """Failures are not kept: the next one to ask asks the peer again."""
 
-    def __init__(self, clock: Clock, reader: Reader) -> None:
+    def __init__(self, clock: Clock, reader: Reader, read: Callable[[bytes], AgentCard]) -> None:
+        """`read` makes a card of its JSON, or raises InvalidAgentResponse or RemoteError."""
         self._clock = clock
+        self._read_card = read
         self._reader = reader
         self._known: Known | None = None
         self._lock = asyncio.Lock()
@@ -56,10 +61,9 @@ class CardCache:
 
     def good_for_calls(self) -> Known | None:
         known = self._known
-        if known is None:
-            return None
-        until = max(known.fresh_until, known.fetched_at + _FOR_CALLS_S)
-        return known if self._clock.monotonic() < until else None
+        if known is not None and self._clock.monotonic() < known.good_until:
+            return known
+        return None
 
     async def for_call(self, fetch: Fetch) -> Known:
         """Also a stale one, where the peer has none to give just now."""
@@ -88,26 +92,29 @@ class CardCache:
     def _read(self, answer: Answer, known: Known | None) -> Known:
         now = self._clock.monotonic()
         until = now + freshness_s(answer.headers)
+        good_until = max(until, now + _FOR_CALLS_S)
         if answer.status == 304:
             if known is None:
                 raise BadPeerAnswer("the agent says that its card has not changed, unasked")
-            return replace(known, fetched_at=now, fresh_until=until)
+            return replace(known, fetched_at=now, fresh_until=until, good_until=good_until)
         try:
-            card = card_reading.decode(answer.body)
+            card = self._read_card(answer.body)
         except InvalidAgentResponse as error:
             raise self._reader.bad(error, reason="BAD_CARD") from None
         features = answer.headers.get(FEATURES, "").split(",")
         return Known(
             card=card,
+            body=answer.body,
             features=frozenset(one.strip() for one in features),
-            etag=answer.headers.get("ETag", ""),
+            etag=answer.headers.get("etag", ""),
             fetched_at=now,
             fresh_until=until,
+            good_until=good_until,
         )
 
 
 def freshness_s(headers: Mapping[str, str]) -> float:
-    control = headers.get("Cache-Control", "").lower()
+    control = headers.get("cache-control", "").lower()
     if "no-store" in control or "no-cache" in control:
         return 0.0
     stated = _MAX_AGE.search(control)

@@ -1,8 +1,8 @@
 """The system's clock and chance, for who brings no other."""
 
 import asyncio
+import os
 import random
-import secrets
 import time
 import uuid
 
@@ -25,7 +25,7 @@ def chance() -> float:
 
 def new_key() -> str:
     """An idempotency key, or the id of a message, that nobody else will use."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 class Uuid4Ids:

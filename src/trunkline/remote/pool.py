@@ -1,7 +1,8 @@
 """All the agents that one program calls."""
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
+from weakref import WeakSet
 
 from msgspec.structs import replace
 
@@ -13,14 +14,27 @@ from trunkline.remote.link import Link
 from trunkline.remote.target import Limits, Target, check_header
 
 _Key: TypeAlias = tuple[
-    str, str, tuple[str, ...], str, str, frozenset[tuple[str, str]], Credentials | None
+    str,
+    str,
+    tuple[str, ...],
+    str,
+    str,
+    frozenset[tuple[str, str]],
+    Credentials | None,
+    tuple[str, ...],
+    bool,
 ]
+
+
+# A request may name any url where the policy allows it; so many are kept of what that makes.
+MAX_LINKS: Final = 500
 
 
 class Agents:
     """One set of connections, one card and one circuit per target, for as long as it lives.
 
-    Targets that differ in credentials or headers share nothing.
+    Targets that differ in credentials or headers share nothing. Beyond `max_links`, the one
+    not called for longest is forgotten, and begins anew when it is called again.
     """
 
     def __init__(
@@ -29,11 +43,16 @@ class Agents:
         limits: Limits | None = None,
         clock: Clock | None = None,
         chance: Callable[[], float] = chance,
+        max_links: int = MAX_LINKS,
     ) -> None:
         self._limits = limits or Limits()
         self._clock: Clock = clock or SystemClock()
         self._chance = chance
+        self._max_links = max_links
+        # The one that was asked for last is at the end.
         self._links: dict[_Key, Link] = {}
+        # Whoever still uses one of these goes on with it.
+        self._forgotten: WeakSet[Link] = WeakSet()
 
     async def __aenter__(self) -> "Agents":
         return self
@@ -52,16 +71,20 @@ class Agents:
         for name, value in (headers or {}).items():
             check_header(name, value)
         key = _key(target)
-        link = self._links.get(key)
+        link = self._links.pop(key, None)
         if link is None:
-            link = self._links[key] = Link(
-                target, limits=self._limits, clock=self._clock, chance=self._chance
-            )
-        return RemoteAgent(link, limits=within(self._limits, timeout_s), headers=headers or {})
+            link = Link(target, limits=self._limits, clock=self._clock, chance=self._chance)
+        self._links[key] = link
+        if len(self._links) > self._max_links:
+            self._forgotten.add(self._links.pop(next(iter(self._links))))
+        return RemoteAgent(
+            link, limits=_within(self._limits, target, timeout_s), headers=headers or {}
+        )
 
     async def close(self) -> None:
-        links, self._links = self._links, {}
-        for link in links.values():
+        links = [*self._links.values(), *self._forgotten]
+        self._links = {}
+        for link in links:
             await link.close()
 
 
@@ -74,6 +97,8 @@ def _key(target: Target) -> _Key:
         target.idempotency,
         frozenset(target.headers.items()),
         target.credentials,
+        target.card_keys,
+        target.require_signature,
     )
 
 
@@ -98,4 +123,9 @@ def connect(
         target = replace(target, headers={**target.headers, **headers})
     limits = limits or Limits()
     link = Link(target, limits=limits, clock=clock or SystemClock(), chance=chance)
-    return RemoteAgent(link, limits=within(limits, timeout_s), headers={}, close=link.close)
+    limits = _within(limits, target, timeout_s)
+    return RemoteAgent(link, limits=limits, headers={}, close=link.close)
+
+
+def _within(limits: Limits, target: Target, timeout_s: float | None) -> Limits:
+    return within(limits, target.timeout_s if timeout_s is None else timeout_s)

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
-from trunkline.protocol import answers
-from trunkline.protocol.answers import Refusal
+from trunkline.protocol import refusals
+from trunkline.protocol.refusals import Refusal
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
 from trunkline.remote.http import Answer
 from trunkline.remote.interfaces import Way
@@ -26,9 +26,9 @@ class Reader:
     def event(self, way: Way, data: bytes, id: bytes) -> bytes:
         """The JSON in one event of a stream. Raises InvalidAgentResponse and PeerRefused."""
         if way.binding == "JSONRPC":
-            return self._result(answers.opened(data, id), _EVENT)
+            return self._result(refusals.opened(data, id), _EVENT)
         if data.startswith(b'{"error"'):
-            raise self.refused(answers.http_refusal(_EVENT.status, data), _EVENT)
+            raise self.refused(refusals.http_refusal(_EVENT.status, data), _EVENT)
         return data
 
     def payload(self, way: Way, answer: Answer, id: bytes) -> bytes:
@@ -39,9 +39,9 @@ class Reader:
         if way.binding == "HTTP+JSON" or not is_success:
             if is_success:
                 return answer.body
-            raise self.refused(answers.http_refusal(answer.status, answer.body), answer)
+            raise self.refused(refusals.http_refusal(answer.status, answer.body), answer)
         try:
-            return self._result(answers.opened(answer.body, id), answer)
+            return self._result(refusals.opened(answer.body, id), answer)
         except InvalidAgentResponse as error:
             raise self.bad(error) from None
 
@@ -65,7 +65,7 @@ class Reader:
             data=_masked_tree(refusal.data, secrets),
             status=answer.status,
         )
-        error.retry_after_s = retry_after_s(answer.headers.get("Retry-After"), self._clock.now_ms())
+        error.retry_after_s = retry_after_s(answer.headers.get("retry-after"), self._clock.now_ms())
         return error
 
 

@@ -26,7 +26,7 @@ def may_retry(error: RemoteError, *, is_repeatable: bool) -> bool:
             # Refused before anything was done.
             return not _is_too_long(error)
         case PeerRefused():
-            return is_repeatable and error.status in _PASSING and not _is_too_long(error)
+            return is_repeatable and is_passing(error)
         case PeerUnreachable(reason="CIRCUIT_OPEN" | "CLOSED"):
             return False
         case PeerUnreachable() | PeerTimeout():
@@ -40,6 +40,11 @@ def is_failure_of_peer(error: RemoteError) -> bool:
     if isinstance(error, PeerRefused):
         return error.status in _PASSING
     return isinstance(error, PeerUnreachable | PeerTimeout)
+
+
+def is_passing(refusal: PeerRefused) -> bool:
+    """Whether what a peer refuses now may be had a little later."""
+    return refusal.status in (*_PASSING, 429) and not _is_too_long(refusal)
 
 
 def _is_too_long(error: RemoteError) -> bool:

@@ -6,7 +6,6 @@ from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import (
     INTERRUPTED,
     TERMINAL,
-    Message,
     Part,
     Task,
     TaskArtifactUpdateEvent,
@@ -32,7 +31,8 @@ class Seen:
         self.is_numbered = False
         self._status: TaskStatus | None = None
         self._is_answered = False
-        self._sizes: dict[str, tuple[int, int]] = {}
+        # Of each artifact: characters of text, and the number of other parts.
+        self.sizes: dict[str, tuple[int, int]] = {}
         self._recent: dict[str, int] = {}
 
     @property
@@ -67,37 +67,38 @@ class Seen:
         """The peer cannot resume from it, or has said that there is a gap."""
         self.last_id = ""
 
-    def check(self, item: StreamItem) -> None:
-        """Raises InvalidAgentResponse for an event of another task."""
-        task_id = item.id if isinstance(item, Task) else item.task_id
-        if self.task_id and task_id != self.task_id and not isinstance(item, Message):
-            raise InvalidAgentResponse("the stream holds an event of another task")
-
     def note(self, item: StreamItem) -> None:
-        """Remember what is about to be shown."""
-        match item:
-            case TaskArtifactUpdateEvent(artifact=artifact):
-                size = _size(artifact.parts)
-                if item.append and (before := self._sizes.get(artifact.artifact_id)):
-                    size = before[0] + size[0], before[1] + size[1]
-                self._sizes[artifact.artifact_id] = size
-                self.task_id = item.task_id
-            case TaskStatusUpdateEvent():
-                self._status = item.status
-                self.task_id = item.task_id
-            case Task():
-                self._status = item.status
-                self._sizes = _sizes(item)
-                self.task_id = item.id
-            case Message():
-                self._is_answered = True
+        """Remember what is about to be shown. Raises as `meet` does, and then notes nothing."""
+        if isinstance(item, TaskArtifactUpdateEvent):
+            if item.task_id != self.task_id:
+                self.meet(item.task_id)
+            artifact = item.artifact
+            size = _size(artifact.parts)
+            if item.append and (before := self.sizes.get(artifact.artifact_id)):
+                size = before[0] + size[0], before[1] + size[1]
+            self.sizes[artifact.artifact_id] = size
+        elif isinstance(item, TaskStatusUpdateEvent):
+            self.meet(item.task_id)
+            self._status = item.status
+        elif isinstance(item, Task):
+            self.meet(item.id)
+            self._status = item.status
+            self.sizes = _sizes(item)
+        else:
+            self._is_answered = True
+
+    def meet(self, task_id: str) -> None:
+        """Raises InvalidAgentResponse for another task than the one that is followed."""
+        if self.task_id and task_id != self.task_id:
+            raise InvalidAgentResponse("the stream holds an event of another task")
+        self.task_id = task_id
 
     def shows(self, task: Task) -> bool:
         """Whether a snapshot holds nothing that was not shown.
 
         Texts are compared by length, since agents differ in how they join their pieces.
         """
-        return self._status == task.status and self._sizes == _sizes(task)
+        return self._status == task.status and self.sizes == _sizes(task)
 
 
 def _sizes(task: Task) -> dict[str, tuple[int, int]]:
@@ -110,26 +111,3 @@ def _size(parts: tuple[Part, ...]) -> tuple[int, int]:
         return len(text), 0
     texts = [len(part.text) for part in parts if part.text is not None]
     return sum(texts), len(parts) - len(texts)
-
-
-def is_shown_by(item: StreamItem, task: Task) -> bool:
-    """Whether a snapshot taken after the stream was opened already holds the event."""
-    match item:
-        case TaskStatusUpdateEvent():
-            return item.status == task.status
-        case TaskArtifactUpdateEvent(artifact=new):
-            known = next((a for a in task.artifacts if a.artifact_id == new.artifact_id), None)
-            return known is not None and _ends_with(known.parts, new.parts)
-        case Task():
-            return item == task
-        case Message():
-            return False
-
-
-def _ends_with(whole: tuple[Part, ...], end: tuple[Part, ...]) -> bool:
-    if whole[-len(end) :] == end:
-        return True
-    texts = [part.text for part in (*whole, *end)]
-    return None not in texts and "".join(filter(None, texts[: len(whole)])).endswith(
-        "".join(filter(None, texts[len(whole) :]))
-    )

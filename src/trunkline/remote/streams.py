@@ -1,7 +1,7 @@
 """Streams that survive their connections."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Final
 
@@ -12,7 +12,6 @@ from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import Task
 from trunkline.protocol.answers import ANSWERS, StreamItem
 from trunkline.protocol.operations import Operation
-from trunkline.protocol.sse import Parser
 from trunkline.protocol.versions import Version
 from trunkline.remote.errors import (
     BadPeerAnswer,
@@ -22,10 +21,12 @@ from trunkline.remote.errors import (
     RemoteError,
     StreamEnded,
 )
+from trunkline.remote.events import Events
 from trunkline.remote.http import SSE
 from trunkline.remote.link import Connection, Link
-from trunkline.remote.retries import delay_s, is_failure_of_peer
-from trunkline.remote.seen import Hole, Seen, is_shown_by
+from trunkline.remote.overlap import Overlap
+from trunkline.remote.retries import delay_s, is_passing
+from trunkline.remote.seen import Seen
 from trunkline.remote.target import Limits
 
 # How agents say that a task which ended, or waits, has no stream.
@@ -65,10 +66,12 @@ class Follower:
             self._seen.task_id = request.id
         while True:
             try:
-                async with aclosing(self._connection(request)) as items:
-                    async for item in items:
-                        self._failures = 0
-                        yield item
+                async with aclosing(self._connection(request)) as pieces:
+                    async for items in pieces:
+                        # They come many at a time, and every generator takes its toll.
+                        for item in items:
+                            self._failures = 0
+                            yield item
                 if self._seen.is_settled:
                     return
                 cause: RemoteError = PeerUnreachable("the stream ended before the task did")
@@ -79,9 +82,7 @@ class Follower:
                     raise self._about_task(error) from None
                 cause = error
             except PeerRefused as error:
-                if not self._is_resuming:
-                    raise
-                if not is_failure_of_peer(error):
+                if not (self._is_resuming and is_passing(error)):
                     task = await self._settled(error)
                     if not self._seen.shows(task):
                         yield task
@@ -122,7 +123,11 @@ class Follower:
                 task_id=seen.task_id,
                 last_event_id=seen.last_id,
             )
-        await self._link.clock.sleep(delay_s(self._failures - 1, self._link.chance()))
+        # What the peer asks for; an open circuit is no reason to wait here.
+        wait_s = cause.retry_after_s if isinstance(cause, PeerRefused) else None
+        if wait_s is None:
+            wait_s = delay_s(self._failures - 1, self._link.chance())
+        await self._link.clock.sleep(wait_s)
         if not seen.task_id:
             return request
         self._is_resuming = True
@@ -130,6 +135,8 @@ class Follower:
 
     async def _settled(self, refusal: PeerRefused) -> Task:
         """The task that a peer refuses to stream any more, if that is because it is settled."""
+        if not self._is_resuming:
+            raise refusal
         if refusal.reason not in _NOT_STREAMED:
             raise self._about_task(refusal)
         task = await self._snapshot()
@@ -149,15 +156,15 @@ class Follower:
         )
         try:
             task = ANSWERS[reply.way.binding, reply.way.version].task(reply.payload)
-            self._seen.check(task)
+            self._seen.meet(task.id)
         except InvalidAgentResponse as error:
             raise self._link.reader.bad(error) from None
         return task
 
     async def _connection(
         self, request: SendMessageRequest | SubscribeToTaskRequest
-    ) -> AsyncGenerator[StreamItem, None]:
-        """The new events of one connection."""
+    ) -> AsyncGenerator[Iterable[StreamItem], None]:
+        """The new events of one connection, in the pieces in which they come."""
         headers, limits, operation = self._headers, self._limits, Operation.SEND_STREAMING_MESSAGE
         is_repeatable = self._is_repeatable
         if isinstance(request, SubscribeToTaskRequest):
@@ -175,69 +182,44 @@ class Follower:
             headers=headers,
             is_repeatable=is_repeatable,
             within_s=within_s,
+            # A stream that broke has a backoff of its own, longer than that of a call.
+            is_probe=bool(self._failures),
         ) as connection:
             if connection.opened.media_type != SSE:
-                yield self._single(connection, await self._link.body(connection, limits))
+                yield (self._single(connection, await self._link.body(connection, limits)),)
                 return
-            snapshot = None
+            overlap = None
             if (
-                self._is_resuming
+                operation is Operation.SUBSCRIBE_TO_TASK
                 and not self._seen.last_id
                 and connection.way.version is Version.V0_3
             ):
                 # 0.3 sends what comes from now on and leaves open what was before.
                 snapshot = await self._snapshot()
+                overlap = Overlap(snapshot, self._seen.sizes)
                 if not self._seen.shows(snapshot):
                     self._seen.note(snapshot)
-                    yield snapshot
+                    yield (snapshot,)
                 if self._seen.is_over:
                     return
-            async with aclosing(self._items(connection)) as items:
-                async for item in items:
-                    if snapshot is not None and is_shown_by(item, snapshot):
-                        continue
-                    snapshot = None
-                    self._seen.note(item)
-                    if self._seen.is_over:
-                        connection.opened.end_within(_FAREWELL_S)
-                    yield item
+            events = Events(
+                connection.way,
+                connection.id,
+                self._link.reader,
+                self._seen,
+                overlap=overlap,
+                is_resumed=self._is_resuming or overlap is not None,
+                max_event_bytes=limits.max_event_bytes,
+            )
+            while chunk := await connection.opened.chunk():
+                yield events.of(chunk)
+                if self._seen.is_over:
+                    connection.opened.end_within(_FAREWELL_S)
 
     def _single(self, connection: Connection, payload: bytes) -> StreamItem:
         try:
             item = ANSWERS[connection.way.binding, connection.way.version].event(payload)
-            self._seen.check(item)
+            self._seen.note(item)
         except InvalidAgentResponse as error:
             raise self._link.reader.bad(error) from None
-        self._seen.note(item)
         return item
-
-    async def _items(self, connection: Connection) -> AsyncGenerator[StreamItem, None]:
-        """What the events of a connection mean, without those that were shown before."""
-        seen, opened, link = self._seen, connection.opened, self._link
-        read = ANSWERS[connection.way.binding, connection.way.version].event
-        parser = Parser(max_event_bytes=self._limits.max_event_bytes)
-        is_first = self._is_resuming
-        try:
-            while chunk := await opened.chunk():
-                for event in parser.feed(chunk):
-                    if event.event == "gap":
-                        seen.forget_id()
-                        continue
-                    if not event.data:
-                        continue
-                    payload = link.payload(connection, event.data)
-                    if event.has_id and seen.is_repeated(event.id, payload):
-                        continue
-                    item = read(payload)
-                    seen.check(item)
-                    if event.has_id:
-                        seen.last_id = event.id
-                    if is_first:
-                        is_first = False
-                        if isinstance(item, Task) and seen.shows(item):
-                            continue
-                    yield item
-        except InvalidAgentResponse as error:
-            raise self._link.reader.bad(error) from None
-        except Hole:
-            raise BadPeerAnswer("an event of the stream is missing") from None

@@ -35,8 +35,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_event_bytes: int = 16 * 1024 * 1024
     # How often a read, or a send that can be repeated, is tried in all.
     attempts: int = 3
-    # How often in a row a stream is resumed without anything new.
-    reconnects: int = 5
+    # How often in a row a stream is resumed without anything new: a peer that restarts has
+    # some 20 seconds for it.
+    reconnects: int = 8
     # After how many failures in a row a peer is left alone for a while.
     circuit_failures: int = 5
 
@@ -60,6 +61,11 @@ class Target(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     credentials: Credentials | None = None
     idempotency: Idempotency = "auto"
+    # Public keys (PEM, JWK, JWK Set) of whoever may sign its card, and whether one must.
+    card_keys: tuple[str, ...] = ()
+    require_signature: bool = False
+    # For a call that says nothing else; None: what the limits say.
+    timeout_s: float | None = None
 
     def __repr__(self) -> str:
         headers = ", ".join(self.headers)

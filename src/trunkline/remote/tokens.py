@@ -20,7 +20,7 @@ _UNSTATED_S: Final = 300.0
 
 class _Token(Struct):
     access_token: str
-    expires_in: float = _UNSTATED_S
+    expires_in: float | None = None
 
 
 class _Refusal(Struct):
@@ -46,28 +46,40 @@ class Authorization:
     def secrets(self) -> tuple[str, ...]:
         return (self._token,) if self._token else ()
 
-    async def headers(self) -> dict[str, str]:
+    def fixed(self) -> dict[str, str] | None:
+        """The headers, if no token has to be fetched for them."""
         match self._credentials:
             case Bearer(token=token):
                 return {"Authorization": f"Bearer {token}"}
             case ApiKey(key=key, header=header):
                 return {header: key}
-            case ClientCredentials() as client:
-                return {"Authorization": f"Bearer {await self._fetched(client)}"}
+            case ClientCredentials():
+                return None
             case None:
                 return {}
 
-    def forget(self) -> bool:
-        """After a 401: whether there was a token, so that asking again makes sense."""
-        had_token, self._token = bool(self._token), ""
-        return had_token
+    async def headers(self) -> dict[str, str]:
+        token = await self.token()
+        return {"Authorization": f"Bearer {token}"} if token else self.fixed() or {}
+
+    async def token(self) -> str:
+        """The token that is sent now; none if the headers are fixed."""
+        if isinstance(self._credentials, ClientCredentials):
+            return await self._fetched(self._credentials)
+        return ""
+
+    def forget(self, refused: str) -> None:
+        """After a 401. Whoever comes late with an old token leaves the new one alone."""
+        if self._token == refused:
+            self._token = ""
 
     async def _fetched(self, client: ClientCredentials) -> str:
         async with self._lock:
             if not self._token or self._clock.monotonic() >= self._renew_at:
                 token = await self._ask(client)
-                margin_s = min(_MARGIN_S, token.expires_in / 2)
-                self._renew_at = self._clock.monotonic() + token.expires_in - margin_s
+                good_s = _UNSTATED_S if token.expires_in is None else token.expires_in
+                margin_s = min(_MARGIN_S, good_s / 2)
+                self._renew_at = self._clock.monotonic() + good_s - margin_s
                 self._token = token.access_token
             return self._token
 
@@ -80,7 +92,8 @@ class Authorization:
         answer = await self._post(client.token_url, headers, urlencode(client.form()).encode())
         try:
             if answer.status == 200:
-                return msgspec.json.decode(answer.body, type=_Token)
+                # Some endpoints write the number as a text.
+                return msgspec.json.decode(answer.body, type=_Token, strict=False)
             refusal = msgspec.json.decode(answer.body, type=_Refusal)
         except (msgspec.DecodeError, UnicodeDecodeError):
             if answer.status == 200:

@@ -39,6 +39,8 @@ class PublishedAgent:
         self.profile = profile or Profile()
         self.rules = MessageRules(input_modes, self.profile)
         self.style = style_of(self.profile)
+        # Whether its runs go on while the gateway is away.
+        self.resumes = backend.can_resume and "resume_running" in self.profile.on_restart
         is_whole = self.profile.stream_shape == "snapshots"
         self.reader = SnapshotSubscription if is_whole else Subscription
         # Whether a blocking send may be answered before its task has settled.

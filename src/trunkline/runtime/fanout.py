@@ -84,6 +84,11 @@ class Subscription:
         self._catch_up: Callable[[], Awaitable[None]] | None = None
         self._replayed = 0
 
+    @property
+    def is_ended(self) -> bool:
+        """Nothing more is taken for it; what is pending may still be read."""
+        return self._is_ended
+
     def opened_by(self, on_close: Callable[["Subscription"], None]) -> None:
         """Who is told when the reader leaves."""
         self._on_close = on_close
@@ -95,7 +100,7 @@ class Subscription:
             return
         # One that waits has taken all there was, however much comes now.
         is_behind = self._waiter is None
-        self._take(entries)
+        self._take(entries, self.closes_on)
         if is_behind and (len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES):
             self._cut_off("slow reader")
         self._wake()
@@ -110,21 +115,25 @@ class Subscription:
         self._replayed = after
 
     def replay(self, entries: Sequence[Entry]) -> None:
-        self._take(entries)
+        # A question in there may long be answered; whoever replays ends the stream if not.
+        self._take(entries, self.closes_on & TERMINAL)
         self._replayed = entries[-1].seq
 
     def caught_up(self) -> None:
         """From here on, what is pushed follows what was replayed."""
         self._catch_up = None
 
-    def _take(self, entries: Sequence[Entry]) -> None:
+    def _take(self, entries: Sequence[Entry], closes_on: frozenset[TaskState]) -> None:
+        if self._is_ended:
+            return
+        items, size = self._items, 0
         for entry in entries:
-            if self._is_ended:
-                return
-            self._items.append(entry)
-            self._bytes += len(entry.body)
-            if entry.kind != ARTIFACT and _state_of(entry) in self.closes_on:
+            items.append(entry)
+            size += len(entry.body)
+            if entry.kind != ARTIFACT and _state_of(entry) in closes_on:
                 self._is_ended = True
+                break
+        self._bytes += size
 
     def put(self, item: Item) -> None:
         if not self._is_ended:
@@ -194,18 +203,18 @@ class SnapshotSubscription(Subscription):
     # The task as committed; set before anything is pushed.
     opening: Callable[[], Opening]
 
-    def _take(self, entries: Sequence[Entry]) -> None:
+    def _take(self, entries: Sequence[Entry], closes_on: frozenset[TaskState]) -> None:
         for entry in entries:
             if self._is_ended or entry.kind == ARTIFACT:
                 continue
             state = _state_of(entry)
             if entry.kind == TASK or entry.kind == SUBMITTED:
-                super()._take((entry,))
+                super()._take((entry,), closes_on)
             elif state in _AT_REST:
                 opening = self.opening()
                 self._items.append(opening)
                 self._bytes += len(opening.task)
-                self._is_ended = state in self.closes_on
+                self._is_ended = state in closes_on
 
 
 _AT_REST = TERMINAL | INTERRUPTED

@@ -6,7 +6,7 @@ the task later does. A task that has ended stays ended; it only has one artifact
 
 from typing import Any
 
-from trunkline.model.errors import TaskNotFound
+from trunkline.model.errors import TaskNotFound, Unavailable
 from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.values import Artifact, Part, TaskArtifactUpdateEvent
 from trunkline.ports.clock import Ids
@@ -37,7 +37,8 @@ class FollowUps:
         if not task_id.strip():
             return Delivered(ok=False, error=TASK_REQUIRED)
         parts = _parts(payload)
-        scope = await self._store.owner(task_id)
+        # An agent may know of its task before the store does.
+        scope = self._registry.owner(task_id) or await self._store.owner(task_id)
         if scope is None or scope.agent != agent:
             return _not_found(task_id)
         if not parts:
@@ -62,6 +63,11 @@ class FollowUps:
         try:
             self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
             await self._journal.durable(live)
+        except Unavailable:
+            # It may have been in memory alone, because somebody reads it.
+            if await self._store.owner(task_id) is None:
+                return _not_found(task_id)
+            raise
         finally:
             self._registry.forget_if_idle(live)
         return Delivered(ok=True, message_id=message_id)

@@ -74,8 +74,8 @@ class Housekeeping:
                 before_ms=now_ms - int(profile.retention_s * 1000) if profile.retention_s else None,
                 keep=profile.retention_max_tasks or None,
             )
-            if gone:
-                _log.info("pruned ended tasks", extra={"agent": agent.handle, "count": gone})
+            if gone.tasks:
+                _log.info("pruned ended tasks", extra={"agent": agent.handle, "count": gone.tasks})
 
     def _every(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
         self._tasks.spawn(self._loop(seconds, action, name), name=name)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.engine.admission import check_follow_up
+from trunkline.engine.fold import Pending
 from trunkline.engine.joining import QUEUE_FULL, RETRY_AFTER_S, Refusal, context_of, refusal
 from trunkline.engine.message_rules import NO_CONTENT
 from trunkline.engine.transitions import Step, after
@@ -32,7 +33,7 @@ from trunkline.model.values import (
 )
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot
-from trunkline.runtime.agents import Lane, PublishedAgent
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import Reply, Subscription
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.keys import Keys, digest_of, key_of
@@ -45,6 +46,8 @@ from trunkline.runtime.turns import Turns
 MAX_ID_CHARS = 256
 _encode = msgspec.json.Encoder().encode
 
+# By a name of its own: Python 3.11 looks members up through the metaclass.
+_SUBMITTED = TaskState.SUBMITTED
 REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
 
 
@@ -116,7 +119,8 @@ class Intake:
         context_id = context_of(agent.profile, message) or task_id
         lane = agent.lane(scope, context_id, task_id)
         run = Run(
-            run_id=task_id,
+            run_id=f"{task_id}.1",
+            task_id=task_id,
             agent=agent,
             lane=lane,
             context_id=context_id,
@@ -162,19 +166,22 @@ class Intake:
         return live
 
     def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
-        """Queue again what waited for its turn when a restart came, in the same order."""
-        runs: list[tuple[str, Run]] = []
+        """Queue again what waited for its turn when a restart came, in the same order, and
+        before it what was under way, if it still is."""
+        runs: list[tuple[bool, str, Run]] = []
         for agent, live in tasks:
-            lane = agent.lane(live.scope, live.context_id, live.task_id)
-            for number, pending in enumerate(live.ahead().pending):
-                run = self._run(agent, lane, pending.message, pending.options, live)
-                # They were all recorded by now, so the sequence does not tell them apart.
-                run.run_id = f"{run.run_id}-{number}"
-                run.is_durable = True
-                runs.append((pending.since, run))
+            fold = live.ahead()
+            if agent.resumes and fold.under_way is not None:
+                run = self._run(agent, fold.under_way, live)
+                run.is_resumed = True
+                runs.append((False, fold.under_way.since, run))
+            runs += [
+                (True, pending.since, self._run(agent, pending, live)) for pending in fold.pending
+            ]
         # An older task may have got its message later.
-        runs.sort(key=itemgetter(0))
-        for _, run in runs:
+        runs.sort(key=itemgetter(0, 1))
+        for _, _, run in runs:
+            run.is_durable = True
             self._turns.enter(run)
             self._turns.start_if_ready(run)
 
@@ -183,7 +190,6 @@ class Intake:
     ) -> LiveTask:
         live = self._create(run, record)
         run.live = live
-        run.run_id = f"{live.task_id}.{live.seq}"
         self._enter(run, live)
         # A stream that begins in the queue begins with a snapshot, which shows the place.
         if reader is not None and run.is_granted:
@@ -209,10 +215,10 @@ class Intake:
         self, run: Run, record: IdempotencyRecord | None, refused: Refusal | None = None
     ) -> LiveTask:
         now_ms = self._clock.now_ms()
-        live = LiveTask(task_id=run.run_id, scope=run.scope, context_id=run.context_id, epoch=1)
+        live = LiveTask(task_id=run.task_id, scope=run.scope, context_id=run.context_id, epoch=1)
         if record is not None:
             self._keys.keep(live, record)
-        state = TaskState.SUBMITTED
+        state = _SUBMITTED
         said: Message | None = None
         if refused is not None:
             state = REFUSAL_STATES[run.agent.profile.refusal_state]
@@ -248,6 +254,8 @@ class Intake:
         record: IdempotencyRecord | None,
     ) -> Admitted:
         live = await self._registry.load(scope, message.task_id)
+        # It stays in memory while the message waits, or there would be two of it.
+        live.expected += 1
         try:
             if live.state in TERMINAL:
                 # Nobody is told of an end that is not stored.
@@ -256,10 +264,11 @@ class Intake:
                 earlier = await self._keys.until_free(live, record)
                 if earlier is not None:
                     return _admitted_before(earlier)
-            if live.is_stuck:
+            if live.is_stuck or live.is_dropped:
                 raise not_stored()
             return self._follow_up(agent, live, message, options, record)
         finally:
+            live.expected -= 1
             self._registry.forget_if_idle(live)
 
     def _follow_up(
@@ -293,8 +302,8 @@ class Intake:
             # What waited when it was left comes first.
             self.requeue([(agent, live)])
         self._journal.record(live, event, state=state, status_ms=now_ms)
-        run = self._run(agent, lane, message, options, live)
-        self._enter(run, live)
+        pending = Pending(message, options, update.status.timestamp, live.seq)
+        self._enter(self._run(agent, pending, live), live)
         return Admitted(live=live)
 
     def _enter(self, run: Run, live: LiveTask) -> None:
@@ -307,22 +316,16 @@ class Intake:
         else:
             self._journal.once_durable(live, run.when_durable(self._turns.durable))
 
-    def _run(
-        self,
-        agent: PublishedAgent,
-        lane: Lane,
-        message: Message,
-        options: TurnOptions | None,
-        live: LiveTask,
-    ) -> Run:
-        """A run for a further message; they are numbered in the order of the journal."""
+    def _run(self, agent: PublishedAgent, pending: Pending, live: LiveTask) -> Run:
+        """A run for a message of a task that exists."""
         return Run(
-            run_id=f"{live.task_id}.{live.seq}",
+            run_id=pending.run_id(live.task_id),
+            task_id=live.task_id,
             agent=agent,
-            lane=lane,
+            lane=agent.lane(live.scope, live.context_id, live.task_id),
             context_id=live.context_id,
-            message=message,
-            options=options,
+            message=pending.message,
+            options=pending.options,
             live=live,
         )
 

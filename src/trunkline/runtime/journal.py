@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import StoreError, StoreUnusable, TrunklineError, Unavailable
 from trunkline.model.events import Entry, Event
+from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.ports.store import Append, Settled, Snapshot, Store
 from trunkline.runtime.live import Durable, LiveTask
@@ -30,10 +31,13 @@ class Journal:
         self,
         store: Store,
         *,
+        on_flush: Callable[[LiveTask], None],
         on_settled: Callable[[LiveTask], None],
         on_refused: Callable[[LiveTask, StoreError], None],
     ) -> None:
+        """`on_flush` is called while there is still time to record more for a task."""
         self._store = store
+        self._on_flush = on_flush
         self._on_settled = on_settled
         self._on_refused = on_refused
         self._dirty: list[LiveTask] = []
@@ -57,9 +61,7 @@ class Journal:
         if not live.is_dirty:
             live.is_dirty = True
             if not self._dirty:
-                # After the next pass: a turn that starts now gets to say something first,
-                # and what it says goes along.
-                self._loop.call_soon(self._loop.call_soon, self._flush)
+                self._loop.call_soon(self._flush_soon)
             self._dirty.append(live)
         return entry
 
@@ -105,13 +107,21 @@ class Journal:
             self.once_durable(live, wake)
             await waiter
 
-    def _flush(self) -> None:
+    def _flush_soon(self) -> None:
+        """After the next pass: a turn that starts now gets to say something first, and what
+        it says goes along. What becomes dirty from here on has a pass of its own."""
         dirty, self._dirty = self._dirty, []
-        if not dirty:  # refused meanwhile
-            return
-        self._store.submit([self._append(live) for live in dirty])
+        self._loop.call_soon(self._flush, dirty)
+
+    def _flush(self, dirty: list[LiveTask]) -> None:
+        # Those that were refused meanwhile have nothing to store.
+        appends = [self._append(live) for live in dirty if live.is_dirty]
+        if appends:
+            self._store.submit(appends)
 
     def _append(self, live: LiveTask) -> tuple[Append, Settled]:
+        if live.run is not None and live.run.first is not None:
+            self._on_flush(live)
         entries = tuple(live.unflushed)
         fold: TaskFold | None = None
         snapshot: Snapshot | None = None
@@ -193,11 +203,11 @@ class Journal:
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()
-        if live.is_dirty:
-            live.is_dirty = False
-            self._dirty.remove(live)
+        live.is_dirty = False
         live.seq = live.committed_seq
         live.state = live.committed_state
+        if live.exists and (timestamp := live.committed().status.timestamp):
+            live.status_ms = parse_timestamp(timestamp)
         refusal = not_stored()
         callbacks, live.once_durable = live.once_durable, []
         for _, callback in callbacks:

@@ -40,6 +40,8 @@ class LiveTask(Struct, kw_only=True, eq=False):
     generation: int = 0
     # What is in memory is not the task any more; the store has the truth.
     is_dropped: bool = False
+    # How many have a message for it that cannot be recorded yet.
+    expected: int = 0
     # The store refused its progress; it ends as soon as that can be stored.
     is_stuck: bool = False
     creation: Creation | None = None
@@ -93,6 +95,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
             or self.waiters
             or self.once_durable
             or self.is_stuck
+            or self.expected
         )
 
     @property
@@ -103,7 +106,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
     @property
     def position(self) -> int | None:
         """Its place in the queue, 1 for the next to start; None unless it waits there."""
-        if self.committed_state is not TaskState.SUBMITTED or not self.waiting:
+        if not self.waiting or self.committed_state is not TaskState.SUBMITTED:
             return None
         run = self.waiting[0]
         return run.agent.lanes.position(run.lane, run)
@@ -139,6 +142,8 @@ class LiveTask(Struct, kw_only=True, eq=False):
     def ahead(self) -> TaskFold:
         """The task as it will be when everything recorded is committed."""
         start = self._fold.copy() if self._fold is not None else None
+        if not self.in_flight and not self._unfolded:
+            return _folded(start, self.unflushed)
         return _folded(start, [*self._unfolded, *self.in_flight, *self.unflushed])
 
     def view(self) -> Snapshot:
@@ -185,9 +190,9 @@ class LiveTask(Struct, kw_only=True, eq=False):
 
 
 def _folded(fold: TaskFold | None, entries: list[Entry]) -> TaskFold:
+    rest = iter(entries)
     if fold is None:
-        first, *entries = entries
-        fold = TaskFold.begin(first)
-    for entry in entries:
+        fold = TaskFold.begin(next(rest))
+    for entry in rest:
         fold.apply(entry)
     return fold

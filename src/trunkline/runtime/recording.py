@@ -1,17 +1,18 @@
 """What a run says, on its way into the journal of its task, or back as a direct reply."""
 
 from collections.abc import Callable
+from typing import cast
 
 from msgspec import structs
 
-from trunkline.engine.decisions import Chunk, Decision
+from trunkline.engine.decisions import Chunk, Decision, Move
 from trunkline.engine.modes import UNREPRESENTABLE, AcceptedModes
 from trunkline.engine.promotion import Direct, Staging, Unrepresentable, Verdict
 from trunkline.engine.transitions import Step, after
 from trunkline.engine.turn import TurnFold
 from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.events import StatusShown
-from trunkline.model.outputs import Output
+from trunkline.model.outputs import Final, Output, Text
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
     TERMINAL,
@@ -27,6 +28,11 @@ from trunkline.ports.clock import Clock
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.run import Run
+
+# By names of their own where it counts: Python 3.11 looks members up through the metaclass.
+_START = Step.START
+_NOTE = Step.NOTE
+_ENDS_WELL = frozenset({Step.COMPLETE, Step.ASK, Step.NEED_AUTH})
 
 # The artifact with what came too late; a task ends once, so it is there once at most.
 LATE = "late-output"
@@ -49,12 +55,14 @@ class Recorder:
     def begin(self, run: Run) -> TurnFold:
         """The turn shows from here on, so it needs a task."""
         live = run.live or self._promote(run)
+        style = run.agent.style
+        if run.is_resumed:
+            return self._resume(run, live)
         live.turns += 1
         made = [each.artifact_id for each in live.ahead().artifacts] if live.turns > 1 else ()
-        style = run.agent.style
         if style.names.announces:
             self.move(live, Step.ACCEPT)
-        self.move(live, Step.START)
+        self.move(live, _START)
         run.fold = TurnFold(
             run_id=run.run_id,
             task_id=live.task_id,
@@ -66,16 +74,59 @@ class Recorder:
         )
         return run.fold
 
+    def _resume(self, run: Run, live: LiveTask) -> TurnFold:
+        """The turn has begun before. What it says anew has the names that it had then."""
+        made = [each.artifact_id for each in live.ahead().earlier_artifacts]
+        run.fold = TurnFold(
+            run_id=run.run_id,
+            task_id=live.task_id,
+            context_id=live.context_id,
+            number=live.turns,
+            artifact_ids=made,
+            style=run.agent.style,
+            accepted=_accepted(run),
+            # More than it can have said by then: no message has the id of another.
+            said=live.seq,
+        )
+        return run.fold
+
     def feed(self, run: Run, output: Output) -> bool:
         """Record what the output means; True when it ended the turn."""
         live = run.live
         if live is None:
             return self._hold(run, output)
         fold = run.fold or self.begin(run)
+        if run.first is not None:
+            output = self._after_first(run, live, output)
+        elif live.is_dirty and fold.may_be_all(output):
+            run.first = cast(Text, output)
+            return False
         ended = False
         for decision in fold.feed(output):
-            ended = self._record(live, decision) or ended
+            if isinstance(decision, Chunk):
+                self._record_chunk(live, decision)
+            else:
+                ended = self._record_move(live, decision) or ended
         return ended
+
+    def _after_first(self, run: Run, live: LiveTask, output: Output) -> Output:
+        """What the output comes to, given the text that was kept back before it."""
+        if type(output) is Final and not output.parts and not output.said:
+            assert run.first is not None
+            text, run.first = run.first.delta, None
+            return Final((Part(text=text),), output.metadata)
+        self.catch_up(live)
+        return output
+
+    def catch_up(self, live: LiveTask) -> None:
+        """Record what is kept back, for it has to show now."""
+        run = live.run
+        if run is None or run.first is None or run.fold is None:
+            return
+        first, run.first = run.first, None
+        if live.state not in TERMINAL:
+            for decision in run.fold.feed(first):
+                self._record(live, decision)
 
     def reveal(self, run: Run) -> bool:
         """The run needs a task now, and all that it held back goes there."""
@@ -91,6 +142,7 @@ class Recorder:
             return False
         if live.state in TERMINAL or live.is_dropped:
             return False
+        self.catch_up(live)
         for decision in fold.hear(output):
             self._record(live, decision)
         return True
@@ -108,6 +160,7 @@ class Recorder:
         if run.fold is None:
             self.move(live, step, say(live, f"{run.run_id}.stop", reason) if reason else None)
             return
+        self.catch_up(live)
         for decision in run.fold.stop(step, reason):
             self._record(live, decision)
 
@@ -127,16 +180,20 @@ class Recorder:
                 run.outcome = _unrepresentable(run, outcome)
         return True
 
-    def _record(self, live: LiveTask, decision: Decision) -> bool:
+    def _record(self, live: LiveTask, decision: Decision) -> None:
         if isinstance(decision, Chunk):
             self._record_chunk(live, decision)
-            return False
+        else:
+            self._record_move(live, decision)
+
+    def _record_move(self, live: LiveTask, decision: Move) -> bool:
+        """True when it ended the turn."""
         step = decision.step
         # A message that waits is the answer to a question, and work left to do.
-        if live.waiting and step in (Step.COMPLETE, Step.ASK, Step.NEED_AUTH):
+        if live.waiting and step in _ENDS_WELL:
             step = Step.CONTINUE
         self.move(live, step, decision.message, is_kept=decision.is_kept)
-        return step is not Step.NOTE
+        return step is not _NOTE
 
     def _record_chunk(self, live: LiveTask, chunk: Chunk) -> None:
         if chunk.is_closing and self._close_last(live, chunk):
@@ -199,7 +256,7 @@ def _accepted(run: Run) -> AcceptedModes | None:
 
 def _reply(run: Run, direct: Direct) -> Message:
     return Message(
-        message_id=run.run_id,
+        message_id=run.task_id,
         context_id=run.context_id,
         role=Role.AGENT,
         parts=direct.parts,

@@ -1,7 +1,9 @@
 """Which tasks are in memory, and how the others get there."""
 
+import asyncio
+
 from trunkline.engine.fold import TaskFold
-from trunkline.model.errors import TaskNotFound
+from trunkline.model.errors import TaskNotFound, TrunklineError
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask
 from trunkline.runtime.live import LiveTask
@@ -15,6 +17,9 @@ class Registry:
         self._clock = clock
         self.node = node
         self._live: dict[str, LiveTask] = {}
+        # Those that are being read. Whoever reads beside it could find the task as it was
+        # before a change that the other one makes.
+        self._loading: dict[tuple[Scope, str], asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
         return len(self._live)
@@ -42,30 +47,56 @@ class Registry:
             return None
         return live
 
-    async def view(self, scope: Scope, task_id: str) -> Snapshot:
-        live = self.live(scope, task_id)
-        if live is not None:
-            return live.view()
+    async def stored_view(self, scope: Scope, task_id: str) -> Snapshot:
+        """The task for a reader who has seen that it is not in memory."""
         return snapshot_of(await self._stored(scope, task_id))
+
+    def owner(self, task_id: str) -> Scope | None:
+        """Whose task it is, if it is in memory, stored or not."""
+        live = self._live.get(task_id)
+        return None if live is None else live.scope
 
     async def load(self, scope: Scope, task_id: str) -> LiveTask:
         """The task in memory, to write to it or to follow it."""
-        live = self.live(scope, task_id)
-        if live is not None:
-            return live
-        stored = await self._stored(scope, task_id)
-        if stored.node != self.node:
-            claimed = await self._store.claim(
-                self.node, now_ms=self._clock.now_ms(), limit=1, task_id=task_id
-            )
-            # None: another call was faster, and what was read before is out of date.
-            stored = claimed[0] if claimed else await self._stored(scope, task_id)
-        # Another call may have loaded it while this one waited.
-        live = self.live(scope, task_id)
-        if live is None:
+        while (live := self.live(scope, task_id)) is None:
+            arriving = self._arriving(scope, task_id)
+            if arriving is None:
+                return await self._load(scope, task_id)
+            # Shielded: others may wait for the same.
+            await asyncio.shield(arriving)
+        return live
+
+    def _arriving(self, scope: Scope, task_id: str) -> "asyncio.Future[None] | None":
+        """Done when a look is worth it, for a task that others are bringing into memory."""
+        live = self._live.get(task_id)
+        if live is None or live.scope != scope:
+            return self._loading.get((scope, task_id))
+        # The store may have it already. It is this one, and no other, all the same.
+        created: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell(_: TrunklineError | None) -> None:
+            created.set_result(None)
+
+        live.once_durable.append((1, tell))
+        return created
+
+    async def _load(self, scope: Scope, task_id: str) -> LiveTask:
+        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loading[scope, task_id] = loaded
+        try:
+            stored = await self._stored(scope, task_id)
+            if stored.node != self.node:
+                claimed = await self._store.claim(
+                    self.node, now_ms=self._clock.now_ms(), limit=1, task_id=task_id
+                )
+                # None: another node was faster, and what was read before is out of date.
+                stored = claimed[0] if claimed else await self._stored(scope, task_id)
             live = LiveTask.of(stored)
             self.add(live)
-        return live
+            return live
+        finally:
+            del self._loading[scope, task_id]
+            loaded.set_result(None)
 
     async def _stored(self, scope: Scope, task_id: str) -> StoredTask:
         stored = await self._store.get(scope, task_id)

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from trunkline.engine.transitions import Step
-from trunkline.model.profile import Profile
 from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
@@ -25,12 +25,13 @@ class Replies:
         self._timers = Tasks("replies")
 
     async def wait(
-        self, profile: Profile, live: LiveTask | None, run: Run | None
+        self, agent: PublishedAgent, live: LiveTask | None, run: Run | None
     ) -> Reply | NoReply | LiveTask:
         """The message that the agent answered with, or the task to answer with.
 
         There is a task, or a run that may still do without one.
         """
+        profile = agent.profile
         if profile.queued_send == "return" and live is not None and _is_queued(live):
             await self._journal.durable(live)
             return live
@@ -38,14 +39,14 @@ class Replies:
         if profile.reply_wait_s:
             timer = self._timers.start(self._clock.sleep(profile.reply_wait_s), name="reply wait")
         try:
-            return await self._outcome(profile, live, run, timer)
+            return await self._outcome(agent, live, run, timer)
         finally:
             if timer is not None:
                 timer.cancel()
 
     async def _outcome(
         self,
-        profile: Profile,
+        agent: PublishedAgent,
         live: LiveTask | None,
         run: Run | None,
         timer: "asyncio.Task[None] | None",
@@ -54,7 +55,7 @@ class Replies:
             assert run.answer is not None
             # One that has its answer already is only being stored.
             if not await _comes_before(run.answer, timer) and run.outcome is None:
-                return await self._give_up(profile, self._turns.become_task(run))
+                return await self._give_up(agent, self._turns.become_task(run))
             outcome = await run.answer
             if isinstance(outcome, Reply | NoReply):
                 return outcome
@@ -65,12 +66,13 @@ class Replies:
             settled.result()
             return live
         settled.cancel()
-        return await self._give_up(profile, live)
+        return await self._give_up(agent, live)
 
-    async def _give_up(self, profile: Profile, live: LiveTask) -> LiveTask:
+    async def _give_up(self, agent: PublishedAgent, live: LiveTask) -> LiveTask:
+        profile = agent.profile
         if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
             reason = f"agent did not reply within {profile.reply_wait_s:g}s"
-            await self._turns.stopping.stop(live, Step.FAIL, reason)
+            await self._turns.stopping.stop(agent, live, Step.FAIL, reason)
         await self._journal.durable(live)
         return live
 

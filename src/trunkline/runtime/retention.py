@@ -1,4 +1,6 @@
-"""Forgetting ended tasks by age, by number, or both, and by age the answers without a task."""
+"""Forgetting ended tasks by age, by number, or both, and by age all else that is kept."""
+
+from msgspec import Struct
 
 from trunkline.model.profile import Profile
 from trunkline.ports.store import Store
@@ -7,26 +9,39 @@ from trunkline.ports.store import Store
 STEP = 200
 
 
+class Gone(Struct, frozen=True):
+    """How many of each are deleted, or would be."""
+
+    tasks: int = 0
+    # Answers that made no task.
+    exchanges: int = 0
+
+
 def forgets(profile: Profile) -> bool:
     return bool(profile.retention_s or profile.retention_max_tasks)
 
 
 async def count_prunable(
     store: Store, agent: str, *, before_ms: int | None, keep: int | None
-) -> int:
-    """How many tasks `prune` would delete."""
-    old = 0 if before_ms is None else await store.count_ended(agent, before_ms=before_ms)
+) -> Gone:
+    """What `prune` would delete."""
+    old = exchanges = 0
+    if before_ms is not None:
+        old = await store.count_ended(agent, before_ms=before_ms)
+        exchanges = await store.count_exchanges(agent, before_ms=before_ms)
     many = 0 if keep is None else await store.count_ended(agent) - keep
     # Either bound takes the longest ended ones, so the larger number includes the other.
-    return max(old, many)
+    return Gone(max(old, many), exchanges)
 
 
-async def prune(store: Store, agent: str, *, before_ms: int | None, keep: int | None) -> int:
+async def prune(store: Store, agent: str, *, before_ms: int | None, keep: int | None) -> Gone:
     """Delete what ended before, and what is more than to be kept, in steps that let traffic
-    through. Exchanges count for nothing but their age. Returns how many tasks went."""
-    gone = 0
+    through. Exchanges and notes count for nothing but their age."""
+    gone = exchanges = 0
     if before_ms is not None:
-        while await store.forget_exchanges(agent, before_ms=before_ms, limit=STEP):
+        while step := await store.forget_exchanges(agent, before_ms=before_ms, limit=STEP):
+            exchanges += step
+        while await store.forget_notes(agent, before_ms=before_ms, limit=STEP):
             pass
         while step := await store.prune(agent, limit=STEP, before_ms=before_ms):
             gone += step
@@ -35,4 +50,4 @@ async def prune(store: Store, agent: str, *, before_ms: int | None, keep: int | 
         while excess > 0 and (step := await store.prune(agent, limit=min(STEP, excess))):
             excess -= step
             gone += step
-    return gone
+    return Gone(gone, exchanges)

@@ -12,6 +12,7 @@ from trunkline.engine.promotion import Staging
 from trunkline.engine.turn import TurnFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
+from trunkline.model.outputs import Text
 from trunkline.model.values import Message
 from trunkline.ports.store import Scope
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
@@ -25,6 +26,8 @@ class Run(Struct, kw_only=True, eq=False):
     """It starts when its lane grants it and its message is durable, whichever comes last."""
 
     run_id: str
+    # The task it has, or gets when it needs one.
+    task_id: str
     agent: "PublishedAgent"
     lane: "Lane"
     context_id: str
@@ -32,6 +35,8 @@ class Run(Struct, kw_only=True, eq=False):
     options: TurnOptions | None
     # None while the agent may still answer with a message alone.
     live: LiveTask | None
+    # It was under way before a restart, and is picked up.
+    is_resumed: bool = False
     is_durable: bool = False
     is_granted: bool = False
     is_released: bool = False
@@ -41,6 +46,9 @@ class Run(Struct, kw_only=True, eq=False):
     task: asyncio.Task[None] | None = None
     stopping: asyncio.Task[None] | None = None
     fold: TurnFold | None = None
+    # The first text of the turn, which is kept back as long as it may be the whole answer
+    # and the journal does not go to the store: whole, an answer costs much less.
+    first: Text | None = None
     # What the agent said after it was stopped, where it is kept.
     late: LateOutput | None = None
     # For runs without a task: what it holds back, how it ended, what makes it a task when
@@ -99,5 +107,5 @@ class Run(Struct, kw_only=True, eq=False):
 
 def extra_of(run: Run) -> dict[str, str]:
     """What a log record says about the run."""
-    task_id = run.live.task_id if run.live is not None else ""
+    task_id = run.task_id if run.live is not None else ""
     return {"agent": run.agent.handle, "run_id": run.run_id, "task_id": task_id}

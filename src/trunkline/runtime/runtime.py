@@ -8,6 +8,8 @@ from contextlib import suppress
 from trunkline.engine.recovery import Recovery, recover, restart_reason
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import StoreError, TrunklineError
+from trunkline.model.values import TaskState
+from trunkline.ports.backend import Abandons, Opens
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
@@ -47,16 +49,19 @@ class Runtime:
         self._clock = clock
         self.agents = {agent.handle: agent for agent in agents}
         self.registry = Registry(store, node=ids.new(), clock=clock)
-        self.journal = Journal(store, on_settled=self._settled, on_refused=self._refused)
+        self.journal = Journal(
+            store, on_flush=self._flushing, on_settled=self._settled, on_refused=self._refused
+        )
         self.follow_ups = FollowUps(
             store=store, registry=self.registry, journal=self.journal, ids=ids
         )
+        self._sessions = Sessions(store=store, clock=clock, follow_ups=self.follow_ups)
         self.turns = Turns(
             journal=self.journal,
             clock=clock,
             promote=self._promote,
             registry=self.registry,
-            sessions=Sessions(store=store, clock=clock, follow_ups=self.follow_ups),
+            sessions=self._sessions,
         )
         self.keys = Keys(store=store, registry=self.registry, journal=self.journal)
         self.intake = Intake(
@@ -90,6 +95,9 @@ class Runtime:
     async def open(self) -> None:
         await self._store.open()
         await self._housekeeping.start()
+        for agent in self.agents.values():
+            if isinstance(agent.backend, Opens):
+                await agent.backend.open(self._sessions.of_agent(agent.handle))
         await self.recover()
         self.is_ready = True
 
@@ -117,15 +125,19 @@ class Runtime:
         # Tasks of an agent that is no longer published wait until it is again.
         if agent is None:
             return Recovery.LEAVE
-        decision = recover(stored.state, agent.profile.on_restart)
+        policies, can_resume = agent.profile.on_restart, agent.backend.can_resume
+        decision = recover(stored.state, policies, can_resume=can_resume)
         if decision is Recovery.LEAVE:
             return decision
         live = LiveTask.of(stored)
         self.registry.add(live)
         fold = live.committed()
-        if not (fold.knows_turn if decision is Recovery.RETRY else fold.pending):
+        is_known = fold.pending if stored.state is TaskState.SUBMITTED else fold.knows_turn
+        if decision is not Recovery.FAIL and not is_known:
             # Another program's task, of which there is no more than its state.
             decision = Recovery.FAIL
+        if decision in (Recovery.FAIL, Recovery.RETRY):
+            self._abandon(agent, live)
         if decision is Recovery.FAIL:
             reason = restart_reason(stored.state)
             self.turns.move(live, Step.FAIL, say(live, f"restart.{live.seq}", reason))
@@ -134,6 +146,15 @@ class Runtime:
             self.turns.retry(live)
         to_run.append((agent, live))
         return decision
+
+    def _abandon(self, agent: PublishedAgent, live: LiveTask) -> None:
+        """What the agent may still be doing for the task is not wanted any more."""
+        fold = live.committed()
+        taken_up = fold.under_way
+        run_id = fold.asked_by if taken_up is None else taken_up.run_id(live.task_id)
+        # Others were told when the process ended, for they ended with it.
+        if run_id and isinstance(agent.backend, Abandons):
+            self.turns.stopping.abandon(agent, live, run_id)
 
     def stop_admitting(self) -> None:
         self.is_ready = False
@@ -165,6 +186,9 @@ class Runtime:
 
     def _promote(self, run: Run) -> LiveTask:
         return self.intake.promote(run)
+
+    def _flushing(self, live: LiveTask) -> None:
+        self.turns.catch_up(live)
 
     def _settled(self, live: LiveTask) -> None:
         self.keys.forget(live)

@@ -100,7 +100,7 @@ class Service:
             assert live is not None
             await self._journal.durable(live)
         elif agent.bounds_waits:
-            outcome = await self._replies.wait(agent.profile, live, admitted.run)
+            outcome = await self._replies.wait(agent, live, admitted.run)
             if isinstance(outcome, Reply):
                 return outcome
             if isinstance(outcome, NoReply):
@@ -134,7 +134,7 @@ class Service:
                 agent, caller, request, needs_task=history_length == 0, reader=from_start
             )
             self._attach(reader, admitted, history_length)
-        except TrunklineError:
+        except BaseException:
             reader.close()
             raise
         return reader
@@ -182,6 +182,8 @@ class Service:
         if error is not None:
             reader.stop(error.message, 0)
             return
+        if reader.is_ended:  # it left while it waited for the commit
+            return
         reader.put(_opening(live, history_length))
         if live.committed_state in reader.closes_on or live.is_orphan:
             reader.end()
@@ -196,7 +198,7 @@ class Service:
         live = self._registry.live(scope, request.id)
         if live is not None:
             return task_json(live.view(), history_length, live.position)
-        return task_json(await self._registry.view(scope, request.id), history_length)
+        return task_json(await self._registry.stored_view(scope, request.id), history_length)
 
     async def list(
         self, agent: PublishedAgent, caller: Caller, request: ListTasksRequest
@@ -242,7 +244,9 @@ class Service:
                 raise UnsupportedOperation(NOT_LIVE, metadata={"taskId": request.id})
             is_over = live.state in TERMINAL
             if not is_over:
-                await self._turns.stopping.stop(live, Step.CANCEL, agent.style.names.canceled)
+                await self._turns.stopping.stop(
+                    agent, live, Step.CANCEL, agent.style.names.canceled
+                )
             # Nobody is told of an end that is not stored.
             await self._journal.durable(live)
             if is_over and profile.cancel_terminal == "passthrough":

@@ -11,11 +11,14 @@ from trunkline.engine.fold import TaskFold
 from trunkline.engine.session import msg_context, session_key
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.follow_ups import Delivered, ReplyPayload
+from trunkline.model.profile import Profile
 from trunkline.model.session import MsgContext, Peer
 from trunkline.model.values import Message
 from trunkline.ports.clock import Clock
-from trunkline.ports.store import Exchange, Store, TaskQuery
+from trunkline.ports.store import Exchange, KeptNote, Scope, Store, TaskQuery
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.follow_ups import FollowUps
+from trunkline.runtime.live import LiveTask
 from trunkline.runtime.run import Run
 
 _PAGE = 50
@@ -31,6 +34,15 @@ class Sessions:
 
     def of(self, run: Run) -> "RunSession":
         return RunSession(run, self._store, self._clock, self._follow_ups)
+
+    def notes(self, agent: PublishedAgent, live: LiveTask) -> "StoredNotes":
+        """What the backend keeps in the conversation of a task."""
+        context_id = _session_context(agent.profile, live.context_id)
+        return StoredNotes(self._store, self._clock, live.scope, context_id)
+
+    def of_agent(self, handle: str) -> "StoredNotes":
+        """What the backend keeps for the agent as a whole, which is no caller's."""
+        return StoredNotes(self._store, self._clock, Scope(handle, "", ""), "")
 
     async def remember(self, run: Run, answer: Message) -> None:
         """Keep an exchange that made no task. Committed when this returns."""
@@ -66,19 +78,30 @@ class RunSession:
         mode = run.agent.profile.context_mode
         if mode == "task" or limit < 1:
             return ()
-        context_id = "" if mode == "client" else run.context_id
+        context_id = _session_context(run.agent.profile, run.context_id)
         told = await self._tasks(context_id, limit)
         for exchange in await self._store.exchanges(
             run.lane.scope, context_id=context_id, limit=limit
         ):
             messages = _decode(exchange.messages)
-            if messages[-1].message_id != run.run_id:  # which is what this run itself answered
+            if messages[-1].message_id != run.task_id:  # which is what this run itself answered
                 told.append((exchange.at_ms, messages))
         # Both came with the latest first; what is of one moment keeps its order.
         told.reverse()
         told.sort(key=lambda item: item[0])
         flat = [message for _, group in told for message in group]
         return tuple(flat[-limit:])
+
+    async def recall(self, name: str) -> str | None:
+        return await self._notes().recall(name)
+
+    async def keep(self, name: str, text: str) -> None:
+        await self._notes().keep(name, text)
+
+    def _notes(self) -> "StoredNotes":
+        run = self._run
+        context_id = _session_context(run.agent.profile, run.context_id)
+        return StoredNotes(self._store, self._clock, run.lane.scope, context_id)
 
     async def follow_up(self, payload: ReplyPayload) -> Delivered:
         agent, live = self._run.agent, self._run.live
@@ -116,3 +139,34 @@ class RunSession:
             context_id=run.context_id,
             task_id=run.live.task_id if run.live is not None else "",
         )
+
+
+class StoredNotes:
+    """What a backend keeps for itself, in one context of one scope."""
+
+    __slots__ = ("_clock", "_context_id", "_scope", "_store")
+
+    def __init__(self, store: Store, clock: Clock, scope: Scope, context_id: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._scope = scope
+        self._context_id = context_id
+
+    async def recall(self, name: str) -> str | None:
+        return await self._store.kept(self._scope, self._context_id, name)
+
+    async def keep(self, name: str, text: str) -> None:
+        await self._store.keep(
+            KeptNote(
+                scope=self._scope,
+                context_id=self._context_id,
+                name=name,
+                text=text,
+                at_ms=self._clock.now_ms(),
+            )
+        )
+
+
+def _session_context(profile: Profile, context_id: str) -> str:
+    """Empty where all contexts of a caller are one session."""
+    return "" if profile.context_mode == "client" else context_id

@@ -4,7 +4,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from trunkline.engine.transitions import Step
-from trunkline.model.errors import StaleSeq, StoreError, StoreUnusable, Unavailable
+from trunkline.model.errors import (
+    KeyTaken,
+    StaleSeq,
+    StoreError,
+    StoreUnusable,
+    TaskNotFound,
+    Unavailable,
+)
 from trunkline.model.values import HAS_WORK, TERMINAL
 from trunkline.ports.clock import Clock
 from trunkline.runtime.journal import Journal
@@ -17,6 +24,9 @@ from trunkline.runtime.tasks import Tasks
 
 # How long to wait before a task whose progress was refused is offered to the store again.
 STORE_RETRY_S = 2.0
+
+# Why exactly is for the operator: the store's own words name files and disks.
+NOT_STORED = "The gateway could not store the task's progress. Its log has the details."
 
 
 class Setbacks:
@@ -57,39 +67,42 @@ class Setbacks:
             # Before anything is let go of: until it has failed, it stays in memory.
             live.is_stuck = True
             self._stuck.add(live)
-            self._tasks.spawn(self._fail_later(live, error), name=f"fail {live.task_id}")
+            self._tasks.spawn(self._fail_later(live), name=f"fail {live.task_id}")
+        # First of all, or its lane would start the next one when the run is let go.
+        self._drop_waiting(live)
         run = live.run
         if run is not None:
             if run.stopping is None:
                 run.is_fenced = True
                 self._tasks.spawn(self._give_up(run), name=f"abort {run.run_id}")
             self._release(run)
-        self._drop_waiting(live)
         self._registry.forget_if_idle(live)
-        if live.exists and isinstance(error, StaleSeq):
-            self._tasks.spawn(self._reload(live, error), name=f"reload {live.task_id}")
+        if live.exists and isinstance(error, StaleSeq | KeyTaken):
+            self._tasks.spawn(self._reload(live), name=f"reload {live.task_id}")
 
     async def _give_up(self, run: Run) -> None:
         await self._stopping.abort(run)
 
-    async def _reload(self, dropped: LiveTask, error: StoreError) -> None:
+    async def _reload(self, dropped: LiveTask) -> None:
         """If the task is still this node's to run, it must not be left without a run."""
-        live = await self._registry.load(dropped.scope, dropped.task_id)
+        try:
+            live = await self._registry.load(dropped.scope, dropped.task_id)
+        except TaskNotFound:  # pruned meanwhile
+            return
         is_idle = live.run is None and not live.waiting and not live.is_stuck
         if is_idle and live.state in HAS_WORK and live.epoch == dropped.epoch:
             live.is_stuck = True
             self._stuck.add(live)
-            await self._fail_later(live, error)
+            await self._fail_later(live)
         self._registry.forget_if_idle(live)
 
-    async def _fail_later(self, live: LiveTask, error: StoreError) -> None:
+    async def _fail_later(self, live: LiveTask) -> None:
         """The store may recover: then the task ends with the reason, not in limbo."""
-        reason = f"The gateway could not store the task's progress ({error.message})."
         try:
             while not live.is_dropped:
                 await self._clock.sleep(STORE_RETRY_S)
                 if live.state not in TERMINAL and not live.is_dropped:
-                    self._recorder.move(live, Step.FAIL, say(live, f"store.{live.seq}", reason))
+                    self._recorder.move(live, Step.FAIL, say(live, f"store.{live.seq}", NOT_STORED))
                 with suppress(Unavailable):
                     await self._journal.durable(live)
                     break

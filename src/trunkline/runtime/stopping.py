@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from trunkline.engine.transitions import Step
 from trunkline.model.values import TERMINAL
+from trunkline.ports.backend import Abandons, Notes
 from trunkline.ports.clock import Clock
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.recording import Recorder, say
 from trunkline.runtime.run import Run, extra_of
@@ -24,22 +26,51 @@ class Stopping:
         clock: Clock,
         reveal: Callable[[Run], bool],
         release: Callable[[Run], None],
+        notes: Callable[[PublishedAgent, LiveTask], Notes],
     ) -> None:
-        """`reveal` makes a task of a run that has none, `release` gives its lane away."""
+        """`reveal` makes a task of a run that has none, `release` gives its lane away; `notes`
+        are those of the conversation that a task belongs to."""
+        self._notes = notes
         self._recorder = recorder
         self._tasks = tasks
         self._clock = clock
         self._reveal = reveal
         self._release = release
 
-    async def stop(self, live: LiveTask, step: Step, reason: str) -> None:
+    async def stop(self, agent: PublishedAgent, live: LiveTask, step: Step, reason: str) -> None:
         """End the task by `step`, whatever it is doing. Late output is fenced off."""
         if live.run is not None:
             await self.stop_run(live.run, step, reason)
         elif live.state not in TERMINAL:
+            asked_by = live.ahead().asked_by
             self._recorder.move(
                 live, step, say(live, f"stop.{live.seq}", reason) if reason else None
             )
+            if asked_by:
+                self.abandon(agent, live, asked_by)
+
+    def abandon(self, agent: PublishedAgent, live: LiveTask, run_id: str) -> None:
+        """Tell the backend that nobody waits for a run that is not under way here."""
+        backend = agent.backend
+        if isinstance(backend, Abandons):
+            told = backend.abandon(run_id, self._notes(agent, live))
+        else:
+            told = backend.cancel(run_id)
+        self._tasks.spawn(told, name=f"abandon {run_id}")
+
+    async def detach(self, run: Run) -> None:
+        """Let go of a run that goes on without us. Its task stays as it is."""
+        if run.is_released or run.stopping is not None or run.outcome is not None:
+            await self.stop_run(run, Step.FAIL, "")
+            return
+        assert run.task is not None
+        run.is_fenced = True
+        run.task.cancel()
+        grace = self._tasks.start(
+            self._clock.sleep(run.agent.profile.cancel_grace_s), name=f"grace {run.run_id}"
+        )
+        await asyncio.wait({grace, run.task}, return_when=asyncio.FIRST_COMPLETED)
+        grace.cancel()
 
     async def stop_run(self, run: Run, step: Step, reason: str) -> None:
         if run.is_released:

@@ -77,6 +77,7 @@ class Turns:
             clock=clock,
             reveal=self._reveal,
             release=self._release,
+            notes=sessions.notes,
         )
         self.setbacks = Setbacks(
             journal=journal,
@@ -88,6 +89,10 @@ class Turns:
             release=self._release,
             drop_waiting=self._drop_waiting,
         )
+
+    def catch_up(self, live: LiveTask) -> None:
+        """What is recorded of the task goes to the store now."""
+        self._recorder.catch_up(live)
 
     def enter(self, run: Run) -> None:
         """Queue the run in its lane; it starts when its time has come."""
@@ -115,7 +120,7 @@ class Turns:
     def start_if_ready(self, run: Run) -> None:
         # What waits while the gateway stops stays as it is, and runs after the restart.
         if run.may_start and not self._is_draining:
-            if self.setbacks.is_lasting:
+            if self._journal.is_refusing and self.setbacks.is_lasting:
                 # It could not store what it does, and would only fail like those before it.
                 self._held.append(run)
                 return
@@ -282,7 +287,8 @@ class Turns:
                 )
 
     async def drain(self, *, grace_s: float, reason: str) -> None:
-        """Let runs finish for a while, then end them with the reason. No more start."""
+        """Let runs finish for a while, then end them with the reason, or let go of those that
+        the next process picks up. No more start."""
         self._is_draining = True
         for run in list(self._untold):
             # It would be lost otherwise: only tasks outlive the process.
@@ -294,10 +300,16 @@ class Turns:
                 timer.cancel()
                 break
             await asyncio.wait({timer, *busy}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.gather(
-            *(self.stopping.stop_run(run, Step.FAIL, reason) for run in list(self.running))
-        )
+        await asyncio.gather(*(self._leave(run, reason) for run in list(self.running)))
         await self._tasks.close()
+
+    async def _leave(self, run: Run, reason: str) -> None:
+        # One that has its answer already needs no task to be picked up by.
+        goes_on = run.agent.resumes and run.outcome is None
+        if goes_on and (run.live is not None or self._reveal(run)):
+            await self.stopping.detach(run)
+        else:
+            await self.stopping.stop_run(run, Step.FAIL, reason)
 
     def _release(self, run: Run) -> None:
         """Give the lane to the next one. Harmless when done twice."""
@@ -311,17 +323,22 @@ class Turns:
         live = run.live
         if live is not None:
             if live.run is run:
+                if run.first is not None:
+                    self._recorder.catch_up(live)
                 live.run = None
             elif run in live.waiting:
                 live.waiting.remove(run)
-            self._registry.forget_if_idle(live)
+            # Else it is looked at once more when that is stored.
+            if not live.is_dirty:
+                self._registry.forget_if_idle(live)
         for granted in run.agent.lanes.leave(run.lane, run):
             granted.is_granted = True
             self.start_if_ready(granted)
 
     def _drop_waiting(self, live: LiveTask) -> None:
         """A task that ended runs none of the messages that still wait."""
-        for run in list(live.waiting):
+        # The first one last: it may have the lane, which would go to the next of them.
+        for run in reversed(live.waiting.copy()):
             self._release(run)
 
     def _request(self, run: Run) -> TurnRequest:
@@ -330,6 +347,8 @@ class Turns:
         # A first turn, by far the most frequent, has nothing to look back on.
         before = live.ahead() if live is not None and live.turns else None
         history = before.settled_history() if before is not None else ()
+        if run.is_resumed:
+            history = tuple([message for message in history if message is not run.message])
         return TurnRequest(
             run_id=run.run_id,
             agent=run.agent.handle,
@@ -344,4 +363,5 @@ class Turns:
             extensions=options.extensions,
             metadata=options.metadata,
             session=self._sessions.of(run),
+            is_resumed=run.is_resumed,
         )

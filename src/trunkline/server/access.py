@@ -33,7 +33,9 @@ class Access:
 
     def identify(self, request: Request) -> str:
         """The principal. Raises Unauthenticated or PermissionDenied."""
-        token = _token(request)
+        headers = request.headers
+        token = _bearer(headers[b"authorization"]) if b"authorization" in headers else None
+        token = token or headers.get(b"x-api-key")
         if token is not None:
             # Looking up the digest tells a clock nothing about the key.
             principal = self._principals.get(hashlib.sha256(token).hexdigest())
@@ -49,22 +51,16 @@ class Access:
             )
         # A page on the web can point its own host name at the loopback address; what
         # it cannot do is make the browser send another Host.
-        host = request.headers.get(b"host")
-        if host is not None and not self._is_own(host):
+        host = headers.get(b"host")
+        if host is not None and not _is_loopback(host) and hostname_of(host) not in self._hosts:
             raise PermissionDenied(
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
             )
         return ANONYMOUS
 
-    def _is_own(self, host: bytes) -> bool:
-        return _is_loopback(host) or hostname_of(host) in self._hosts
 
-
-def _token(request: Request) -> bytes | None:
-    value = request.headers.get(b"authorization")
-    if value is None:
-        return request.headers.get(b"x-api-key")
+def _bearer(value: bytes) -> bytes:
     scheme, _, token = value.partition(b" ")
     if scheme.lower() != b"bearer" or not token.strip():
         raise Unauthenticated("The Authorization header must have the form 'Bearer KEY'")

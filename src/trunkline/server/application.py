@@ -100,7 +100,8 @@ class Application:
             await response.answer(404, self._no_files)
             return
         known = ", ".join(sorted(self._card_paths))
-        error = RouteNotFound(f"Nothing is served at this path; agent cards are at {known}")
+        where = f"agent cards are at {known}" if known else "there are no agents here"
+        error = RouteNotFound(f"Nothing is served at this path; {where}")
         status, body = rest.error(error, Version.V1_0)
         await response.answer(status, body)
 

@@ -90,7 +90,11 @@ async def serve_with(app: App, request: Request, response: Response) -> None:
 
     async def send(message: Message) -> None:
         if message["type"] == "http.response.start":
-            await response.begin(message["status"], list(message.get("headers", ())))
+            headers = list(message.get("headers", ()))
+            await response.begin(message["status"], headers)
+            if not any(name.lower() == b"content-length" for name, _ in headers):
+                # A stream, whose reader wants to know at once that it is open.
+                await response.write(b"")
             return
         if body := message.get("body", b""):
             await response.write(body)

@@ -23,7 +23,7 @@ from trunkline.server.calls import STREAMING, Calls
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.exchange import Exchange
 from trunkline.server.http import Disconnected, Header, Request, Response, sequence_of
-from trunkline.server.metrics import Metrics, Observation
+from trunkline.server.metrics import Metrics
 from trunkline.server.streams import Frames, StreamCounts, pump
 
 _log = logging.getLogger("trunkline.server")
@@ -53,7 +53,8 @@ class Bindings:
     async def serve(
         self, endpoint: Endpoint, exchange: Exchange, request: Request, response: Response
     ) -> None:
-        seen = Observation(endpoint.agent.handle, exchange.binding, self._clock.monotonic())
+        started = self._clock.monotonic()
+        outcome = "ok"
         try:
             # Before anything else: an unknown caller learns nothing, and costs nothing.
             principal = self._access.identify(request)
@@ -70,13 +71,13 @@ class Bindings:
                     headers=_headers(exchange, caller),
                 )
         except TrunklineError as error:
-            await _refuse(response, endpoint, exchange, error, seen)
+            outcome = await _refuse(response, endpoint, exchange, error)
         except Disconnected:
-            seen.outcome = "disconnected"
+            outcome = "disconnected"
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
-            _log.exception("request failed", extra={"agent": seen.agent})
-            await _refuse(response, endpoint, exchange, error, seen)
-        self._observe(exchange, request, seen)
+            _log.exception("request failed", extra={"agent": endpoint.agent.handle})
+            outcome = await _refuse(response, endpoint, exchange, error)
+        self._observe(endpoint.agent.handle, exchange, outcome, self._clock.monotonic() - started)
 
     async def _stream(
         self,
@@ -114,22 +115,19 @@ class Bindings:
         finally:
             self._streams.leave(caller.principal)
 
-    def _observe(self, exchange: Exchange, request: Request, seen: Observation) -> None:
-        if exchange.operation is not None:
-            seen.operation = exchange.operation
-        seen.version = exchange.dialect.version
-        now = self._clock.monotonic()
-        self._metrics.observe(seen, now)
+    def _observe(self, agent: str, exchange: Exchange, outcome: str, seconds: float) -> None:
+        operation, version = exchange.operation or "unknown", exchange.dialect.version
+        self._metrics.observe((agent, operation, exchange.binding, version, outcome), seconds)
         if self._logs_requests:
             _log.info(
                 "request",
                 extra={
-                    "agent": seen.agent,
-                    "operation": seen.operation,
-                    "binding": seen.binding,
-                    "version": seen.version,
-                    "outcome": seen.outcome,
-                    "ms": round((now - seen.started) * 1000, 2),
+                    "agent": agent,
+                    "operation": operation,
+                    "binding": exchange.binding,
+                    "version": version,
+                    "outcome": outcome,
+                    "ms": round(seconds * 1000, 2),
                 },
             )
 
@@ -142,13 +140,16 @@ def _caller(
     value: RequestValue,
 ) -> Caller:
     tenant = value.tenant
-    endpoint.check_tenant(tenant)
+    if endpoint.tenants:
+        endpoint.check_tenant(tenant)
     extensions: tuple[str, ...] = ()
     if endpoint.card.capabilities.extensions:
         # 0.3 called the header X-A2A-Extensions.
         listed = request.header_list(b"a2a-extensions", b"x-a2a-extensions")
         extensions = endpoint.activate(listed)
-    key = request.header(b"idempotency-key") or ""
+    key = ""
+    if b"idempotency-key" in request.headers:
+        key = request.header(b"idempotency-key") or ""
     if len(key) > MAX_KEY_CHARS:
         raise InvalidRequest(f"Idempotency-Key must not be longer than {MAX_KEY_CHARS} characters")
     return Caller(
@@ -160,6 +161,8 @@ def _caller(
     )
 
 
+# By a name of its own: Python 3.11 looks members up through the metaclass.
+_GET_EXTENDED_CARD = Operation.GET_EXTENDED_AGENT_CARD
 # The extended card depends on who asks, so only the one who asked may keep it.
 _OWN_CARD: list[Header] = [
     (b"cache-control", b"private, max-age=300"),
@@ -168,8 +171,8 @@ _OWN_CARD: list[Header] = [
 
 
 def _headers(exchange: Exchange, caller: Caller) -> list[Header]:
-    headers = _echo(caller, exchange.dialect.version)
-    if exchange.operation is Operation.GET_EXTENDED_AGENT_CARD:
+    headers = _echo(caller, exchange.dialect.version) if caller.extensions else []
+    if exchange.operation is _GET_EXTENDED_CARD:
         headers += _OWN_CARD
     return headers
 
@@ -188,22 +191,20 @@ async def _refuse(
     endpoint: Endpoint,
     exchange: Exchange,
     error: Exception,
-    seen: Observation,
-) -> None:
-    seen.outcome = wire(error).reason
+) -> str:
+    """Tell the client, unless it is too late for that; returns the reason for the metrics."""
     event = exchange.error_event(error)
     if event is not None:
         if not response.has_begun:
             await response.begin(200, endpoint.spoken.errors.stream_headers)
         await response.write(event)
         await response.end()
-        return
-    if response.has_begun:
-        return
-    status, body = exchange.error(error)
-    await response.answer(
-        status, body, content_type=exchange.content_type, headers=error_headers(error)
-    )
+    elif not response.has_begun:
+        status, body = exchange.error(error)
+        await response.answer(
+            status, body, content_type=exchange.content_type, headers=error_headers(error)
+        )
+    return wire(error).reason
 
 
 def _error_frame(exchange: Exchange, error: Exception) -> bytes:

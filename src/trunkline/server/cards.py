@@ -2,6 +2,9 @@
 
 from email.utils import formatdate, parsedate_to_datetime
 
+from msgspec.structs import replace
+
+from trunkline.model.card import AgentCard
 from trunkline.model.errors import TrunklineError, WrongHttpMethod
 from trunkline.protocol import cards, rest
 from trunkline.protocol.cards import Form
@@ -24,9 +27,10 @@ def _features(endpoint: Endpoint) -> bytes:
 
 class Cards:
     def __init__(self, *, modified_ms: int) -> None:
-        """Cards change with the configuration, so all were modified when it was read."""
-        self._modified_s = modified_ms // 1000
-        self._cache: dict[tuple[tuple[str, ...], Form], tuple[bytes, str]] = {}
+        """Cards change with the configuration, so all were modified when it was read, but for
+        those that follow the card of another agent."""
+        self._started_s = modified_ms // 1000
+        self._cache: dict[tuple[tuple[str, ...], Form], tuple[AgentCard, bytes, str]] = {}
 
     async def serve(self, endpoint: Endpoint, request: Request, response: Response) -> None:
         try:
@@ -41,12 +45,12 @@ class Cards:
         headers: list[Header] = [
             (b"etag", tag.encode()),
             (b"cache-control", b"public, max-age=%d" % MAX_AGE_S),
-            (b"last-modified", formatdate(self._modified_s, usegmt=True).encode()),
+            (b"last-modified", formatdate(self._modified_s(endpoint), usegmt=True).encode()),
             # The form follows this header, so a cache keeps the forms apart.
             (b"vary", b"A2A-Version"),
             (b"trunkline-features", _features(endpoint)),
         ]
-        if self._is_fresh(request, tag):
+        if self._is_fresh(endpoint, request, tag):
             await response.begin(304, headers)
             await response.end()
             return
@@ -56,12 +60,19 @@ class Cards:
     def _encoded(self, endpoint: Endpoint, form: Form) -> tuple[bytes, str]:
         key = (endpoint.card_paths, form)
         cached = self._cache.get(key)
-        if cached is None:
-            body = cards.encode(endpoint.card, form, endpoint.shape)
-            cached = self._cache[key] = (body, cards.etag(body))
-        return cached
+        if cached is None or cached[0] is not endpoint.card:
+            card = endpoint.card
+            if form == "0.3" and card.signatures:
+                # What is signed is the card of 1.0.
+                card = replace(card, signatures=())
+            body = cards.encode(card, form, endpoint.shape)
+            cached = self._cache[key] = (endpoint.card, body, cards.etag(body))
+        return cached[1:]
 
-    def _is_fresh(self, request: Request, tag: str) -> bool:
+    def _modified_s(self, endpoint: Endpoint) -> int:
+        return max(self._started_s, endpoint.renewed_ms // 1000)
+
+    def _is_fresh(self, endpoint: Endpoint, request: Request, tag: str) -> bool:
         known = request.header(b"if-none-match")
         if known is not None:
             tags = {item.strip().removeprefix("W/") for item in known.split(",")}
@@ -70,7 +81,7 @@ class Cards:
         if since is None:
             return False
         try:
-            return self._modified_s <= parsedate_to_datetime(since).timestamp()
+            return self._modified_s(endpoint) <= parsedate_to_datetime(since).timestamp()
         except ValueError:
             return False
 

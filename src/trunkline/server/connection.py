@@ -1,14 +1,16 @@
 """HTTP/1.1 on one connection: bytes to requests, one at a time to the application.
 
 A server for one application on one kind of socket, so it can be small. llhttp (httptools)
-says what the bytes mean; a request that came whole, as nearly all do, is one task and one
-write.
+says what the bytes mean; a request that came whole, as nearly all do, is one wake-up of
+the connection's task and one write.
 """
 
 import asyncio
 import logging
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import TypeAlias, cast
 from urllib.parse import unquote
 
@@ -38,14 +40,24 @@ HEAD_TOO_LARGE = _refusal(
     b"431 Request Header Fields Too Large", b"The head of the request is too large."
 )
 
+FULL = _refusal(b"503 Service Unavailable\r\nretry-after: 5", b"Too many connections.")
+
 
 class Shared:
     """What the connections of one listener have in common."""
 
-    def __init__(self, handler: Handler, *, max_header_bytes: int, keep_alive_s: float) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        max_header_bytes: int,
+        keep_alive_s: float,
+        max_connections: int = sys.maxsize,
+    ) -> None:
         self.handler = handler
         self.max_header_bytes = max_header_bytes
         self.keep_alive_s = keep_alive_s
+        self.max_connections = max_connections
         # The line of the header, which the listener renews.
         self.date = b""
         self.connections: set[Connection] = set()
@@ -55,11 +67,19 @@ class Shared:
     def close_idle(self, now: float) -> None:
         """One look at all connections is cheaper than a timer for each request."""
         for connection in [*self.connections]:
-            connection.close_if_idle_since(now - self.keep_alive_s)
+            connection.close_if_idle_since(now - self.keep_alive_s, now)
 
 
 class _HeadTooLarge(Exception):
     pass
+
+
+class _Ambiguous(Exception):
+    pass
+
+
+# Who stands in front may go by the first one, so that a second one is no slip.
+_ONCE = frozenset({b"host", b"authorization", b"x-api-key", b"idempotency-key"})
 
 
 class Connection(asyncio.Protocol):
@@ -78,7 +98,9 @@ class Connection(asyncio.Protocol):
         self._incoming: Incoming | None = None
         self._waiting: deque[Incoming] = deque()
         self._served: Incoming | None = None
+        # Serves one request after the other; a task for each would cost more than its HTTP.
         self._task: asyncio.Task[None] | None = None
+        self._awaits_request: asyncio.Future[None] | None = None
         self._idle_since: float | None = self._loop.time()
         self._last_words = b""
 
@@ -89,6 +111,10 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._flow = Flow(cast(asyncio.Transport, transport), self._loop)
+        if len(self._shared.connections) >= self._shared.max_connections:
+            self._flow.write(FULL)
+            self._flow.close()
+            return
         self._shared.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -98,7 +124,10 @@ class Connection(asyncio.Protocol):
         for request in (self._served, self._incoming):
             if request is not None:
                 request.wake()
-        self._keep_task()
+        if self._served is None:
+            self._wake()
+        else:
+            self._keep_task()
         # It holds this object's methods; without the circle, memory is free at once.
         del self._parser
 
@@ -111,12 +140,10 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._unfinished_bytes += len(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            # The connection stays what it is, and the request is served (RFC 9110, 7.8).
-            self._begin_parsing()
-            self.data_received(self._plain_head + data[upgrade.args[0] :])
-            return
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._feed_on(data, upgrade)
         except httptools.HttpParserError as error:
             is_large = isinstance(error.__context__, _HeadTooLarge)
             self._refuse(HEAD_TOO_LARGE if is_large else BAD_REQUEST)
@@ -124,10 +151,23 @@ class Connection(asyncio.Protocol):
             if self._unfinished_bytes:
                 self._check_unfinished(len(data))
         if self._waiting:
-            if self._task is None:
+            if self._served is None:
                 self._serve_next()
             if self._waiting:
                 self._flow.pause_reading()
+
+    def _feed_on(self, data: bytes, upgrade: httptools.HttpParserUpgrade) -> None:
+        """The connection stays what it is, and the request is served (RFC 9110, 7.8)."""
+        wish: httptools.HttpParserUpgrade | None = upgrade
+        while wish is not None:
+            self._begin_parsing()
+            data = self._plain_head + data[wish.args[0] :]
+            self._unfinished_bytes += len(data)
+            try:
+                self._parser.feed_data(data)
+                wish = None
+            except httptools.HttpParserUpgrade as another:
+                wish = another
 
     def _check_unfinished(self, added: int) -> None:
         """A head may come in pieces, but they must come to an end."""
@@ -149,13 +189,12 @@ class Connection(asyncio.Protocol):
         self._unfinished_bytes = 0
         lines, url = self._header_lines, self._url
         self._header_lines, self._url = [], b""
-        raw_path, query = _split(url)
-        path = raw_path.decode()
-        if "%" in path:
-            path = unquote(path)
+        path, raw_path, query = _address(url)
         method = self._parser.get_method().decode()
         request = Incoming(self._flow, method, path, raw_path, query, lines)
         headers = request.headers
+        if b"host" not in headers or len(headers) != len(lines):
+            self._check_names(request)
         if b"upgrade" in headers and self._parser.should_upgrade():
             self._plain_head = _without_upgrade(method, url, lines)
             return
@@ -170,6 +209,13 @@ class Connection(asyncio.Protocol):
             request.awaits_continue = not request.is_http_1_0
         self._incoming = request
         self._waiting.append(request)
+
+    def _check_names(self, request: Incoming) -> None:
+        """RFC 9112, 3.2: one host, which only HTTP/1.0 may leave out."""
+        names = [name for name, _ in request.header_lines if name in _ONCE]
+        is_nameless = b"host" not in names and self._parser.get_http_version() == "1.1"
+        if is_nameless or len(names) != len(set(names)):
+            raise _Ambiguous
 
     def _check_size(self) -> None:
         """There may be more than the head in what was read, so count only that."""
@@ -193,8 +239,27 @@ class Connection(asyncio.Protocol):
 
     def _serve_next(self) -> None:
         self._idle_since = None
-        self._served = request = self._waiting.popleft()
-        self._task = self._loop.create_task(self._serve(request))
+        self._served = self._waiting.popleft()
+        if self._task is None:
+            self._task = self._loop.create_task(self._serve_all())
+        else:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._awaits_request is not None and not self._awaits_request.done():
+            self._awaits_request.set_result(None)
+
+    async def _serve_all(self) -> None:
+        while True:
+            if self._served is not None:
+                await self._serve(self._served)
+                self._served = None
+                self._go_on()
+            elif self._flow.is_lost:
+                return
+            else:
+                self._awaits_request = self._loop.create_future()
+                await self._awaits_request
 
     async def _serve(self, request: Incoming) -> None:
         response = Outgoing(self._flow, request, self._shared.date)
@@ -216,8 +281,6 @@ class Connection(asyncio.Protocol):
             self._flow.close()
         elif self._flow.is_congested:
             await self._flow.drain()
-        self._served = self._task = None
-        self._go_on()
 
     def _go_on(self) -> None:
         """After an answer: the next request, or waiting for one, or the end."""
@@ -241,12 +304,15 @@ class Connection(asyncio.Protocol):
         if self._incoming is not None:
             self._incoming.finish()
             self._incoming = None
-        if self._task is None and not self._waiting:
+        if self._served is None and not self._waiting:
             self._go_on()
 
-    def close_if_idle_since(self, moment: float) -> None:
-        if self._idle_since is not None and self._idle_since <= moment:
+    def close_if_idle_since(self, moment: float, now: float) -> None:
+        """Also one that owes the rest of its request, or does not read its answer."""
+        is_idle = self._idle_since is not None and self._idle_since <= moment
+        if is_idle or (self._served is not None and self._served.is_overdue(moment)):
             self._flow.close()
+        self._flow.abort_if_stuck_since(moment, now)
 
     def shutdown(self) -> None:
         """The server stops: what is being answered is the last."""
@@ -262,14 +328,18 @@ class Connection(asyncio.Protocol):
             self._task.add_done_callback(self._shared.tasks.discard)
 
 
-def _split(url: bytes) -> tuple[bytes, bytes]:
-    """Path and query."""
+# The same few addresses come again and again.
+@lru_cache(maxsize=256)
+def _address(url: bytes) -> tuple[str, bytes, bytes]:
+    """Path, path as it came, and query."""
     if url.startswith(b"/") and url.find(b"#") < 0:
-        path, _, query = url.partition(b"?")
-        return path, query
-    # As a proxy is asked: with scheme and host.
-    parsed = httptools.parse_url(url)
-    return parsed.path, parsed.query or b""
+        raw_path, _, query = url.partition(b"?")
+    else:
+        # As a proxy is asked: with scheme and host.
+        parsed = httptools.parse_url(url)
+        raw_path, query = parsed.path or b"/", parsed.query or b""
+    path = raw_path.decode()
+    return unquote(path) if "%" in path else path, raw_path, query
 
 
 def _without_upgrade(method: str, url: bytes, lines: list[Header]) -> bytes:

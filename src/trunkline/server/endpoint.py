@@ -11,15 +11,18 @@ from trunkline.runtime.service import Service
 from trunkline.server.exchange import Limits
 
 
-class Endpoint(Struct, frozen=True, kw_only=True):
+class Endpoint(Struct, kw_only=True, eq=False):
     agent: PublishedAgent
     # Of the runtime that holds the agent's tasks.
     service: Service
     spoken: Spoken
     limits: Limits
+    # Renewed while it is served, where it follows that of another agent.
     card: AgentCard
     # What only authenticated callers get to see; None when the agent has no such card.
     extended_card: AgentCard | None = None
+    # When the card was renewed; 0 as long as it is that of the start.
+    renewed_ms: int = 0
     card_paths: tuple[str, ...]
     jsonrpc_path: str
     # None: the agent is not served over HTTP+JSON.

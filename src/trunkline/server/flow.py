@@ -10,7 +10,9 @@ class Flow:
         "_can_write",
         "_is_reading",
         "_may_read",
+        "_stuck_since",
         "_transport",
+        "_unsent_bytes",
         "is_congested",
         "is_lost",
         "loop",
@@ -21,6 +23,9 @@ class Flow:
         self._can_write: asyncio.Future[None] | None = None
         self._is_reading = True
         self._may_read = True
+        # What the client was last seen to leave unread, and since when it is so much.
+        self._unsent_bytes = 0
+        self._stuck_since = 0.0
         self.loop = loop
         # The client does not read as fast as it is sent to.
         self.is_congested = False
@@ -62,6 +67,20 @@ class Flow:
         """For good: what comes next means nothing any more."""
         self.pause_reading()
         self._may_read = False
+
+    def abort_if_stuck_since(self, moment: float, now: float) -> None:
+        """Give up a client that has to read before anything goes on, and has read nothing.
+
+        To be asked now and then: whether it reads shows in what is left.
+        """
+        unsent = 0
+        if self.is_congested or self.is_lost:
+            unsent = self._transport.get_write_buffer_size()
+        if not unsent or unsent != self._unsent_bytes:
+            self._unsent_bytes, self._stuck_since = unsent, now
+        elif self._stuck_since <= moment:
+            self.lose()
+            self._transport.abort()
 
     def close(self) -> None:
         """What was written is still sent."""

@@ -17,6 +17,7 @@ class Incoming(Request):
         "_is_complete",
         "_is_over",
         "_waiter",
+        "_waits_since",
         "awaits_continue",
         "is_http_1_0",
         "keep_alive",
@@ -37,6 +38,7 @@ class Incoming(Request):
         self._is_complete = False
         self._is_over = False
         self._waiter: asyncio.Future[None] | None = None
+        self._waits_since: float | None = None
         self.keep_alive = True
         self.is_http_1_0 = False
         # The client sends its body once it is told that somebody wants it.
@@ -47,16 +49,30 @@ class Incoming(Request):
         """Nothing more will come of it, and nobody waits for an answer."""
         return self._is_over or self._flow.is_lost
 
+    async def body(self, *, limit: int) -> bytes:
+        # Nearly all bodies are here, and in one piece, when somebody asks for them.
+        body = self._body
+        if self._is_complete and type(body) is bytes and len(body) <= limit and not self.is_broken:
+            self._body = b""
+            return body
+        return await super().body(limit=limit)
+
     async def piece(self) -> tuple[bytes, bool]:
         if self.awaits_continue:
             self.awaits_continue = False
             self._flow.write(_CONTINUE)
+        self._waits_since = self._flow.loop.time()
         while not (self._body or self._is_complete or self.is_broken):
             await self._change()
+        self._waits_since = None
         if self.is_broken:
             raise Disconnected
         body, self._body = bytes(self._body), b""
         return body, not self._is_complete
+
+    def is_overdue(self, moment: float) -> bool:
+        """Whether the next piece of its body is waited for since then, or longer."""
+        return self._waits_since is not None and self._waits_since <= moment
 
     async def disconnected(self) -> None:
         while not self.is_broken:

@@ -7,35 +7,54 @@ import asyncio
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
+from types import FrameType
 from typing import Any, cast
 
 import uvicorn
 
 from trunkline.server.connection import Connection, Handler, Shared
+from trunkline.server.descriptors import room_for_connections
 
 BACKLOG = 2048
 KEEP_ALIVE_S = 75.0
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Raises OSError that names the address."""
+    """Raises OSError with the address as its filename."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        # Python puts the address behind the reason, in a form that is not for people.
+        reason = (error.strerror or str(error)).partition(" (while ")[0]
+        raise OSError(error.errno, reason, address(host, port)) from error
+
+
+def address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"
 
 
 class Listener(uvicorn.Server):
+    """Told to stop, it lets work finish for `drain_s`; told twice, it ends it at once."""
+
     def __init__(
         self,
         handler: Handler,
         *,
         max_header_bytes: int,
         on_started: Callable[[], None],
-        on_stopping: Callable[[], Awaitable[None]],
+        drain: Callable[[float], Coroutine[Any, Any, None]],
+        drain_s: float,
     ) -> None:
-        self._shared = Shared(handler, max_header_bytes=max_header_bytes, keep_alive_s=KEEP_ALIVE_S)
+        self._shared = Shared(
+            handler,
+            max_header_bytes=max_header_bytes,
+            keep_alive_s=KEEP_ALIVE_S,
+            max_connections=room_for_connections(),
+        )
         config = uvicorn.Config(
             # Never called: the connections hand requests to the handler.
             handler,
@@ -54,7 +73,9 @@ class Listener(uvicorn.Server):
         self.server_state.connections = cast(Any, self._shared.connections)
         self.server_state.tasks = self._shared.tasks
         self._on_started = on_started
-        self._on_stopping = on_stopping
+        self._drain = drain
+        self._drain_s = drain_s
+        self._hurries = asyncio.Event()
 
     def _connect(self, **_: Any) -> Connection:
         return Connection(self._shared)
@@ -88,7 +109,21 @@ class Listener(uvicorn.Server):
         if self.started:
             self._on_started()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Whoever asks twice does not want to wait for what still runs.
+        if self.should_exit and not self._hurries.is_set():
+            self._hurries.set()
+        else:
+            super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # While runs finish, callers with an open connection are still answered.
-        await self._on_stopping()
+        async with asyncio.TaskGroup() as stopping:
+            draining = stopping.create_task(self._drain(self._drain_s))
+            hurrying = stopping.create_task(self._hurries.wait())
+            await asyncio.wait((draining, hurrying), return_when=asyncio.FIRST_COMPLETED)
+            draining.cancel()
+            hurrying.cancel()
+        if self._hurries.is_set():
+            await self._drain(0)
         await super().shutdown(sockets=sockets)

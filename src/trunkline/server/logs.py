@@ -55,6 +55,8 @@ def configure(
     # "Started server process" and the like say nothing that the start-up screen does not.
     logging.getLogger("uvicorn.error").setLevel(max(root.level, logging.WARNING))
     logging.getLogger("uvicorn.access").disabled = not requests
+    # The library says when sessions come and go, with the ids by which they are used.
+    logging.getLogger("mcp").setLevel(max(root.level, logging.WARNING))
     # Every await of a slow callback, and the selector in use: of no help to an operator.
     logging.getLogger("asyncio").setLevel(max(root.level, logging.WARNING))
 
@@ -98,7 +100,7 @@ class HumanFormatter(logging.Formatter):
         if fields:
             text = f"{text}  {self.paint(fields, '2')}"
         error = _traceback(self, record)
-        return f"{text}\n{error}" if error else text
+        return "\n  ".join([text, *map(_one_line, error.split("\n"))]) if error else text
 
     def paint(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text

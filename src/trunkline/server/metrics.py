@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -10,20 +11,8 @@ from prometheus_client.registry import Collector
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 _LABELS = ("agent", "operation", "binding", "version", "outcome")
-
-
-class Observation:
-    """One request, filled in as it is understood. Never an id: labels must stay few."""
-
-    __slots__ = ("agent", "binding", "operation", "outcome", "started", "version")
-
-    def __init__(self, agent: str, binding: str, started: float) -> None:
-        self.agent = agent
-        self.binding = binding
-        self.started = started
-        self.operation = "unknown"
-        self.version = ""
-        self.outcome = "ok"
+# Their values, in this order.
+Labels: TypeAlias = tuple[str, str, str, str, str]
 
 
 class _Series:
@@ -39,16 +28,15 @@ class Metrics(Collector):
     def __init__(self, gauges: Callable[[], Iterable[tuple[str, str, float]]]) -> None:
         """`gauges` tells name, help and value of what is read off the runtime when asked."""
         self._gauges = gauges
-        self._series: dict[tuple[str, str, str, str, str], _Series] = {}
+        self._series: dict[Labels, _Series] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def observe(self, seen: Observation, now: float) -> None:
-        key = (seen.agent, seen.operation, seen.binding, seen.version, seen.outcome)
-        series = self._series.get(key)
+    def observe(self, labels: Labels, seconds: float) -> None:
+        """One request. Never an id among the labels: they must stay few."""
+        series = self._series.get(labels)
         if series is None:
-            series = self._series[key] = _Series()
-        seconds = now - seen.started
+            series = self._series[labels] = _Series()
         series.count += 1
         series.seconds += seconds
         series.buckets[bisect_left(BUCKETS_S, seconds)] += 1

@@ -1,6 +1,6 @@
 """The gateway's own pages: is it alive, is it ready, how is it doing, what is it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 
 from starlette.applications import Starlette
@@ -12,7 +12,7 @@ from trunkline.model.errors import TrunklineError
 from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
 from trunkline.server.access import Access
-from trunkline.server.asgi import AsgiRequest
+from trunkline.server.asgi import App, AsgiRequest
 from trunkline.server.bindings import error_headers
 from trunkline.server.metrics import Metrics
 
@@ -28,7 +28,10 @@ def build_pages(
     access: Access,
     version: str,
     lifespan: Lifespan | None = None,
+    more: Mapping[str, App] | None = None,
 ) -> Starlette:
+    """`more` are ASGI applications, each for one path."""
+
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
@@ -58,6 +61,7 @@ def build_pages(
             Route("/readyz", readyz),
             Route("/metrics", metrics_page),
             Route("/version", version_page),
+            *(Route(path, endpoint=app) for path, app in (more or {}).items()),
         ],
         lifespan=lifespan,
     )

@@ -5,39 +5,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from trunkline.model.profile import Profile
+from trunkline.settings.backends import BackendSettings
 from trunkline.settings.server import StoreSettings
 
 DEFAULT_MODES = ("text/plain", "application/json")
-
-
-class EchoBackend(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="echo"
-):
-    """Answers with what it was told."""
-
-
-class PythonBackend(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="python"
-):
-    """An agent written in Python, run in this process."""
-
-    target: Annotated[
-        str,
-        Meta(
-            description="`file.py`, `file.py:attribute`, `module` or `module:attribute`. Relative "
-            "files start at the folder of this file."
-        ),
-    ]
-
-
-class ScriptedBackend(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="scripted"
-):
-    """Follows the commands in the message; for tests of clients."""
-
-
-# One more kind of backend is one more member here.
-BackendSettings = EchoBackend | PythonBackend | ScriptedBackend
 
 
 class SkillSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,8 +75,8 @@ class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: Annotated[
         str,
         Meta(
-            description="Name for people. May be empty with a `python` backend: then the agent's "
-            "own name, description and skills are taken where this table has none."
+            description="Name for people. May be empty with a `python` or `a2a` backend: then the "
+            "agent's own name, description and skills are taken where this table has none."
         ),
     ] = ""
     description: Annotated[str, Meta(description="What the agent is for.")] = ""

@@ -7,6 +7,7 @@ that the rules can look at the rest.
 
 import math
 from collections.abc import Iterable, Mapping
+from types import NoneType
 from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
@@ -74,7 +75,9 @@ class _Decoder:
             what = f"not available: this release has no {NOT_AVAILABLE[name]} yet"
             self.report((*path, name), what, "Remove the key.")
             return
-        remedy = f"{did_you_mean(name, known)}Known here: {', '.join(known) or 'nothing'}."
+        # All keys of a table are a help only to those who are not told the one they meant.
+        meant = did_you_mean(name, known).strip()
+        remedy = meant or f"Known here: {', '.join(known) or 'nothing'}."
         self.report((*path, name), "unknown key", remedy)
 
     def table(
@@ -113,8 +116,9 @@ class _Decoder:
         if isinstance(bare, type) and issubclass(bare, Struct):
             return self.struct(bare, value, path, hint)
         if is_union(bare):
-            return self.tagged(args, value, path, hint)
-        if get_origin(bare) is dict and is_struct(args[1]):
+            kinds = tuple(arg for arg in args if arg is not NoneType)
+            return self.tagged(kinds, value, path, hint)
+        if get_origin(bare) is dict and (is_struct(args[1]) or args[1] is Secret):
             return self.entries(bare, value, path, hint)
         if get_origin(bare) is tuple and is_struct(args[0]):
             return self.items(bare, value, path, hint)
@@ -132,7 +136,9 @@ class _Decoder:
         tags = {str(kind.__struct_config__.tag): kind for kind in kinds}
         if isinstance(value, kinds):
             return self.struct(type(value), value, path, hint)
-        table = self.table(kinds[0], value, path, f'{hint} Example: {{ kind = "echo" }}')
+        table = self.table(
+            kinds[0], value, path, f'{hint} Example: {{ kind = "{next(iter(tags))}", … }}'
+        )
         if table is None:
             return None
         tag = table.get("kind")
@@ -145,7 +151,8 @@ class _Decoder:
 
     def entries(self, kind: Any, value: object, path: Path, hint: str) -> object:
         if not isinstance(value, Mapping):
-            self.misfit(kind, value, path, "expected a table of tables", hint)
+            what = "a table of texts" if get_args(kind)[1] is Secret else "a table of tables"
+            self.misfit(kind, value, path, f"expected {what}", hint)
             return None
         inner = get_args(kind)[1]
         made = {str(k): self.value(inner, v, (*path, str(k)), "") for k, v in value.items()}

@@ -5,12 +5,14 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from trunkline.model.errors import ConfigError
-from trunkline.settings.agents import AgentSettings, PythonBackend
+from trunkline.settings.agents import AgentSettings
+from trunkline.settings.backends import PythonBackend
+from trunkline.settings.backends.program import ProgramSettings
 from trunkline.settings.decode import decode
 from trunkline.settings.problems import InvalidSettings, Problem, Referenced, shown
 from trunkline.settings.references import expand
@@ -18,6 +20,7 @@ from trunkline.settings.root import Settings
 from trunkline.settings.rules import find_problems
 from trunkline.settings.server import StoreSettings
 from trunkline.settings.target import EVERY, is_file_target, join_target, split_target
+from trunkline.settings.text import read_text
 
 Document = Mapping[str, Any]
 
@@ -41,6 +44,9 @@ DEMO: Document = {
         }
     }
 }
+
+
+Program = TypeVar("Program", bound=ProgramSettings)
 
 
 def load(path: str | Path, *, overrides: Document | None = None) -> Settings:
@@ -75,10 +81,18 @@ def for_target(
 
 
 def python_backend(target: str) -> dict[str, str]:
-    """The table of the backend; a relative file is one of the current folder."""
+    """The table of the backend; a relative file is one of the current folder.
+
+    Raises ConfigError for a file that is not there, or that is not one of Python.
+    """
     place, attribute = split_target(target)
+    file = Path(place).expanduser()
     if place.endswith(".py"):
-        place = str(Path(place).expanduser().absolute())
+        if not file.is_file():
+            raise ConfigError(f"{place}: no such file. Give the path of your agent's Python file.")
+        place = str(file.absolute())
+    elif file.is_file():
+        raise ConfigError(f"{place}: not Python. The name of a file with agents ends in .py.")
     return {"kind": "python", "target": join_target(place, attribute)}
 
 
@@ -111,19 +125,11 @@ def check(settings: Settings, *, source: str = "the settings") -> None:
 
 def read_toml(file: Path) -> Document:
     """What the file holds. Raises ConfigError."""
-    try:
-        text = file.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{file}: not UTF-8 at byte {error.start}. Save the file as UTF-8."
-        ) from None
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{file}: no such file. Give the path of a TOML file; `trunkline serve` "
-            "without --config starts a demo agent."
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}.") from error
+    text = read_text(
+        file,
+        if_missing="Give the path of a TOML file; `trunkline serve` without --config starts a "
+        "demo agent.",
+    )
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -157,7 +163,14 @@ def merged(base: Document, over: Document) -> dict[str, Any]:
 
 def _resolved(settings: Settings, folder: Path) -> Settings:
     agents = {handle: _with_files(agent, folder) for handle, agent in settings.agents.items()}
-    return replace(settings, store=_with_path(settings.store, folder), agents=agents)
+    remote = settings.remote
+    if remote.handles_path:
+        remote = replace(remote, handles_path=_absolute(remote.handles_path, folder))
+    server = settings.server
+    if server.card_key_path:
+        server = replace(server, card_key_path=_absolute(server.card_key_path, folder))
+    store = _with_path(settings.store, folder)
+    return replace(settings, server=server, store=store, agents=agents, remote=remote)
 
 
 def _with_path(store: StoreSettings, folder: Path) -> StoreSettings:
@@ -171,11 +184,20 @@ def _with_files(agent: AgentSettings, folder: Path) -> AgentSettings:
     if agent.store is not None:
         agent = replace(agent, store=_with_path(agent.store, folder))
     backend = agent.backend
+    if isinstance(backend, ProgramSettings):
+        return replace(agent, backend=_with_folder(backend, folder))
     if not isinstance(backend, PythonBackend) or not is_file_target(backend.target):
         return agent
     place, attribute = split_target(backend.target)
     target = join_target(_absolute(place, folder), attribute)
     return replace(agent, backend=replace(backend, target=target))
+
+
+def _with_folder(backend: Program, folder: Path) -> Program:
+    program, *arguments = backend.command or ("",)
+    if "/" in program:
+        program = _absolute(program, folder)
+    return replace(backend, command=(program, *arguments), cwd=_absolute(backend.cwd, folder))
 
 
 def _is_absolute(path: str) -> bool:

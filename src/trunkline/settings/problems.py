@@ -84,7 +84,10 @@ def shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(shown(item) for item in value)}]"[:SHOWN_CHARS]
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+    if len(text) <= SHOWN_CHARS:
+        return text
+    # Of a path or a URL, the end says most.
+    return f"{text[: SHOWN_CHARS // 3]}…{text[-2 * SHOWN_CHARS // 3 :]}"
 
 
 def one_of(names: Iterable[str]) -> str:

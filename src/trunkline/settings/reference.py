@@ -10,12 +10,14 @@ from msgspec.structs import FieldInfo, fields
 from trunkline.model.profile import PRESETS, Profile
 from trunkline.settings.agents import (
     AgentSettings,
-    BackendSettings,
     ExtendedCardSettings,
     ExtensionSettings,
     ProviderSettings,
     SkillSettings,
 )
+from trunkline.settings.backends import BackendSettings
+from trunkline.settings.credentials import CredentialSettings
+from trunkline.settings.outbound import RemoteSettings, TargetSettings
 from trunkline.settings.secret import Secret
 from trunkline.settings.server import ApiKey, AuthSettings, ServerSettings, StoreSettings
 from trunkline.settings.shapes import allows_none, bare_type, default_of, description, is_struct
@@ -56,6 +58,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ('[agents."OWNER/SLUG".provider]', ProviderSettings),
     ('[[agents."OWNER/SLUG".extensions]]', ExtensionSettings),
     ('[agents."OWNER/SLUG".extended_card]', ExtendedCardSettings),
+    ("[targets.ALIAS]", TargetSettings),
+    ("[remote]", RemoteSettings),
 )
 
 
@@ -113,11 +117,16 @@ def reference() -> str:
     for header, cls in SECTIONS:
         parts.append(f"## `{header}`\n\n{_about(cls)}\n\n{_rows(_own(cls))}")
     parts.append("## Backends\n\nThe `backend` of an agent is a table with a `kind`.\n")
-    for cls in get_args(BackendSettings):
-        tag = cls.__struct_config__.tag
-        rows = _rows(_own(cls))
-        parts.append(f'### `kind = "{tag}"`\n\n{_about(cls)}\n' + (f"\n{rows}" if rows else ""))
+    parts += [_of_kind(cls) for cls in get_args(BackendSettings)]
+    parts.append("## Credentials\n\nThe `credentials` of a target are a table with a `kind`.\n")
+    parts += [_of_kind(cls) for cls in get_args(CredentialSettings)]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _of_kind(cls: type[Struct]) -> str:
+    rows = _rows(_own(cls))
+    tag = cls.__struct_config__.tag
+    return f'### `kind = "{tag}"`\n\n{_about(cls)}\n' + (f"\n{rows}" if rows else "")
 
 
 def _about(cls: type[Struct]) -> str:

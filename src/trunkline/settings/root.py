@@ -7,6 +7,7 @@ from msgspec import Meta, Struct, field
 
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.hosts import is_loopback_host, is_loopback_url
+from trunkline.settings.outbound import RemoteSettings, TargetSettings
 from trunkline.settings.server import AuthSettings, ServerSettings, StoreSettings
 
 
@@ -29,6 +30,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "`python` backend publishes every agent in the target, each under the slug of its name."
         ),
     ] = {}
+    targets: Annotated[
+        dict[str, TargetSettings], Meta(description="Remote agents that may be called, by alias.")
+    ] = {}
+    remote: Annotated[
+        RemoteSettings, Meta(description="The tool by which models call the targets.")
+    ] = field(default_factory=RemoteSettings)
 
     def default_agent(self) -> str:
         """Handle of the agent at the root addresses; empty when none is."""
@@ -52,6 +59,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The stores of the agents that run, each one once."""
         running = [agent for agent in self.agents.values() if not agent.unavailable]
         return list(dict.fromkeys(agent.store or self.store for agent in running))
+
+    def calls_others(self) -> bool:
+        """Whether anything is said of agents to call."""
+        return bool(self.targets) or self.remote != RemoteSettings()
 
     def is_exposed(self) -> bool:
         """Whether callers beyond this machine can come: by the address, or by a proxy."""

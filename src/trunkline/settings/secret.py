@@ -1,7 +1,10 @@
 """A text that may be used but never shown."""
 
 import hmac
+from collections.abc import Iterator
 from typing import Final
+
+from msgspec import Struct
 
 MASK: Final = "***"
 
@@ -36,3 +39,22 @@ class Secret:
 
     def __reduce__(self) -> str:
         raise TypeError("a secret is not to be pickled")
+
+
+def secrets_in(value: object) -> Iterator[str]:
+    """Every secret text in settings, for whoever has to keep them out of something."""
+    match value:
+        case Secret():
+            if value:
+                yield value.reveal()
+        case Struct():
+            for name in value.__struct_fields__:
+                yield from secrets_in(getattr(value, name))
+        case dict():
+            for item in value.values():
+                yield from secrets_in(item)
+        case list() | tuple():
+            for item in value:
+                yield from secrets_in(item)
+        case _:
+            pass

@@ -27,6 +27,14 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "A path in it is kept. Empty: `http://host:port`."
         ),
     ] = ""
+    card_key_path: Annotated[
+        str,
+        Meta(
+            description="File with the private key (PEM or JWK: Ed25519, EC P-256 or RSA) that "
+            "agent cards are signed with. Relative paths start at the folder of this file. Needs "
+            "the extra `signatures`. Empty: they are not signed."
+        ),
+    ] = ""
     max_body_bytes: Annotated[
         int, Meta(ge=1024, description="Largest request body; more is refused with 413.")
     ] = 10 * 1024 * 1024
@@ -53,7 +61,11 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 15.0
     drain_s: Annotated[
         float,
-        Meta(ge=0, description="Seconds that running turns get to finish when the server stops."),
+        Meta(
+            ge=0,
+            description="Seconds that running turns get to finish when the server stops. A second "
+            "Ctrl+C or SIGTERM ends the wait.",
+        ),
     ] = 10.0
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],

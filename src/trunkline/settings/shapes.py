@@ -37,6 +37,8 @@ def stand_in(kind: Any) -> object:
     bare = bare_type(kind)
     if is_union(bare):
         return get_args(bare)[0]()
+    if get_origin(bare) is tuple:
+        return ()
     return "" if bare is str else None
 
 

@@ -62,8 +62,11 @@ class ExchangeIndex(Generic[T]):
         return list(islice(reversed(order), limit))
 
     def oldest(self, agent: str, *, before_ms: int, limit: int) -> list[Spot[T]]:
-        order = self._by_agent.get(agent, [])
-        return order[: min(limit, bisect_left(order, (before_ms,)))]
+        return self._by_agent.get(agent, [])[: min(limit, self.count(agent, before_ms=before_ms))]
+
+    def count(self, agent: str, *, before_ms: int) -> int:
+        """How many of an agent are older."""
+        return bisect_left(self._by_agent.get(agent, []), (before_ms,))
 
     def scopes(self) -> Iterable[Scope]:
         return [scope for scope, context_id in self._orders if context_id is None]

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
@@ -10,6 +12,7 @@ from trunkline.ports.store import (
     Creation,
     Exchange,
     IdempotencyRecord,
+    KeptNote,
     Scope,
     Settled,
     Snapshot,
@@ -20,6 +23,7 @@ from trunkline.ports.store import (
 from trunkline.stores.exchanges import ExchangeIndex, Spot
 from trunkline.stores.heads import refusal
 from trunkline.stores.index import Head, Index
+from trunkline.stores.notes import Key, NoteIndex
 from trunkline.stores.settling import settle
 
 
@@ -46,6 +50,7 @@ class MemoryStore:
         self._next_key = 1
         self._exchanges: ExchangeIndex[Exchange] = ExchangeIndex()
         self._remembered = 0
+        self._notes: NoteIndex[KeptNote] = NoteIndex()
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -121,6 +126,24 @@ class MemoryStore:
         self._exchanges.remove(oldest)
         return len(oldest)
 
+    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
+        return self._exchanges.count(agent, before_ms=before_ms)
+
+    async def keep(self, note: KeptNote) -> None:
+        if self._loop is None:
+            raise StoreUnusable("The store is not open")
+        self._notes.put(note)
+
+    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
+        note = self._notes.get(Key(scope, context_id, name))
+        return None if note is None else note.text
+
+    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
+        old = self._notes.old(agent, before_ms=before_ms, limit=limit)
+        for note in old:
+            self._notes.put(structs.replace(note, text=""))
+        return len(old)
+
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         task = self._index.get(task_id)
         return () if task is None else tuple(task.after(after)[:limit])
@@ -150,7 +173,8 @@ class MemoryStore:
         return tuple([_stored(task) for task in free])
 
     async def scopes(self) -> tuple[Scope, ...]:
-        return tuple(dict.fromkeys([*self._index.scopes(), *self._exchanges.scopes()]))
+        found = [*self._index.scopes(), *self._exchanges.scopes(), *self._notes.scopes()]
+        return tuple(dict.fromkeys(found))
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
         return self._index.count_ended(agent, before_ms)

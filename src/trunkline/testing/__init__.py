@@ -6,6 +6,7 @@
 - `FakeSession`: a conversation for such a turn.
 - `check_backend`, `BACKEND_CHECKS`, `BackendSubject`: what every backend must do.
 - `check_store`, `CrashingStore`: what every store must do, and one that fails on purpose.
+- `trunkline.testing.fake_model`: a model behind real sockets, for agents that need one.
 - `play`, `stateful`: scripts for pure machines.
 
 `docs/testing.md` shows each at work.

@@ -11,10 +11,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import count
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from trunkline.model.outputs import ENDS_TURN, Output, StageStarted, ToolCalled
 from trunkline.ports.backend import Backend, TurnRequest
+from trunkline.testing.session import FakeSession
 from trunkline.testing.turns import answer_text, run_turn, turn_request
 
 
@@ -32,9 +33,14 @@ class BackendSubject(Struct, frozen=True, kw_only=True):
     tool: str | None = None
     # Says `{first}` in one message and `{second}` in the next. None where no agent does.
     stages: str | None = None
+    # Says `{word}`, then goes on until it is canceled; for a backend that can resume.
+    going_on: str | None = None
     # How long "soon" is, for agents that run elsewhere.
     soon_s: float = 5.0
 
+
+# Until a reader surely waits for a run that says nothing more.
+_WAITS_S = 0.05
 
 Check = Callable[[BackendSubject], Awaitable[None]]
 
@@ -88,6 +94,21 @@ async def cancel_ends_the_run(subject: BackendSubject) -> None:
         await backend.cancel(turn.run_id)
         await _ends_soon(outputs, subject, "after cancel")
         await backend.cancel(turn.run_id)
+
+
+async def cancel_reaches_a_reader_that_waits(subject: BackendSubject) -> None:
+    if subject.hang is None:
+        return
+    async with _backend(subject) as backend:
+        turn = _turn(subject.hang)
+        outputs = backend.start(turn)
+        await anext(outputs)
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(
+                _ends_soon(outputs, subject, "canceled while somebody waits for it")
+            )
+            await asyncio.wait({reading}, timeout=_WAITS_S)
+            await backend.cancel(turn.run_id)
 
 
 async def cancel_ends_only_that_run(subject: BackendSubject) -> None:
@@ -170,6 +191,21 @@ async def messages_are_kept_apart(subject: BackendSubject) -> None:
     assert found == [["walrus"], ["otter"]], f"not two messages: {texts!r}"
 
 
+async def a_resumed_run_says_all_it_has(subject: BackendSubject) -> None:
+    async with _backend(subject) as backend:
+        if not backend.can_resume or subject.going_on is None:
+            return
+        session = FakeSession()
+        text = subject.going_on.format(word="walrus")
+        turn = structs.replace(_turn(text), session=session)
+        assert "walrus" in await _said(backend.start(turn), "walrus", subject)
+        again = structs.replace(turn, is_resumed=True)
+        # Another object, as in another process, would do as well where the agent is elsewhere.
+        outputs = backend.start(again)
+        assert "walrus" in await _said(outputs, "walrus", subject), "what was said is gone"
+        await backend.cancel(turn.run_id)
+
+
 async def close_ends_what_runs(subject: BackendSubject) -> None:
     async with _backend(subject) as backend:
         if subject.hang is not None:
@@ -187,12 +223,14 @@ BACKEND_CHECKS: tuple[Check, ...] = (
     nothing_follows_the_end,
     runs_are_isolated,
     cancel_ends_the_run,
+    cancel_reaches_a_reader_that_waits,
     cancel_ends_only_that_run,
     cancel_before_the_first_output_counts,
     cancel_of_an_unknown_run_is_fine,
     exceptions_come_out_of_the_iterator,
     tools_tell_which_call_it_is,
     messages_are_kept_apart,
+    a_resumed_run_says_all_it_has,
     close_ends_what_runs,
 )
 
@@ -201,7 +239,13 @@ _numbers = count(1)
 
 def _turn(text: str) -> TurnRequest:
     number = next(_numbers)
-    return turn_request(text, run_id=f"run-{number}", task_id=f"task-{number}")
+    # Conversations of their own: an agent may well have one turn of each at a time.
+    return turn_request(
+        text,
+        run_id=f"run-{number}",
+        task_id=f"task-{number}",
+        context_id=f"context-{number}",
+    )
 
 
 @asynccontextmanager
@@ -217,6 +261,20 @@ async def _backend(subject: BackendSubject) -> AsyncIterator[Backend]:
 async def _drain(outputs: AsyncIterator[Output]) -> None:
     async for _ in outputs:
         pass
+
+
+async def _said(outputs: AsyncIterator[Output], word: str, subject: BackendSubject) -> str:
+    """What the run says until it has said the word; then it is let go, not canceled."""
+    heard: list[Output] = []
+    async with asyncio.timeout(subject.soon_s):
+        async for output in outputs:
+            heard.append(output)
+            if word in answer_text(heard):
+                break
+    close = getattr(outputs, "aclose", None)
+    if close is not None:
+        await close()
+    return answer_text(heard)
 
 
 async def _ends_soon(outputs: AsyncIterator[Output], subject: BackendSubject, when: str) -> None:

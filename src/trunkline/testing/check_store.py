@@ -16,7 +16,7 @@ A check raises AssertionError when the store breaks the contract of `ports.store
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from trunkline.testing.stores import appends, exchanges, leases, lists, reads, retention
+from trunkline.testing.stores import appends, exchanges, leases, lists, notes, reads, retention
 from trunkline.testing.stores.kit import MakeStore
 
 Check: TypeAlias = Callable[[MakeStore], Awaitable[None]]
@@ -28,9 +28,14 @@ CHECKS: tuple[Check, ...] = (
     *leases.CHECKS,
     *retention.CHECKS,
     *exchanges.CHECKS,
+    *notes.CHECKS,
 )
 # For stores whose data outlives the object.
-DURABLE_CHECKS: tuple[Check, ...] = (*retention.DURABLE_CHECKS, *exchanges.DURABLE_CHECKS)
+DURABLE_CHECKS: tuple[Check, ...] = (
+    *retention.DURABLE_CHECKS,
+    *exchanges.DURABLE_CHECKS,
+    *notes.DURABLE_CHECKS,
+)
 
 
 async def check_store(make: MakeStore, *, is_durable: bool) -> None:

@@ -11,6 +11,7 @@ from trunkline.ports.store import (
     Append,
     Exchange,
     IdempotencyRecord,
+    KeptNote,
     Scope,
     Settled,
     Store,
@@ -109,6 +110,20 @@ class CrashingStore:
     async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
         return await self._pass_on(
             lambda: self._inner.forget_exchanges(agent, before_ms=before_ms, limit=limit)
+        )
+
+    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
+        return await self._pass_on(lambda: self._inner.count_exchanges(agent, before_ms=before_ms))
+
+    async def keep(self, note: KeptNote) -> None:
+        await self._pass_on(lambda: self._inner.keep(note))
+
+    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
+        return await self._pass_on(lambda: self._inner.kept(scope, context_id, name))
+
+    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
+        return await self._pass_on(
+            lambda: self._inner.forget_notes(agent, before_ms=before_ms, limit=limit)
         )
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:

@@ -18,13 +18,17 @@ from trunkline.testing.script_outputs import outputs_of
 class ScriptedBackend:
     """`docs/testing.md` has the commands. A message without any is echoed.
 
+    With `resumable`, a run that a restart has cut off is played from its first command again,
+    which is how an agent looks that went on meanwhile and tells all it has.
+
     A test sees what happened in `turns` and `canceled` (the latest thousand of each), and
     steers runs with `gates`.
     """
 
-    def __init__(self, *, clock: Clock, direct: bool = False) -> None:
+    def __init__(self, *, clock: Clock, direct: bool = False, resumable: bool = False) -> None:
         self.may_reply_directly = direct
         self.is_pure = False
+        self.can_resume = resumable
         self.gates = Gates()
         self.turns: deque[TurnRequest] = deque(maxlen=1000)
         self.canceled: deque[str] = deque(maxlen=1000)

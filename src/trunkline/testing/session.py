@@ -8,12 +8,13 @@ from trunkline.model.values import Message, Part, Role
 
 
 class FakeSession:
-    """Holds what was said before, and keeps the follow-ups that the agent makes."""
+    """Holds what was said before, and keeps what the agent keeps, and its follow-ups."""
 
     def __init__(self, *told: Message, key: str = "agent:test:a2a:context-1") -> None:
         self.key = key
         self.told = list(told)
         self.follow_ups: list[ReplyPayload] = []
+        self.notes: dict[str, str] = {}
 
     def say(self, text: str, *, role: Role = Role.USER) -> None:
         """Somebody said this before."""
@@ -29,6 +30,15 @@ class FakeSession:
 
     async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
         return tuple(self.told[-limit:]) if limit > 0 else ()
+
+    async def recall(self, name: str) -> str | None:
+        return self.notes.get(name)
+
+    async def keep(self, name: str, text: str) -> None:
+        if text:
+            self.notes[name] = text
+        else:
+            self.notes.pop(name, None)
 
     async def follow_up(self, payload: ReplyPayload) -> Delivered:
         self.follow_ups.append(payload)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from trunkline.engine.stages import Stage
-from trunkline.model.outputs import DirectReply, Final, Output, StageStarted
+from trunkline.model.outputs import ArtifactEmitted, DirectReply, Final, Output, StageStarted
 from trunkline.model.values import Message, Part, Role, text_of
 from trunkline.ports.backend import Backend, TurnRequest
 
@@ -30,13 +30,21 @@ async def run_turn(backend: Backend, turn: TurnRequest) -> list[Output]:
 def answer_text(outputs: list[Output]) -> str:
     """The answer as text, the way the runtime reads outputs: the newest message with any."""
     stages = [Stage()]
+    shown: dict[str, str] = {}
     for output in outputs:
         match output:
             case StageStarted():
                 stages.append(Stage())
             case Final(parts) | DirectReply(parts) if parts:
                 stages[-1].complete(parts)
+            case ArtifactEmitted(artifact=artifact):
+                shown[artifact.artifact_id] = (
+                    shown.get(artifact.artifact_id, "") if output.append else ""
+                ) + text_of(artifact.parts)
             case _:
                 stages[-1].hear(output)
     texts = [text_of(stage.content()) for stage in stages]
+    if shown and not any(text.strip() for text in texts):
+        # An agent that answers in artifacts of its own.
+        return "\n".join(shown.values())
     return next((text for text in reversed(texts) if text.strip()), texts[-1])

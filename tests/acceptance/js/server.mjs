@@ -1,8 +1,10 @@
 // An agent on @a2a-js/sdk, behind the HTTP server of Node.js: `node server.mjs --port N`.
+// With `--support` it is the agent of `../support.json`.
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
 
-import { TaskState } from '@a2a-js/sdk';
+import { Role, TaskState } from '@a2a-js/sdk';
 import {
   AgentEvent,
   DefaultRequestHandler,
@@ -12,29 +14,67 @@ import {
   UnauthenticatedUser,
 } from '@a2a-js/sdk/server';
 
-const { values: options } = parseArgs({ options: { port: { type: 'string' } } });
+const { values: options } = parseArgs({ options: { port: { type: 'string' }, support: { type: 'boolean' } } });
 const port = Number(options.port);
+const support = JSON.parse(readFileSync(new URL('../support.json', import.meta.url), 'utf8'));
 
 const textPart = (value) => ({ content: { $case: 'text', value }, metadata: undefined, filename: '', mediaType: '' });
 
+// What hangs, and how to end it.
+const waiting = new Map();
+
 class Executor {
-  // `stream N`, or an echo.
-  async execute({ taskId, contextId, userMessage }, bus) {
-    const status = (state) => ({ state, timestamp: new Date().toISOString(), message: undefined });
-    const update = (state) =>
-      bus.publish(AgentEvent.statusUpdate({ taskId, contextId, status: status(state), metadata: undefined }));
+  // `stream N`, `ask`, `hang`, `fail`, or an echo, or what support.json says.
+  async execute({ taskId, contextId, userMessage, task }, bus) {
+    const text = userMessage.parts[0].content.value;
+    const said = (value) => ({
+      messageId: crypto.randomUUID(),
+      role: Role.ROLE_AGENT,
+      parts: [textPart(value)],
+      taskId: '',
+      contextId,
+      extensions: [],
+      metadata: undefined,
+      referenceTaskIds: [],
+    });
+    if (text in support.messages) {
+      bus.publish(AgentEvent.message(said(support.messages[text])));
+      bus.finished();
+      return;
+    }
+    const status = (state, message) => ({ state, timestamp: new Date().toISOString(), message });
+    const update = (state, message) =>
+      bus.publish(AgentEvent.statusUpdate({ taskId, contextId, status: status(state, message), metadata: undefined }));
+    // Every stream begins with its task, also one that goes on with a task.
     bus.publish(
-      AgentEvent.task({
-        id: taskId,
-        contextId,
-        status: status(TaskState.TASK_STATE_SUBMITTED),
-        artifacts: [],
-        history: [userMessage],
-        metadata: undefined,
-      }),
+      AgentEvent.task(
+        task ?? {
+          id: taskId,
+          contextId,
+          status: status(TaskState.TASK_STATE_SUBMITTED),
+          artifacts: [],
+          history: [userMessage],
+          metadata: undefined,
+        },
+      ),
     );
     update(TaskState.TASK_STATE_WORKING);
-    const text = userMessage.parts[0].content.value;
+    if (text === 'ask' || text === support.asks) {
+      update(TaskState.TASK_STATE_INPUT_REQUIRED);
+      bus.finished();
+      return;
+    }
+    if (text === 'hang' || text === support.hangs) {
+      await new Promise((resolve) => waiting.set(taskId, resolve));
+      update(TaskState.TASK_STATE_CANCELED);
+      bus.finished();
+      return;
+    }
+    if (text === 'fail') {
+      update(TaskState.TASK_STATE_FAILED, said('out of paper'));
+      bus.finished();
+      return;
+    }
     const count = /^stream (\d+)$/.exec(text);
     const pieces = count ? [...Array(Number(count[1])).keys()].map((n) => `${n} `) : [text];
     pieces.forEach((piece, index) => {
@@ -54,8 +94,8 @@ class Executor {
     bus.finished();
   }
 
-  async cancelTask() {
-    throw new Error('not used');
+  async cancelTask(taskId) {
+    waiting.get(taskId)?.();
   }
 }
 
@@ -76,6 +116,11 @@ const card = {
   documentationUrl: '',
   signatures: [],
 };
+
+if (options.support) {
+  const skill = { securityRequirements: [], ...support.skill };
+  Object.assign(card, { name: support.name, description: support.description, skills: [skill] });
+}
 
 const handler = new JsonRpcTransportHandler(new DefaultRequestHandler(card, new InMemoryTaskStore(), new Executor()));
 

@@ -105,3 +105,14 @@ async def test_choice_is_not_for_who_names_a_target() -> None:
         ("not", f"/{name}", f'send does not allow "{name}" when a target is named')
         for name in ("target_tags", "skill")
     ]
+
+
+async def test_choice_says_whose_card_could_not_be_read() -> None:
+    world = World(document(target(), target("billing", BILLING)))
+    world.peers.says(SUPPORT, "card", PeerUnreachable("down"))
+    world.peers.says(BILLING, "card", card(url=BILLING))
+    result = await world(action="send", parts=HELLO, skill="fly")
+    assert result["error"]["message"] == (
+        'no configured target has skill "fly"; the card of support could not be read'
+    )
+    assert result["error"]["details"]["unread_cards"] == ["support"]

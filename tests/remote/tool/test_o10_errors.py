@@ -95,6 +95,13 @@ async def test_o10_an_error_of_the_peer_keeps_its_text_and_shows_the_shape_of_it
     }
 
 
+async def test_o10_when_to_come_back_is_told() -> None:
+    busy = PeerRefused("too many", code=0, reason="HTTP_429", status=429)
+    busy.retry_after_s = 59.5
+    error = (await supported(send=busy)(action="send", parts=HELLO))["error"]
+    assert error["details"]["retry_after_ms"] == 59_500
+
+
 async def test_o10_an_error_in_a_stream_keeps_its_code() -> None:
     world = supported(stream=[PeerRefused("quota", code=-32050)])
     result = await world(action="send", parts=HELLO, follow_updates=True)

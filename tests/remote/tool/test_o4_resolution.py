@@ -316,6 +316,26 @@ async def test_item3_a_live_handle_is_proof_enough() -> None:
     assert (await strict(action="status", continuation=found))["ok"]
 
 
+async def test_item3_a_target_that_is_configured_no_more_is_closed_for_its_handles() -> None:
+    world = two()
+    found = await delegated(world)
+    handle = found["task"]["task_handle"]
+    assert world.peers.asked
+    strict = World(document(target("billing", BILLING)), handles=world.handles, peers=world.peers)
+    world.peers.asked.clear()
+    for given in ({"continuation": found}, {"task_handle": handle}):
+        result = await strict(action="status", **given)
+        assert result["error"]["code"] == "TARGET_RESOLUTION_ERROR"
+        assert result["error"]["details"]["reason"] == "raw_url_disallowed_by_policy"
+    assert world.peers.asked == []
+    opened = World(
+        document(target("billing", BILLING), policy=OPEN), handles=world.handles, peers=world.peers
+    )
+    result = await opened(action="status", task_handle=handle)
+    assert result["ok"]
+    assert "target_alias" not in result["summary"]
+
+
 async def test_item3_configured_targets_need_no_signature() -> None:
     world = two()
     found = await delegated(world)

@@ -23,6 +23,8 @@ from tests.remote.tool.world import (
 
 from trunkline.model.values import TaskState
 from trunkline.remote.errors import PeerRefused
+from trunkline.remote.target import Target
+from trunkline.remote.tool import ToolConfig
 from trunkline.testing import settle
 
 SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED
@@ -57,6 +59,17 @@ async def test_o8_the_default_limit_is_that_of_the_configuration() -> None:
     result = await after(world, 1.9, 0.1, action="send", parts=HELLO)
     assert result["error"]["message"] == "request timed out"
     assert world.peers.asked[0].timeout_s == 2
+
+
+async def test_o8_a_target_may_have_a_limit_of_its_own() -> None:
+    slow = Target(alias="support", url=SUPPORT, default=True, timeout_s=3.0)
+    world = World(ToolConfig(enabled=True, targets=(slow,)))
+    world.peers.says(SUPPORT, "card", asyncio.Event(), asyncio.Event())
+    result = await after(world, 2.9, 0.1, action="send", parts=HELLO)
+    assert result["error"]["message"] == "request timed out"
+    result = await after(world, 0.9, 0.1, action="send", parts=HELLO, timeout_ms=1000)
+    assert result["error"]["message"] == "request timed out"
+    assert [asked.timeout_s for asked in world.peers.asked] == [3, 1]
 
 
 async def test_o8_a_timeout_leaves_the_remote_task_alone() -> None:

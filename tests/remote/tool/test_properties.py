@@ -21,9 +21,9 @@ from tests.remote.tool.world import (
 
 from trunkline.model.values import Part, TaskState
 from trunkline.remote.errors import PeerRefused, PeerUnreachable
+from trunkline.remote.progress import Progress
 from trunkline.remote.tool import input_schema
 from trunkline.remote.tool.failure import ToolFailure
-from trunkline.remote.tool.progress import Progress
 from trunkline.remote.tool.rules import as_json, problems_of
 from trunkline.remote.tool.schema import ACTIONS
 

@@ -87,7 +87,9 @@ SUPPORT_CARD = replace(
             protocol_version="1.0",
         ),
     ),
-    capabilities=AgentCapabilities(streaming=True, push_notifications=True),
+    capabilities=AgentCapabilities(
+        streaming=True, push_notifications=True, state_transition_history=True
+    ),
     skills=(
         AgentSkill(
             id="triage",
@@ -149,7 +151,6 @@ async def test_readme_discover_available_targets(world: World) -> None:
         {"transport": "HTTP+JSON", "url": "https://support.example/a2a/rest"},
     ]
     modes = {"input_modes": ["application/json"], "output_modes": ["application/pdf"]}
-    # A card of 1.0 has no stateTransitionHistory any more, so the entry has none either.
     assert result == {
         "ok": True,
         "operation": "remote_agent",
@@ -167,7 +168,11 @@ async def test_readme_discover_available_targets(world: World) -> None:
                     "peer_card": {
                         "preferred_transport": "JSONRPC",
                         "additional_interfaces": interfaces,
-                        "capabilities": {"streaming": True, "push_notifications": True},
+                        "capabilities": {
+                            "streaming": True,
+                            "push_notifications": True,
+                            "state_transition_history": True,
+                        },
                         "default_input_modes": ["text/plain"],
                         "default_output_modes": ["text/plain"],
                         "skills": [{**skill, **modes}],
@@ -195,7 +200,11 @@ async def test_readme_discover_available_targets(world: World) -> None:
                     "description": "Summarize incidents and propose next actions.",
                     "preferredTransport": "JSONRPC",
                     "additionalInterfaces": interfaces,
-                    "capabilities": {"streaming": True, "pushNotifications": True},
+                    "capabilities": {
+                        "streaming": True,
+                        "pushNotifications": True,
+                        "stateTransitionHistory": True,
+                    },
                     "defaultInputModes": ["text/plain"],
                     "defaultOutputModes": ["text/plain"],
                     "skills": [

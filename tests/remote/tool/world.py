@@ -16,7 +16,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.remote.tool import Handles, MemoryHandles, RemoteAgentTool, parse_config
+from trunkline.remote.tool import Handles, MemoryHandles, RemoteAgentTool, ToolConfig, parse_config
 from trunkline.testing import FakeClock, SequentialIds
 
 SUPPORT = "https://support.example/"
@@ -48,7 +48,7 @@ class World:
 
     def __init__(
         self,
-        config: dict[str, Any] | None = None,
+        config: dict[str, Any] | ToolConfig | None = None,
         *,
         peers: Peers | None = None,
         handles: Handles | None = None,
@@ -59,7 +59,9 @@ class World:
         self.handles = handles or MemoryHandles()
         self.updates: list[dict[str, Any]] = []
         self.tool = RemoteAgentTool(
-            parse_config(document() if config is None else config),
+            config
+            if isinstance(config, ToolConfig)
+            else parse_config(document() if config is None else config),
             peers=self.peers,
             handles=self.handles,
             clock=self.clock,

@@ -21,7 +21,7 @@ from trunkline.model.outputs import (
     ToolCalled,
     ToolSummarized,
 )
-from trunkline.testing import turn_request
+from trunkline.testing import FakeSession, turn_request
 
 
 def turn_of(*content: str | Part, **changes: Any) -> Turn:
@@ -187,3 +187,20 @@ def test_messages_in_a_turn() -> None:
     assert turn.stage_end("a") == StageEnded((Part(text="a"),))
     summary = turn.tool("search").summary("two hits")
     assert summary == ToolSummarized((Part(text="two hits"),), "search")
+
+
+async def test_an_agent_keeps_something_for_the_conversation() -> None:
+    session = FakeSession()
+    turn = Turn(turn_request("hi", session=session))
+    assert await turn.recall("order") is None
+    await turn.keep("order", "4711")
+    assert await Turn(turn_request("again", session=session)).recall("order") == "4711"
+    await turn.keep("order", "")
+    assert await turn.recall("order") is None
+
+
+async def test_without_a_gateway_nothing_is_kept() -> None:
+    turn = Turn(turn_request("hi"))
+    assert await turn.recall("order") is None
+    with pytest.raises(RuntimeError, match="no gateway"):
+        await turn.keep("order", "4711")

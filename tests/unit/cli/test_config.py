@@ -40,6 +40,14 @@ def test_check_counts_agents_and_names_the_memory(good: Path) -> None:
     assert run(app, ["config", "check", str(good)]).stdout == "ok: 2 agents, in memory\n"
 
 
+def test_check_counts_targets(good: Path) -> None:
+    target = '[targets.support]\nbase_url = "https://support.example"\n'
+    good.write_text(target)
+    assert run(app, ["config", "check", str(good)]).stdout == "ok: 1 target\n"
+    good.write_text(f'[store]\nkind = "memory"\n{AGENT}{target}')
+    assert run(app, ["config", "check", str(good)]).stdout == "ok: 1 agent, in memory; 1 target\n"
+
+
 def test_check_takes_the_file_from_the_environment(
     good: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

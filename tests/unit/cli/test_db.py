@@ -175,12 +175,18 @@ def test_prune_forgets_old_answers_that_made_no_task(tmp_path: Path) -> None:
     asyncio.run(remember())
     # Neither has a task.
     result = db("prune", "--config", file, "--dry-run")
-    assert result.stdout.startswith("acme/echo: would delete 0 ended tasks, 0 left\n")
+    assert result.stdout == (
+        "acme/echo: would delete 0 ended tasks, 0 left\n"
+        "acme/echo: would delete 2 answers without a task\n"
+        "acme/other: would delete 0 ended tasks, 0 left\n"
+    )
     assert len(asyncio.run(left(ECHO))) == 3
     result = db("prune", "--config", file)
     assert (result.exit_code, result.stdout) == (
         0,
-        "acme/echo: deleted 0 ended tasks, 0 left\nacme/other: deleted 0 ended tasks, 0 left\n",
+        "acme/echo: deleted 0 ended tasks, 0 left\n"
+        "acme/echo: deleted 2 answers without a task\n"
+        "acme/other: deleted 0 ended tasks, 0 left\n",
     )
     assert asyncio.run(left(ECHO)) == (exchange(ECHO, 6),)
     assert asyncio.run(left(OTHER)) == (exchange(OTHER, 99),)

@@ -11,8 +11,10 @@ from msgspec import Struct
 from typer.testing import CliRunner
 
 from trunkline.cli.commands import app
+from trunkline.cli.remote.calling import Call
 from trunkline.cli.startup import announce, curl, screen
 from trunkline.model.errors import ConfigError, StoreInUse
+from trunkline.remote import Target
 from trunkline.settings import PythonBackend, Settings, demo
 
 run = CliRunner().invoke
@@ -28,6 +30,7 @@ class Info(Struct, frozen=True, kw_only=True):
         ("demo/echo", "Echo", "http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo"),
     )
     auth: str = "anonymous callers on loopback"
+    mcp_url: str = ""
     version: str = "1.0"
 
 
@@ -159,7 +162,7 @@ def test_0_3_is_tried_where_that_is_spoken() -> None:
         (["--db", "memory:", "--data", "d"], "--data and --db both say where the database is."),
         (["--host", "0.0.0.0"], 'server.host = "0.0.0.0": others than this machine could call'),
         (["--config", "none.toml"], "none.toml: no such file."),
-        (["none.py"], 'none.py": no such file.'),
+        (["none.py"], "error: none.py: no such file."),
         (["--port", "70000"], "server.port = 70000: expected a whole number <= 65535."),
         (["--log-level", "loud"], "loud"),
     ],
@@ -172,11 +175,20 @@ def test_wrong_use_ends_with_2(gateway: Gateway, arguments: list[str], expected:
     assert gateway.served == []
 
 
+def test_a_file_that_is_not_python_is_refused(gateway: Gateway, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    result = run(app, ["serve", "notes.txt"])
+    assert result.exit_code == 2
+    assert "error: notes.txt: not Python. The name of a file with agents ends in .py." in (
+        result.stderr
+    )
+
+
 @pytest.mark.parametrize(
     ("failure", "code", "expected"),
     [
-        (OSError(errno.EADDRINUSE, "Address already in use"), 1, "choose another port with --port"),
-        (OSError(errno.EADDRNOTAVAIL, "no"), 1, "this machine does not have the address"),
+        (OSError(errno.EADDRINUSE, "in use", "[::1]:80"), 1, "error: [::1]:80 is in use already."),
+        (OSError(errno.EADDRNOTAVAIL, "no", "h:1"), 1, "error: h:1 is not an address of this"),
         (OSError(errno.EACCES, "no"), 1, "Ports below 1024 need privileges"),
         (OSError("odd"), 1, "error: odd."),
         (ConfigError("port 8642 is in use. Take --port 0."), 2, "error: port 8642 is in use."),
@@ -223,6 +235,20 @@ def test_without_a_default_agent_the_first_one_is_tried() -> None:
     assert "Card" not in text
 
 
+def test_lines_to_copy_begin_as_the_command_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUNKLINE_PROGRAM", "./trunkline")
+    assert "\n  ./trunkline send http://127.0.0.1:8642 hello\n" in screen(Info(), needs_key=False)
+    call = Call(named="http://h", target=Target(url="http://h"))
+    assert call.command("list") == "./trunkline list http://h"
+    monkeypatch.delenv("TRUNKLINE_PROGRAM")
+    assert call.command("list") == "trunkline list http://h"
+
+
+def test_help_fills_the_lines_of_the_terminal() -> None:
+    shown = run(app, ["serve", "--help"], env={"COLUMNS": "200"}).stdout
+    assert "with --config those of a file, with both all of them" in shown
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -236,3 +262,14 @@ def test_colour_is_for_terminals_and_no_color_is_honoured(monkeypatch: pytest.Mo
     announce(Info(), demo(), out=plain)
     assert "\x1b[1m" in coloured.getvalue()
     assert "\x1b" not in plain.getvalue()
+
+
+def test_a_file_with_targets_alone_cannot_be_served(tmp_path: Path) -> None:
+    file = tmp_path / "trunkline.toml"
+    file.write_text('[targets.support]\nbase_url = "https://support.example"\n')
+    result = CliRunner().invoke(app, ["serve", "--config", str(file)])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        f"error: {file}: there is nothing to serve: the file has agents"
+    )
+    assert '[agents."demo/echo"]' in result.stderr

@@ -321,7 +321,7 @@ def test_a_first_chunk_that_is_appended_begins_the_artifact() -> None:
 
 def test_a_submitted_message_waits_with_its_options() -> None:
     bare = TaskFold.of(None, journal(task()))
-    assert bare.pending == [Pending(message("m1"), None, task().status.timestamp)]
+    assert bare.pending == [Pending(message("m1"), None, task().status.timestamp, 1)]
     with_options = TaskFold.of(None, journal(TaskSubmitted(task=task(), options=OPTIONS)))
     assert [each.options for each in with_options.pending] == [OPTIONS]
 
@@ -447,7 +447,10 @@ def test_a_turn_that_is_retried_leaves_nothing_but_what_callers_said() -> None:
     assert (again.whole(), again.pending) == (fold.whole(), fold.pending)
     more = journal(*(entry.event for entry in entries), status(S.WORKING), retried())
     twice = TaskFold.of(None, more)
-    assert (twice.whole(), twice.pending) == (fold.whole(), fold.pending)
+    assert twice.whole() == fold.whole()
+    # Each time it is another run.
+    assert [each.run_id("t") for each in fold.pending] == ["t.5-1", "t.10"]
+    assert [each.run_id("t") for each in twice.pending] == ["t.5-2", "t.10"]
 
 
 def test_only_a_turn_can_be_retried() -> None:

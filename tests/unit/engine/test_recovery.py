@@ -20,7 +20,16 @@ def test_x11_what_a_restart_does_with_each_state(policies: tuple[RestartPolicy, 
     waited, ran = EXPECTED[policies]
     for state in TaskState:
         expected = {TaskState.SUBMITTED: waited, TaskState.WORKING: ran}.get(state, "leave")
-        assert recover(state, policies) == expected
+        for can_resume in (False, True):
+            assert recover(state, policies, can_resume=can_resume) == expected
+
+
+def test_x11_what_ran_is_picked_up_where_the_backend_can() -> None:
+    policies: tuple[RestartPolicy, ...] = ("resume_queued", "resume_running", "fail_running")
+    assert recover(TaskState.WORKING, policies, can_resume=True) == "resume"
+    assert recover(TaskState.WORKING, policies, can_resume=False) == "fail"
+    assert recover(TaskState.SUBMITTED, policies, can_resume=True) == "requeue"
+    assert recover(TaskState.INPUT_REQUIRED, policies, can_resume=True) == "leave"
 
 
 @pytest.mark.parametrize("state", [TaskState.SUBMITTED, TaskState.WORKING])

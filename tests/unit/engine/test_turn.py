@@ -205,6 +205,55 @@ def test_an_artifact_is_appended_only_to_what_this_turn_sent() -> None:
     )
 
 
+def emitted(artifact_id: str, text: str, *, append: bool = False) -> ArtifactEmitted:
+    artifact = Artifact(artifact_id=artifact_id, parts=(Part(text=text),))
+    return ArtifactEmitted(artifact=artifact, append=append)
+
+
+def test_text_does_not_overwrite_an_artifact_that_the_agent_calls_the_answer() -> None:
+    own = emitted("answer", "mine")
+    script(
+        turn(),
+        (own, [Chunk(own.artifact, append=False, last_chunk=True)]),
+        (Text("hi"), [answer("hi", artifact_id="answer.2")]),
+        (
+            emitted("answer", "!", append=True),
+            [Chunk(emitted("answer", "!").artifact, append=True, last_chunk=True)],
+        ),
+    )
+
+
+def test_an_artifact_that_the_agent_calls_the_answer_does_not_overwrite_text() -> None:
+    script(
+        turn(2),
+        (Text("hi"), [answer("hi", artifact_id="answer-2")]),
+        (
+            emitted("answer-2", "mine"),
+            [Chunk(emitted("answer-2-own", "mine").artifact, append=False, last_chunk=True)],
+        ),
+        (
+            emitted("answer-2", "!", append=True),
+            [Chunk(emitted("answer-2-own", "!").artifact, append=True, last_chunk=True)],
+        ),
+        (Text("!"), [answer("!", artifact_id="answer-2", append=True)]),
+    )
+
+
+def test_the_answer_at_once_gives_way_as_well() -> None:
+    own = emitted("answer", "mine")
+    script(
+        turn(),
+        (own, [Chunk(own.artifact, append=False, last_chunk=True)]),
+        (
+            Final((Part(text="hi"),)),
+            [
+                answer("hi", artifact_id="answer.2", last=True),
+                Move(Step.COMPLETE, said(1, "hi")),
+            ],
+        ),
+    )
+
+
 def test_each_call_of_a_tool_is_an_artifact_that_shows_its_latest_phase() -> None:
     def shown(phase: str, data: object, *, last: bool, is_error: bool = False) -> Chunk:
         content = {"tool": "grep", "phase": phase, "data": data}

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -24,16 +25,24 @@ from trunkline.model.calls import (
     SubscribeToTaskRequest,
     TaskPushNotificationConfig,
 )
-from trunkline.model.errors import InvalidAgentResponse, TaskNotFound
-from trunkline.model.values import Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState
-from trunkline.protocol import answers, jsonrpc, rest
-from trunkline.protocol.answers import ANSWERS, Refusal, StreamItem
+from trunkline.model.errors import InvalidAgentResponse
+from trunkline.model.values import (
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatusUpdateEvent,
+)
+from trunkline.protocol import jsonrpc, rest
+from trunkline.protocol.answers import ANSWERS, TaskPage
 from trunkline.protocol.asking import Binding, Call, ask
 from trunkline.protocol.dialect import Dialect, PushConfigQuery, RequestValue
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.v03 import V03
-from trunkline.protocol.v03_convert import Converter
 from trunkline.protocol.v03_rest import V03Rest
+from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version
 
@@ -81,7 +90,7 @@ def test_a_task_is_read_as_it_was_written(way: tuple[Binding, Version], data: An
     assert ANSWERS[way].sent(dialect.sent_task(body)) == expected
     assert ANSWERS[way].event(dialect.stream_task(body)) == expected
     page = dialect.page([body], next_page_token="n", page_size=1, total_size=7)
-    assert ANSWERS[way].page(page) == answers.TaskPage(
+    assert ANSWERS[way].page(page) == TaskPage(
         tasks=(expected,), next_page_token="n", page_size=1, total_size=7
     )
 
@@ -99,13 +108,17 @@ def test_a_message_is_read_as_it_was_written(way: tuple[Binding, Version], data:
 @few
 @given(data=st.data())
 def test_an_update_is_read_as_it_was_written(way: tuple[Binding, Version], data: Any) -> None:
-    event: StreamItem = data.draw(status_updates(content(way)) | artifact_updates(content(way)))
-    is_artifact = isinstance(event, TaskArtifactUpdateEvent)
-    name = "artifactUpdate" if is_artifact else "statusUpdate"
-    value: Any = event
-    if way[1] is Version.V0_3:
-        convert = Converter(is_rest=way == WAYS[3])
-        value = convert.artifact_update(event) if is_artifact else convert.status_update(event)  # type: ignore[arg-type]
+    event: TaskStatusUpdateEvent | TaskArtifactUpdateEvent = data.draw(
+        status_updates(content(way)) | artifact_updates(content(way))
+    )
+    writer, is_03 = Writer03(is_rest=way == WAYS[3]), way[1] is Version.V0_3
+    value: Any
+    if isinstance(event, TaskArtifactUpdateEvent):
+        name = "artifactUpdate"
+        value = writer.artifact_update(event) if is_03 else event
+    else:
+        name = "statusUpdate"
+        value = writer.status_update(event) if is_03 else event
     body = msgspec.json.encode(value if way == WAYS[2] else {name: value})
     assert ANSWERS[way].event(body) == without_references(event, way)
 
@@ -215,6 +228,15 @@ def test_no_bytes_raise_anything_else(payload: bytes) -> None:
                 continue
 
 
+@ways
+def test_no_result_is_no_value(way: tuple[Binding, Version]) -> None:
+    read = ANSWERS[way]
+    readers: list[Callable[[bytes], Any]] = [read.event, read.sent, read.task, read.page]
+    for one in (*readers, read.card, read.push_config, read.push_configs):
+        with pytest.raises(InvalidAgentResponse):
+            one(b"null")
+
+
 def test_0_3_without_its_flags_is_understood() -> None:
     event = ANSWERS[WAYS[2]].event(
         b'{"kind":"artifact-update","taskId":"t","contextId":"c",'
@@ -222,43 +244,3 @@ def test_0_3_without_its_flags_is_understood() -> None:
     )
     assert isinstance(event, TaskArtifactUpdateEvent)
     assert (event.append, event.last_chunk) == (False, None)
-
-
-def test_the_envelope() -> None:
-    assert answers.opened(b'{"jsonrpc":"2.0","id":"7","result":{"a": 1}}', b'"7"') == b'{"a": 1}'
-    refused = answers.opened(
-        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"gone"}}', b'"7"'
-    )
-    assert refused == Refusal(code=-32001, reason="TASK_NOT_FOUND", message="gone")
-    for body in (b'{"id":"8","result":{}}', b'{"id":null,"result":{}}'):
-        with pytest.raises(InvalidAgentResponse, match="another request"):
-            answers.opened(body, b'"7"')
-    with pytest.raises(InvalidAgentResponse, match="neither"):
-        answers.opened(b'{"id":"7"}', b'"7"')
-    with pytest.raises(InvalidAgentResponse, match="not JSON-RPC"):
-        answers.opened(b"<html>", b'"7"')
-
-
-@pytest.mark.parametrize("version", Version)
-def test_refusals_of_our_own_rest_are_understood(version: Version) -> None:
-    status, body = rest.error(TaskNotFound("no such task"), version)
-    refused = answers.http_refusal(status, body)
-    assert (refused.code, refused.reason) == (-32001, "TASK_NOT_FOUND")
-    assert refused.message == "Task not found: no such task"
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        (b"<html>", Refusal()),
-        (b"[]", Refusal()),
-        (b'{"detail":"Not Found"}', Refusal(message="Not Found")),
-        (b'{"code":[1],"error":"x"}', Refusal()),
-        (
-            b'{"type":"TaskNotFoundError","message":"m"}',
-            Refusal(code=-32001, reason="TASK_NOT_FOUND", message="m"),
-        ),
-    ],
-)
-def test_refusals_of_others(body: bytes, expected: Refusal) -> None:
-    assert answers.http_refusal(404, body) == expected

@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.protocol.test_cards import CARD
 
 from trunkline.model.card import AgentInterface
@@ -30,9 +31,14 @@ def test_a_card_of_0_3_loses_only_what_0_3_cannot_say(style: str) -> None:
         for i in CARD.supported_interfaces
         if i.protocol_version == "0.3"
     ]
+    # A word that only 0.3 has.
+    said = card.capabilities.state_transition_history
+    assert said is STYLES[style].state_transition_history
+    capabilities = replace(CARD.capabilities, state_transition_history=said)
+    expected = replace(CARD, capabilities=capabilities)
     for name in CARD.__struct_fields__:
         if name != "supported_interfaces":
-            assert getattr(card, name) == getattr(CARD, name), name
+            assert getattr(card, name) == getattr(expected, name), name
 
 
 MINIMAL = {"name": "n", "url": "https://x/"}

@@ -136,7 +136,7 @@ def test_retry_after(header: str | None, expected: float | None) -> None:
     ],
 )
 def test_freshness(control: str, expected: float) -> None:
-    assert freshness_s({"Cache-Control": control}) == expected
+    assert freshness_s({"cache-control": control}) == expected
 
 
 def test_a_circuit_opens_after_failures_in_a_row_only() -> None:

@@ -1,4 +1,5 @@
 import pytest
+from msgspec import structs
 
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import (
@@ -12,7 +13,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.remote.seen import Hole, Seen, is_shown_by
+from trunkline.remote.seen import Hole, Seen
 
 
 def task(*texts: str, state: TaskState = TaskState.WORKING) -> Task:
@@ -80,16 +81,16 @@ def test_a_peer_that_numbers_its_events_can_be_held_to_it() -> None:
 
 def test_events_of_another_task_are_refused() -> None:
     shown = seen(task())
-    shown.check(piece("x"))
-    with pytest.raises(InvalidAgentResponse):
-        shown.check(Task(id="u", status=TaskStatus(state=TaskState.WORKING)))
-
-
-def test_what_a_later_snapshot_already_holds() -> None:
-    snapshot = task("ab", "c")
-    assert is_shown_by(piece("c"), snapshot)
-    assert is_shown_by(piece("bc"), snapshot)
-    assert not is_shown_by(piece("d"), snapshot)
-    assert is_shown_by(status(TaskState.WORKING), snapshot)
-    assert not is_shown_by(status(TaskState.COMPLETED), snapshot)
-    assert is_shown_by(snapshot, snapshot)
+    shown.note(piece("x"))
+    others = (
+        Task(id="u", status=TaskStatus(state=TaskState.COMPLETED)),
+        TaskStatusUpdateEvent(
+            task_id="u", context_id="c", status=TaskStatus(state=TaskState.COMPLETED)
+        ),
+        structs.replace(piece("y"), task_id="u"),
+    )
+    for other in others:
+        with pytest.raises(InvalidAgentResponse):
+            shown.note(other)
+    assert not shown.is_over
+    assert shown.shows(task("x"))

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.server.endpoints import card, endpoint
 from tests.unit.server.requests import Answer, request
 
@@ -145,3 +146,16 @@ async def test_endpoints_that_share_an_address_keep_their_own_cards() -> None:
     assert one.jsonrpc_path == two.jsonrpc_path
     for at in (one, two):
         assert json.loads((await get(cards=cards, at=at)).body)["name"] == at.card.name
+
+
+async def test_a_card_that_is_renewed_is_another_one() -> None:
+    cards, at = Cards(modified_ms=MODIFIED_MS), endpoint()
+    first = await get(cards=cards, at=at)
+    at.card = replace(at.card, name="Renamed")
+    at.renewed_ms = MODIFIED_MS + 60_000
+    known = [(b"if-none-match", first.headers["etag"].encode())]
+    second = await get(*known, cards=cards, at=at)
+    assert json.loads(second.body)["name"] == "Renamed"
+    assert second.headers["last-modified"] == "Sun, 01 Feb 2026 00:00:59 GMT"
+    since = (b"if-modified-since", MODIFIED.encode())
+    assert (await get(since, cards=cards, at=at)).status == 200

@@ -10,7 +10,7 @@ from trunkline.server.logs import Form, configure
 from trunkline.server.redaction import Redaction
 
 SECRET = "k3y/with+signs=and-more"
-UVICORN = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "asyncio")
+UVICORN = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "asyncio", "mcp")
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +75,19 @@ def test_the_human_form_is_one_short_line() -> None:
     logging.getLogger("trunkline.server.http").warning("slow", extra={"ms": 12, "why": "a b"})
     text = stream.getvalue()
     assert text[8:] == ' WARNING server.http: slow  ms=12 why="a b"\n'
+
+
+def test_a_traceback_neither_drives_the_terminal_nor_passes_for_a_record() -> None:
+    stream = out("human")
+    try:
+        raise ValueError("what a caller said\x1b[2J\n12:30:01 INFO  server: all is well")
+    except ValueError:
+        logging.getLogger("trunkline.x").exception("failed")
+    first, *rest = stream.getvalue().splitlines()
+    assert first.endswith("failed")
+    assert rest[-2].endswith("what a caller said\\x1b[2J")
+    assert all(line.startswith("  ") for line in rest)
+    assert "\x1b" not in stream.getvalue()
 
 
 def test_the_human_form_shows_the_traceback() -> None:

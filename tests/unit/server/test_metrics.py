@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from trunkline.server.metrics import BUCKETS_S, Metrics, Observation
+from trunkline.server.metrics import BUCKETS_S, Metrics
 
 LABELS = {
     "agent": "acme/echo",
@@ -26,14 +26,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], fl
 
 
 def observed(metrics: Metrics, seconds: float, *, outcome: str = "ok") -> None:
-    seen = Observation("acme/echo", "rest", started=100.0)
-    seen.operation, seen.version, seen.outcome = "SendMessage", "1.0", outcome
-    metrics.observe(seen, 100.0 + seconds)
-
-
-def test_a_request_is_unknown_until_it_is_read() -> None:
-    seen = Observation("acme/echo", "rest", started=1.0)
-    assert (seen.operation, seen.version, seen.outcome) == ("unknown", "", "ok")
+    metrics.observe(("acme/echo", "SendMessage", "rest", "1.0", outcome), seconds)
 
 
 def test_without_requests_there_are_no_series() -> None:

@@ -124,6 +124,7 @@ def test_a_handle_for_many_needs_a_python_backend_and_no_name(tmp_path: Path) ->
         ("/a/../b", "expected a plain path"),
         ("/a?b", "expected a plain path"),
         ("/healthz", "is an address of the gateway itself"),
+        ("/mcp", "is an address of the gateway itself"),
         ("/metrics/", "is an address of the gateway itself"),
         ("/api/a2a/v1/agents/x/y", "is an address of the gateway itself"),
         ("/api", "is an address of the gateway itself"),

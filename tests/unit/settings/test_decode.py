@@ -61,10 +61,11 @@ def test_a_choice_lists_the_choices_and_guesses() -> None:
     assert problem.remedy.startswith('Did you mean "sqlite"?')
 
 
-def test_an_unknown_key_gets_a_guess_and_the_known_ones() -> None:
+def test_an_unknown_key_gets_a_guess_or_the_known_ones() -> None:
     problem = only(server={"prot": 1})
     assert (problem.key, problem.what) == ("server.prot", "unknown key")
-    assert problem.remedy.startswith('Did you mean "port"? Known here: host, port,')
+    assert problem.remedy == 'Did you mean "port"?'
+    assert only(server={"zzz": 1}).remedy.startswith("Known here: host, port,")
 
 
 def test_an_unknown_section_gets_a_guess() -> None:
@@ -87,7 +88,7 @@ def test_a_missing_backend_is_shown_by_example() -> None:
     ("backend", "expected"),
     [
         ({"kind": "pyton"}, 'backend.kind = "pyton": expected one of "echo", "python", "scripted"'),
-        ({}, 'backend.kind: expected one of "echo", "python", "scripted". Add kind = "…".'),
+        ({}, 'backend.kind: expected one of "echo", "python", "scripted"'),
         ("echo", 'backend = "echo": expected a table.'),
         ({"kind": "python"}, "backend.target: missing."),
         ({"kind": "echo", "delay": 1}, "backend.delay: unknown key."),
@@ -102,7 +103,7 @@ def test_a_backend_that_is_none(backend: object, expected: str) -> None:
     ("sections", "expected"),
     [
         ({"server": 1}, "server = 1: expected a table."),
-        ({"agents": []}, "agents = []: expected a table of tables."),
+        ({"agents": []}, "agents = ***: expected a table of tables."),
         ({"agents": {"acme/echo": agent(skills={})}}, "expected a list of tables."),
         ({"agents": {"acme/echo": agent(skills=["ask"])}}, '.skills[0] = "ask": expected a table.'),
         ({"agents": {"acme/echo": agent(tenants=[1])}}, ".tenants = [1]: expected a text"),

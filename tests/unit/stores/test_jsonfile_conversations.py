@@ -11,7 +11,12 @@ from trunkline.model.errors import StoreUnusable
 from trunkline.ports.store import Exchange
 from trunkline.stores.jsonfile.blobs import to_json
 from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Said
-from trunkline.stores.jsonfile.conversations import Captured, ConversationFiles, Place
+from trunkline.stores.jsonfile.conversations import (
+    Captured,
+    ConversationFiles,
+    Conversations,
+    Place,
+)
 from trunkline.testing.stores.kit import ALICE, BOB, opened
 
 PLACE = Place(ALICE, "c")
@@ -48,6 +53,23 @@ class Files:
 def files(tmp_path: Path) -> Iterator[Files]:
     with ThreadPoolExecutor(1) as pool:
         yield Files(tmp_path, pool)
+
+
+def test_what_is_said_while_the_file_is_written_is_still_due() -> None:
+    conversations = Conversations()
+    conversations.apply(said(1))
+    conversations.retire()
+    captured = conversations.due(9)
+    conversations.apply(said(2))
+    conversations.retire()
+    conversations.written(captured)
+    assert not conversations.is_retired
+    later = conversations.due(9)
+    assert later == {PLACE: [said(2)]}
+    conversations.apply(said(3))
+    # What came after the log was closed does not hold it up.
+    conversations.written(later)
+    assert conversations.is_retired
 
 
 def test_what_was_written_twice_is_read_once(files: Files) -> None:

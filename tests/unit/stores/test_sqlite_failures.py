@@ -117,7 +117,7 @@ async def test_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
 async def test_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "store.db", tmp_path):
-        with pytest.raises(StoreUnusable, match="must exist and be writable"):
+        with pytest.raises(StoreUnusable, match=r"opened: .* must be writable for the user"):
             await SqliteStore(path).open()
 
 

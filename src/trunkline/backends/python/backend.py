@@ -24,42 +24,52 @@ class PythonBackend:
         self.agent = agent
         self.may_reply_directly = agent.direct
         self.is_pure = agent.pure
+        self.can_resume = False
         self._in_thread = not _is_async(agent.fn)
         self._clock = clock
         self._grace_s = grace_s
         # Weak, because an iterator that nobody ever looks at has no end that would tell us.
-        self._runs: WeakValueDictionary[str, Run | InlineRun] = WeakValueDictionary()
+        self._threads: WeakValueDictionary[str, Run] = WeakValueDictionary()
         self._live_threads: set[Run] = set()
-        self._live_inline: set[InlineRun] = set()
+        # From their start to the end of their outputs, which costs less than to be weak.
+        self._inline: dict[str, InlineRun] = {}
+
+    @functools.cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         cancellation = Cancellation()
         agent_turn = Turn(turn, direct=self.agent.direct, cancellation=cancellation)
-        run: Run | InlineRun
-        if self._in_thread:
-            run = Run(
+        if not self._in_thread:
+            return InlineRun(
                 self.agent.fn,
                 agent_turn,
-                name=f"agent {self.agent.slug} {turn.run_id}",
+                run_id=turn.run_id,
                 cancellation=cancellation,
-                clock=self._clock,
-                grace_s=self._grace_s,
-                live=self._live_threads,
-                limit=self.agent.max_threads,
-            )
-        else:
-            run = InlineRun(
-                self.agent.fn, agent_turn, cancellation=cancellation, live=self._live_inline
-            )
-        self._runs[turn.run_id] = run
+                live=self._inline,
+                loop=self._loop,
+            ).outputs()
+        run = Run(
+            self.agent.fn,
+            agent_turn,
+            name=f"agent {self.agent.slug} {turn.run_id}",
+            cancellation=cancellation,
+            clock=self._clock,
+            grace_s=self._grace_s,
+            live=self._live_threads,
+            limit=self.agent.max_threads,
+        )
+        self._threads[turn.run_id] = run
         return run.outputs()
 
     async def cancel(self, run_id: str) -> None:
-        if (run := self._runs.get(run_id)) is not None:
+        run = self._inline.get(run_id) or self._threads.get(run_id)
+        if run is not None:
             run.cancel()
 
     async def close(self) -> None:
-        runs: list[Run | InlineRun] = [*self._live_threads, *self._live_inline]
+        runs: list[Run | InlineRun] = [*self._live_threads, *self._inline.values()]
         for run in runs:
             run.cancel()
         # A run between two outputs ends when its reader looks or leaves, not by waiting.

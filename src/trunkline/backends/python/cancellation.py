@@ -2,26 +2,25 @@
 
 import asyncio
 
+from msgspec import Struct
 
-class Cancellation:
+
+class Cancellation(Struct, eq=False):
     """Set on the loop, read from any thread."""
 
-    __slots__ = ("_event", "_is_set")
-
-    def __init__(self) -> None:
-        self._is_set = False
-        self._event: asyncio.Event | None = None
+    happened: bool = False
+    _event: asyncio.Event | None = None
 
     def is_set(self) -> bool:
-        return self._is_set
+        return self.happened
 
     def set(self) -> None:
-        self._is_set = True
+        self.happened = True
         if self._event is not None:
             self._event.set()
 
     async def wait(self) -> None:
-        if self._is_set:
+        if self.happened:
             return
         if self._event is None:
             self._event = asyncio.Event()

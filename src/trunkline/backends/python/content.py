@@ -86,6 +86,10 @@ class Answer:
 
     def outputs(self, value: object) -> list[Output]:
         """What to send for a value, up to and including what ends the turn."""
+        if type(value) is str:
+            # By far the most frequent.
+            text = self._take_text(value)
+            return [] if text is None else [text]
         outputs: list[Output] = []
         for piece in _pieces_of(value):
             if isinstance(piece, StageStarted | StageEnded):

@@ -8,23 +8,25 @@ waiting for it after a grace.
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from types import AsyncGeneratorType
 from typing import Any
 
 from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.content import Answer, end_in, outputs_of_result
 from trunkline.backends.python.turn import Turn
 from trunkline.model.errors import AgentError
-from trunkline.model.outputs import ENDS_TURN, Output
+from trunkline.model.outputs import ENDS_TURN, Output, Text
 
 
 class InlineRun:
     __slots__ = (
-        "__weakref__",
         "_cancel_sent",
         "_cancellation",
         "_fn",
         "_live",
+        "_loop",
         "_over",
+        "_run_id",
         "_task",
         "_turn",
     )
@@ -34,11 +36,18 @@ class InlineRun:
         fn: Callable[[Turn], Any],
         turn: Turn,
         *,
+        run_id: str,
         cancellation: Cancellation,
-        live: set["InlineRun"],
+        live: dict[str, "InlineRun"],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
+        """`live` has the run until its outputs end."""
+        live[run_id] = self
+        # Handed in, because to ask which one is running takes a system call.
+        self._loop = loop
         self._fn = fn
         self._turn = turn
+        self._run_id = run_id
         self._cancellation = cancellation
         self._live = live
         # The reader's task while it is inside the agent's code, where a cancel must reach.
@@ -47,32 +56,37 @@ class InlineRun:
         self._over: asyncio.Future[None] | None = None
 
     async def outputs(self) -> AsyncGenerator[Output, None]:
-        if self._cancellation.is_set():
+        cancellation = self._cancellation
+        if cancellation.is_set():
+            self._leave()
             return
-        self._live.add(self)
-        self._task = asyncio.current_task()
+        loop = self._loop
+        self._task = asyncio.current_task(loop)
         answer = Answer(streams=True)
         ending: Output | None = None
         values: Any = None
         try:
             values = self._fn(self._turn)
             # The test that is cheap spares generators, the usual case, the ones that are not.
-            if not inspect.isasyncgen(values):
+            if type(values) is not AsyncGeneratorType:
                 if inspect.isawaitable(values):
                     values = await values
                 if not hasattr(values, "__aiter__"):
                     values = _one(outputs_of_result(values))
             async for value in values:
-                for output in self._heard(answer, value):
-                    if isinstance(output, ENDS_TURN):
+                for output in () if cancellation.happened else answer.outputs(value):
+                    if type(output) is not Text and isinstance(output, ENDS_TURN):
                         ending = output
                         break
                     self._task = None
                     yield output
-                    self._task = asyncio.current_task()
+                    self._task = asyncio.current_task(loop)
                 # A canceled generator is closed where it yields, whatever it swallowed.
-                if ending is not None or self._cancellation.is_set():
+                if ending is not None or cancellation.happened:
                     break
+            else:
+                # It has come to its end, and needs no closing.
+                values = None
             ending = ending or answer.end()
         except GeneratorExit:
             raise
@@ -81,7 +95,7 @@ class InlineRun:
         finally:
             # A turn is over when the agent's `finally` blocks have run.
             await self._close(values)
-        if ending is not None and not self._cancellation.is_set():
+        if ending is not None and not cancellation.happened:
             yield ending
 
     def cancel(self) -> None:
@@ -103,12 +117,9 @@ class InlineRun:
         """Done when the agent's code is really over."""
         if self._over is None:
             self._over = asyncio.get_running_loop().create_future()
-            if self not in self._live:
+            if self._live.get(self._run_id) is not self:
                 self._over.set_result(None)
         return self._over
-
-    def _heard(self, answer: Answer, value: object) -> list[Output]:
-        return [] if self._cancellation.is_set() else answer.outputs(value)
 
     def _ending(self, error: BaseException, answer: Answer) -> Output | None:
         """The end that the exception means, if it means one; raises what the reader gets."""
@@ -136,14 +147,17 @@ class InlineRun:
 
     async def _close(self, values: Any) -> None:
         try:
-            close = getattr(values, "aclose", None)
-            if close is not None:
+            if values is not None and (close := getattr(values, "aclose", None)) is not None:
                 await close()
         finally:
             self._task = None
-            self._live.discard(self)
+            self._leave()
             if self._over is not None and not self._over.done():
                 self._over.set_result(None)
+
+    def _leave(self) -> None:
+        if self._live.get(self._run_id) is self:
+            del self._live[self._run_id]
 
 
 async def _one(outputs: list[Output]) -> AsyncIterator[Output]:

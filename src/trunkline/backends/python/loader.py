@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 from types import ModuleType
 
+from trunkline.backends.python.adapters import adapted
 from trunkline.backends.python.blame import blame
 from trunkline.backends.python.decorator import Agent
 from trunkline.model.errors import ConfigError
@@ -95,6 +96,8 @@ def _named(module: ModuleType, attribute: str, place: str) -> Agent:
         found = getattr(found, name)
     if isinstance(found, Agent):
         return found
+    if (made := adapted(found, attribute)) is not None:
+        return made
     if callable(found) and not inspect.isclass(found):
         return Agent(found)
     raise ConfigError(
@@ -105,6 +108,8 @@ def _named(module: ModuleType, attribute: str, place: str) -> Agent:
 def _all(module: ModuleType, place: str) -> list[Agent]:
     # An agent may go by two names in the file; it is still one.
     agents = list(dict.fromkeys(v for v in vars(module).values() if isinstance(v, Agent)))
+    if not agents:
+        agents = _of_frameworks(module, place)
     if not agents:
         functions = _functions(module)
         hint = f"Put @agent above {functions[0]}" if functions else "Write one"
@@ -117,6 +122,34 @@ def _all(module: ModuleType, place: str) -> list[Agent]:
                 f'Give one of them another: @agent(slug="…").'
             )
     return agents
+
+
+def _of_frameworks(module: ModuleType, place: str) -> list[Agent]:
+    """The graph, or the agent of another framework, if there is one and no other."""
+    found = {
+        name: made
+        for name, value in vars(module).items()
+        if not name.startswith("_") and (made := _adapted_if_whole(value, name)) is not None
+    }
+    # The name that ADK itself looks for.
+    if len(found) > 1 and "root_agent" in found:
+        return [found["root_agent"]]
+    if len(found) > 1:
+        names = ", ".join(found)
+        first = next(iter(found))
+        raise ConfigError(
+            f"{place} has several agents of another framework: {names}.\n"
+            f"Name one as {place}:{first}."
+        )
+    return list(found.values())
+
+
+def _adapted_if_whole(value: object, name: str) -> Agent | None:
+    try:
+        return adapted(value, name)
+    except ConfigError:
+        # What a graph was built with lies beside the graph.
+        return None
 
 
 def _what_is_there(module: ModuleType) -> str:

@@ -1,7 +1,6 @@
 """The one argument of an agent: what it was asked, and words for what it may answer."""
 
 from collections.abc import Iterable
-from itertools import count
 from typing import Any
 
 from msgspec import UNSET
@@ -33,7 +32,7 @@ from trunkline.ports.backend import TurnRequest
 
 
 class Turn:
-    __slots__ = ("_cancellation", "_direct", "_numbers", "_request")
+    __slots__ = ("_cancellation", "_direct", "_number", "_request")
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class Turn:
         self._request = request
         self._direct = direct
         self._cancellation = cancellation or Cancellation()
-        self._numbers = count(1)
+        self._number = 0
 
     @property
     def text(self) -> str:
@@ -112,6 +111,21 @@ class Turn:
         """
         session = self._request.session
         return await session.transcript(limit=limit) if session is not None else ()
+
+    async def recall(self, name: str) -> str | None:
+        """What the agent kept last under the name, for this caller in this conversation."""
+        session = self._request.session
+        return await session.recall(name) if session is not None else None
+
+    async def keep(self, name: str, text: str) -> None:
+        """Keep a text for later turns of the conversation, also after a restart.
+
+        It is stored when this returns. An empty text forgets what was kept.
+        """
+        session = self._request.session
+        if session is None:
+            raise RuntimeError("there is no gateway that could keep something")
+        await session.keep(name, text)
 
     async def follow_up(self, text: str, *, media_urls: Iterable[str] = ()) -> Delivered:
         """Say something more on the task, also long after the turn has ended.
@@ -277,4 +291,5 @@ class Turn:
 
     def _new_id(self) -> str:
         # Unique in the task, because no two turns share a run id.
-        return f"{self._request.run_id}-{next(self._numbers)}"
+        self._number += 1
+        return f"{self._request.run_id}-{self._number}"

@@ -2,28 +2,26 @@
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import StoreError
 from trunkline.model.values import TERMINAL
+from trunkline.ports.tools import OnUpdate
 from trunkline.remote.peer import Peer, StreamItem
+from trunkline.remote.progress import Progress
 from trunkline.remote.tool import envelope
 from trunkline.remote.tool.config import ToolConfig
 from trunkline.remote.tool.diagnostics import capability_diagnostics
 from trunkline.remote.tool.failure import ToolFailure, too_many_events
 from trunkline.remote.tool.handles import TaskHandles
 from trunkline.remote.tool.limits import Limit
-from trunkline.remote.tool.progress import Progress
 from trunkline.remote.tool.request import ToolRequest
 from trunkline.remote.tool.resolve import Route, is_configured
 from trunkline.remote.tool.signing import signature_of
 from trunkline.remote.tool.summary import raw_of, raw_stream, summary_of
 
 _log = logging.getLogger("trunkline.remote.tool")
-
-OnUpdate: TypeAlias = Callable[[dict[str, Any]], Awaitable[None] | None]
 
 
 class Call:

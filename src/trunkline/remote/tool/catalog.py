@@ -85,6 +85,7 @@ _SNAKE: Mapping[str, str] = {
     "preferredTransport": "preferred_transport",
     "additionalInterfaces": "additional_interfaces",
     "pushNotifications": "push_notifications",
+    "stateTransitionHistory": "state_transition_history",
     "extendedAgentCard": "extended_agent_card",
     "defaultInputModes": "default_input_modes",
     "defaultOutputModes": "default_output_modes",
@@ -99,6 +100,7 @@ def _card(card: AgentCard, names: Mapping[str, str]) -> Json:
     capabilities = {
         "streaming": offered.streaming,
         "pushNotifications": offered.push_notifications,
+        "stateTransitionHistory": offered.state_transition_history,
         "extendedAgentCard": offered.extended_agent_card,
         "extensions": [extension.uri for extension in offered.extensions] or None,
     }
@@ -161,13 +163,17 @@ def choose(
         ]
     )
     if not found:
+        pairs = zip(candidates, cards, strict=True)
+        unread = [target.alias for target, card in pairs if skill and card is None]
+        more = f"; the card of {', '.join(unread)} could not be read" if unread else ""
         raise ToolFailure(
             Code.TARGET_RESOLUTION,
-            f"no configured target has {wanted}",
+            f"no configured target has {wanted}{more}",
             {
                 "reason": "no_matching_target",
                 "target_tags": list(tags),
                 "skill": skill,
+                **({"unread_cards": unread} if unread else {}),
                 "suggested_action": "list_targets",
             },
         )

@@ -1,5 +1,6 @@
 """Why a request of the tool has no result."""
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -39,6 +40,8 @@ def of_remote(error: RemoteError) -> ToolFailure:
     # The same limit may be noticed here or there; callers read of it in the same words.
     if isinstance(error, PeerTimeout) and not error.is_unsent:
         return timed_out()
+    if error.retry_after_s is not None:
+        details["retry_after_ms"] = math.ceil(error.retry_after_s * 1000)
     if isinstance(error, PeerRefused):
         if error.code:
             details["rpcCode"] = error.code

@@ -5,10 +5,9 @@ from typing import Any
 
 import msgspec
 
-from trunkline.remote.tool.call import OnUpdate
+from trunkline.ports.tools import OnUpdate, Signal
 from trunkline.remote.tool.config import ToolConfig
 from trunkline.remote.tool.envelope import Envelope
-from trunkline.remote.tool.limits import Signal
 from trunkline.remote.tool.tool import RemoteAgentTool
 
 

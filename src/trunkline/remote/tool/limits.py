@@ -1,21 +1,14 @@
 """How long a request may take, and who else may end it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Literal, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, TypeVar
 
 from trunkline.ports.clock import Clock
+from trunkline.ports.tools import Signal
 from trunkline.remote.tool.failure import ToolFailure, aborted
 
 T = TypeVar("T")
-
-
-class Signal(Protocol):
-    """How a caller calls a request off; an `asyncio.Event` is one."""
-
-    def is_set(self) -> bool: ...
-
-    def wait(self) -> Awaitable[Any]: ...
 
 
 class Limit:

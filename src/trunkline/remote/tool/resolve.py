@@ -174,8 +174,13 @@ def _by_handle(
 
 
 def _route(record: HandleRecord, config: ToolConfig, context_id: str) -> Route:
+    target = _target_of(record, config)
+    # To take a target out of the configuration closes it, also for handles that outlive that.
+    was_configured = bool(record.target_alias) and not target.alias
+    if was_configured and not config.policy.allow_target_url_override:
+        raise _disallowed(record.target_url)
     return Route(
-        target=_target_of(record, config),
+        target=target,
         task_id=record.task_id,
         context_id=record.context_id or context_id,
         record=record,

@@ -15,11 +15,11 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.protocol.v03_convert import Converter
+from trunkline.protocol.v03_writing import Writer03
 from trunkline.remote.peer import StreamItem, Target
-from trunkline.remote.tool.progress import Progress
+from trunkline.remote.progress import Progress
 
-_CONVERT: Final = Converter(is_rest=False)
+_WRITER: Final = Writer03(is_rest=False)
 
 Json = dict[str, Any]
 
@@ -27,13 +27,13 @@ Json = dict[str, Any]
 def raw_of(item: StreamItem) -> Json:
     match item:
         case Task():
-            return _json(_CONVERT.task(item))
+            return _json(_WRITER.task(item))
         case Message():
-            return _json(_CONVERT.message(item))
+            return _json(_WRITER.message(item))
         case TaskStatusUpdateEvent():
-            return _json(_CONVERT.status_update(item))
+            return _json(_WRITER.status_update(item))
         case TaskArtifactUpdateEvent():
-            return _json(_CONVERT.artifact_update(item))
+            return _json(_WRITER.artifact_update(item))
 
 
 def raw_stream(events: list[StreamItem]) -> Json:
@@ -42,7 +42,7 @@ def raw_stream(events: list[StreamItem]) -> Json:
 
 
 def state_name(state: TaskState) -> str:
-    return _CONVERT.status(TaskStatus(state=state)).state
+    return _WRITER.status(TaskStatus(state=state)).state
 
 
 def target_json(target: Target, signature: str = "") -> Json:
@@ -124,7 +124,7 @@ def summary_of(
 
 
 def _artifact(artifact: Artifact) -> Json:
-    shown = _json(_CONVERT.artifact(artifact))
+    shown = _json(_WRITER.artifact(artifact))
     shown["artifact_id"] = shown.pop("artifactId")
     return shown
 

@@ -7,10 +7,11 @@ from typing import Final, Literal
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.tools import OnUpdate, Signal
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.peer import Peers, Target
 from trunkline.remote.tool import actions, envelope
-from trunkline.remote.tool.call import Call, OnUpdate
+from trunkline.remote.tool.call import Call
 from trunkline.remote.tool.cards import MOST_S, Cards
 from trunkline.remote.tool.catalog import Refreshed, choose, entry_raw, entry_summary, tagged
 from trunkline.remote.tool.config import ToolConfig, with_usable_targets
@@ -25,7 +26,7 @@ from trunkline.remote.tool.failure import (
 )
 from trunkline.remote.tool.handles import Handles, Lookup, TaskHandles, Unknown
 from trunkline.remote.tool.headers import spelled_as
-from trunkline.remote.tool.limits import Limit, Signal, bounded
+from trunkline.remote.tool.limits import Limit, bounded
 from trunkline.remote.tool.request import ToolRequest, message_request, read_request
 from trunkline.remote.tool.resolve import Route, check_transports, resolve
 from trunkline.remote.tool.rules import action_of, as_json, problems_of
@@ -85,7 +86,7 @@ class RemoteAgentTool:
             return await self._list_targets(signal)
         route = await self._route(request, signal)
         check_transports(route.target, enforced=False)
-        timeout_s = self._timeout_s(request)
+        timeout_s = self._timeout_s(request, route.target)
         headers = spelled_as(route.target.headers, request.service_parameters)
         follows = request.follow_updates or request.action == "watch"
         cap_s = self.config.defaults.max_stream_ms / 1000 if follows else timeout_s
@@ -198,9 +199,10 @@ class RemoteAgentTool:
         work = self._cards.refreshed
         return await bounded(lambda: work(targets), limit, signal, at=lambda _: timed_out())
 
-    def _timeout_s(self, request: ToolRequest) -> float:
-        given = request.timeout_ms
-        return (self.config.defaults.timeout_ms if given is None else given) / 1000
+    def _timeout_s(self, request: ToolRequest, target: Target) -> float:
+        if request.timeout_ms is not None:
+            return request.timeout_ms / 1000
+        return target.timeout_s or self.config.defaults.timeout_ms / 1000
 
 
 def _waited_in_vain(call: Call, wait_ms: int) -> ToolFailure:

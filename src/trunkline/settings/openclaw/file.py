@@ -8,6 +8,7 @@ import pyjson5
 import yaml
 
 from trunkline.model.errors import ConfigError
+from trunkline.settings.text import read_text
 
 # What may stand before the first brace of a JSON5 document.
 BLANK = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
@@ -16,19 +17,11 @@ NEAR = re.compile(r"near (\d+)")
 
 def read(file: Path) -> dict[str, Any]:
     """Raises ConfigError, which says where the file is wrong but never quotes it: it holds keys."""
-    try:
-        text = file.read_text("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{file}: not UTF-8 at byte {error.start}. Save the file as UTF-8."
-        ) from None
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{file}: no such file. Give the path of your openclaw.json; "
-            "OpenClaw keeps it at ~/.openclaw/openclaw.json."
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}.") from error
+    text = read_text(
+        file,
+        if_missing="Give the path of your openclaw.json; OpenClaw keeps it at "
+        "~/.openclaw/openclaw.json.",
+    )
     return parse(text, source=str(file))
 
 

@@ -1,7 +1,7 @@
 """Settings from an `openclaw.json`, with a TOML file and flags on top."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from trunkline.model.errors import ConfigError
 from trunkline.settings.load import Document, from_document, merged, python_backend, read_toml
-from trunkline.settings.openclaw import design, inbound
+from trunkline.settings.openclaw import design, inbound, outbound
 from trunkline.settings.openclaw.accounts import Accounts, parse_accounts
 from trunkline.settings.openclaw.design import Design, parse_design
 from trunkline.settings.openclaw.file import read
@@ -41,14 +41,16 @@ def load_openclaw(
     `config` is a TOML file whose keys win over the file, as `overrides` win over both. Raises
     ConfigError.
     """
-    document = _filled(path, environment)
+    document = _filled(path, environment, _ours)
     try:
         accounts, server = parse_accounts(document), parse_design(document)
+        calls = outbound.document_of(document)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}") from None
     above = merged(read_toml(Path(config)) if config is not None else {}, overrides or {})
     made = _document(accounts, server, above, ECHO if target is None else python_backend(target))
-    if not made["agents"] and not above.get("agents"):
+    made |= calls
+    if not made["agents"] and not calls and not _says_enough(above):
         raise ConfigError(f"{path}: {_nothing(accounts)}")
     try:
         settings = from_document(
@@ -58,7 +60,7 @@ def load_openclaw(
             environment=environment,
         )
     except InvalidSettings as error:
-        found = [_renamed(problem, accounts) for problem in error.problems]
+        found = [_renamed(outbound.renamed(one, document), accounts) for one in error.problems]
         raise InvalidSettings(found, source=error.source) from None
     return OpenClaw(
         settings=settings,
@@ -66,9 +68,45 @@ def load_openclaw(
     )
 
 
-def _filled(path: str | Path, environment: Mapping[str, str]) -> Document:
+def load_openclaw_targets(
+    path: str | Path,
+    *,
+    config: str | Path | None = None,
+    overrides: Document | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Settings:
+    """The agents that the file lets us call; what it says of agents to serve is not looked at.
+
+    `config` and `overrides` are as above. Raises ConfigError.
+    """
+    document = _filled(path, environment, outbound.ours)
+    try:
+        made = outbound.document_of(document)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}") from None
+    above = merged(read_toml(Path(config)) if config is not None else {}, overrides or {})
+    if not made and not _says_enough(above):
+        raise ConfigError(
+            f"{path}: there is nobody to call. Add a target below {outbound.WHERE}.config.targets, "
+            "or an agent below a2a.client.agents."
+        )
+    try:
+        return from_document(
+            merged(literal(made), above),
+            folder=Path(config).absolute().parent if config is not None else None,
+            source=str(path) if config is None else f"{path} with {config}",
+            environment=environment,
+        )
+    except InvalidSettings as error:
+        found = [outbound.renamed(one, document) for one in error.problems]
+        raise InvalidSettings(found, source=error.source) from None
+
+
+def _filled(
+    path: str | Path, environment: Mapping[str, str], ours: Callable[[Document], Document]
+) -> Document:
     problems: list[Problem] = []
-    filled: Document = expand(_ours(read(Path(path))), environment=environment, problems=problems)
+    filled: Document = expand(ours(read(Path(path))), environment=environment, problems=problems)
     if problems:
         raise InvalidSettings(problems, source=str(path))
     return filled
@@ -79,16 +117,20 @@ def _ours(document: Document) -> Document:
     a2a = dict(mapping_at(document, "a2a"))
     if "server" in a2a:
         a2a["server"] = _without(mapping_at(a2a, "server"), "relay")
-    if "client" in a2a:
-        a2a["client"] = {"enabled": mapping_at(a2a, "client").get("enabled", True)}
+    calls = outbound.ours(document)
     agent = mapping_at(document, "agent")
     return {
         "channels": {"a2a": dict(mapping_at(document, "channels", "a2a"))},
-        "a2a": a2a,
+        "a2a": {**a2a, **calls.pop("a2a")},
         "agent": {key: agent[key] for key in ("name", "description") if key in agent},
         "skills": _entries(document.get("skills")),
         "tools": _entries(document.get("tools")),
+        **calls,
     }
+
+
+def _says_enough(above: Document) -> bool:
+    return any(above.get(key) for key in ("agents", "targets", "remote"))
 
 
 def _entries(listed: Any) -> list[Any]:
@@ -181,7 +223,7 @@ def _renamed(problem: Problem, accounts: Accounts) -> Problem:
 def _notes(
     document: Document, accounts: Accounts, settings: Settings, *, has_target: bool
 ) -> Iterator[str]:
-    if not has_target:
+    if not has_target and any(not agent.unavailable for agent in settings.agents.values()):
         yield (
             "no agent of yours is behind this: the echo agent answers. Run your own with "
             "trunkline serve FILE.py --openclaw-config …"
@@ -198,6 +240,5 @@ def _notes(
             "a key did. To ask for one, add [auth.keys.NAME] with a key to a TOML file and give "
             "it with --config."
         )
-    client = mapping_at(document, "a2a", "client")
-    if client and client.get("enabled") is not False:
-        yield "a2a.client is not used: this release serves agents and does not call others."
+    if outbound.is_off(document):
+        yield f"remote_agent is off: {outbound.WHERE}.config.enabled is not true."

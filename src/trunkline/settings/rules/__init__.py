@@ -9,11 +9,21 @@ from trunkline.settings.rules.addresses import address_problems
 from trunkline.settings.rules.agents import agent_problems
 from trunkline.settings.rules.profiles import profile_problems
 from trunkline.settings.rules.stores import store_problems
+from trunkline.settings.rules.targets import target_problems
+from trunkline.settings.rules.tools import tool_problems
 
 __all__ = ["find_problems"]
 
 
-_RULES = (access_problems, agent_problems, profile_problems, address_problems, store_problems)
+_RULES = (
+    access_problems,
+    agent_problems,
+    profile_problems,
+    address_problems,
+    store_problems,
+    target_problems,
+    tool_problems,
+)
 
 
 def find_problems(settings: Settings, misfits: list[Problem]) -> Iterator[Problem]:

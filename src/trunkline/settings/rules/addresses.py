@@ -14,7 +14,15 @@ ROOT_PATHS = {
 }
 PATH = re.compile(r"/|(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+/?")
 # The gateway's own addresses; an agent there would hide them.
-OWN_PATHS = ("/healthz", "/readyz", "/metrics", "/version", "/agent", "/.well-known/jwks.json")
+OWN_PATHS = (
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/version",
+    "/mcp",
+    "/agent",
+    "/.well-known/jwks.json",
+)
 OWN_PREFIXES = ("/api/", "/t/", "/.well-known/ai-catalog.json")
 
 

@@ -2,47 +2,37 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path as File
 
+from trunkline.protocol.routes import RESERVED_TENANTS
 from trunkline.settings.agents import (
     AgentSettings,
     ExtensionSettings,
-    PythonBackend,
     SkillSettings,
 )
+from trunkline.settings.backends import A2aBackend, PythonBackend
 from trunkline.settings.problems import Path, Problem, shown
 from trunkline.settings.root import Settings
+from trunkline.settings.rules.backends import backend_problems
 from trunkline.settings.rules.urls import is_absolute_uri, web_url_fault
-from trunkline.settings.target import EVERY, split_target
+from trunkline.settings.target import EVERY
 
 HANDLE = re.compile(r"[a-z0-9][a-z0-9-]*/([a-z0-9][a-z0-9-]*|\*)")
 MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+*-]+/[A-Za-z0-9!#$&^_.+*-]+(\s*;.*)?")
 TENANT = re.compile(r"[A-Za-z0-9._~-]+")
-# A tenant is the first step of a path of the HTTP+JSON binding, so these would be routes.
-RESERVED_TENANTS = frozenset(
-    (
-        "v1",
-        "tasks",
-        "message:send",
-        "message:stream",
-        "extendedAgentCard",
-        "card",
-        "agent-card.json",
-        ".well-known",
-        ".",
-        "..",
-    )
-)
+# Clients take these out of a path, in which a tenant is the first step.
+STEPS = frozenset((".", ".."))
 
 
 def agent_problems(settings: Settings) -> Iterator[Problem]:
-    if not settings.agents:
+    if not settings.agents and not settings.calls_others():
         yield Problem(
             path=("agents",),
             what="no agent is configured",
             remedy='Add one:\n    [agents."demo/echo"]\n    name = "Echo"\n'
-            '    backend = { kind = "echo" }',
-            reads=(("agents",),),
+            '    backend = { kind = "echo" }\n'
+            "or, to call agents elsewhere:\n    [targets.support]\n"
+            '    base_url = "https://support.example.com"',
+            reads=(("agents",), ("targets",), ("remote",)),
         )
     defaults = [handle for handle, agent in settings.agents.items() if agent.default]
     for handle in defaults[1:]:
@@ -65,7 +55,7 @@ def agent_problems(settings: Settings) -> Iterator[Problem]:
                 remedy="Give each agent an account of its own, or leave account_id out.",
             )
         accounts.setdefault(account, handle)
-        yield from _backend(handle, agent, path)
+        yield from _runs_on(handle, agent, path)
         yield from _card(agent, path)
         yield from _tenants(agent, path)
 
@@ -77,12 +67,12 @@ def _identity(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem
             what="expected a handle owner/slug of lower-case letters, digits and hyphens",
             remedy='Example: [agents."acme/rust-expert"].',
         )
-    own_name = isinstance(agent.backend, PythonBackend)
+    own_name = isinstance(agent.backend, PythonBackend | A2aBackend)
     if not agent.name.strip() and not own_name:
         yield Problem(path=(*path, "name"), what="missing", remedy='Example: name = "Echo".')
 
 
-def _backend(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]:
+def _runs_on(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]:
     many = handle.endswith(f"/{EVERY}")
     own = (agent.name, agent.account_id, agent.agent_card_path, agent.jsonrpc_path, agent.rest_path)
     if many and any(own):
@@ -91,37 +81,13 @@ def _backend(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]
             what="stands for several agents, so it cannot have a name, an account or paths",
             remedy='Name one agent: a handle such as "acme/rust" and target = "file.py:rust".',
         )
-    if not isinstance(agent.backend, PythonBackend):
-        if many:
-            yield Problem(
-                path=path,
-                what="only a python backend can stand for several agents",
-                remedy='Give the agent a slug of its own, for example "acme/echo".',
-            )
-        return
-    target = (*path, "backend", "target")
-    place, attribute = split_target(agent.backend.target)
-    example = 'Examples: target = "agents.py", "agents.py:rust" or "package.module:rust".'
-    if not place or (not place.endswith(".py") and not _is_module(place, attribute)):
+    if many and not isinstance(agent.backend, PythonBackend):
         yield Problem(
-            path=target,
-            value=shown(agent.backend.target),
-            what="expected file.py, file.py:attribute, module or module:attribute",
-            remedy=example,
+            path=path,
+            what="only a python backend can stand for several agents",
+            remedy='Give the agent a slug of its own, for example "acme/echo".',
         )
-    elif place.endswith(".py") and not File(place).is_file():
-        yield Problem(
-            path=target,
-            value=shown(agent.backend.target),
-            what="no such file",
-            remedy="Relative files start at the folder of the configuration file, or at the "
-            "current folder for `trunkline serve FILE.py`.",
-        )
-
-
-def _is_module(place: str, attribute: str) -> bool:
-    names = [*place.split("."), *(attribute.split(".") if attribute else ())]
-    return all(name.isidentifier() for name in names)
+    yield from backend_problems(agent.backend, (*path, "backend"))
 
 
 def _card(agent: AgentSettings, path: Path) -> Iterator[Problem]:
@@ -203,7 +169,7 @@ def _url(url: str, path: Path, *, required: bool = False) -> Iterator[Problem]:
 def _tenants(agent: AgentSettings, path: Path) -> Iterator[Problem]:
     for i, tenant in enumerate(agent.tenants):
         here = (*path, "tenants", i)
-        if tenant in RESERVED_TENANTS:
+        if tenant in RESERVED_TENANTS | STEPS:
             yield Problem(
                 path=here,
                 value=shown(tenant),

@@ -164,7 +164,7 @@ def _answers(agent: AgentSettings, path: Path) -> Iterator[Problem]:
 
 def _restart(agent: AgentSettings, path: Path) -> Iterator[Problem]:
     policies = set(agent.on_restart)
-    running = policies - {"resume_queued"}
+    running = policies - {"resume_queued", "resume_running"}
     if len(running) != 1 or len(agent.on_restart) != len(policies):
         yield _misfit(
             path,
@@ -172,7 +172,8 @@ def _restart(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             list(agent.on_restart),
             "says not exactly one thing about tasks that were running",
             'Name one of "fail_running", "retry_running" and "leave_orphaned", and before it '
-            '"resume_queued" if those that waited are to go on.',
+            '"resume_queued" if those that waited are to go on, and "resume_running" if those '
+            "that ran are to, where the backend can.",
         )
 
 

@@ -10,12 +10,12 @@ from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import Task
 from trunkline.ports.store import Append, Creation, Scope, Snapshot
-from trunkline.protocol.v03_convert import Converter
+from trunkline.protocol.v03_reading import Reader03
 from trunkline.protocol.v03_types import ArtifactUpdate03, StatusUpdate03, Task03
 from trunkline.stores.jsonfile.checks import broken
 from trunkline.stores.jsonfile.contents import Contents
 
-_convert = Converter(is_rest=False)
+_reader = Reader03(is_rest=False)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,7 +51,7 @@ def adopt(
     k of the file is entry k + 1.
     """
     try:
-        value = _convert.core_task(_task(task), "task")
+        value = _reader.task(_task(task), "task")
     except (msgspec.DecodeError, InvalidParams) as error:
         raise broken(path, "is missing a valid task snapshot", str(error)) from None
     contents = Contents()
@@ -89,8 +89,8 @@ def _entries(path: Path, journal: list[Raw], current_sequence: int) -> list[Entr
 
 def _event(raw: Raw) -> Event:
     if _kind(raw).kind == "status-update":
-        return _convert.core_status_update(_status(raw))
-    return _convert.core_artifact_update(_artifact(raw))
+        return _reader.status_update(_status(raw))
+    return _reader.artifact_update(_artifact(raw))
 
 
 def _snapshot(task: Task, seq: int) -> Snapshot:

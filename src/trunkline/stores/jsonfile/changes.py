@@ -68,7 +68,20 @@ class Forgot(Struct, frozen=True, tag="forget", rename="camel"):
 
 
 ConversationChange: TypeAlias = Said | Forgot
-Change: TypeAlias = TaskChange | ConversationChange
+
+
+class Noted(Struct, frozen=True, tag="note", rename="camel"):
+    """A backend keeps a text; an empty one was forgotten."""
+
+    n: int
+    scope: Scope
+    context_id: str
+    name: str
+    text: str
+    at_ms: int
+
+
+Change: TypeAlias = TaskChange | ConversationChange | Noted
 
 
 class StoredEntry(Struct, frozen=True):
@@ -107,7 +120,7 @@ class _StoredAppend(
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(
-    tuple[_StoredAppend | Claimed | Cut | Deleted | Said | Forgot, ...]
+    tuple[_StoredAppend | Claimed | Cut | Deleted | Said | Forgot | Noted, ...]
 ).decode
 
 

@@ -45,8 +45,8 @@ class Conversations:
     def __init__(self) -> None:
         self._index: ExchangeIndex[Place] = ExchangeIndex()
         self._pending: dict[Place, list[ConversationChange]] = {}
-        # Those to write now.
-        self._due: dict[Place, None] = {}
+        # Those to write now, each up to a change: more may come while they are written.
+        self._due: dict[Place, int] = {}
 
     def load(self, exchanges: Iterable[Spot[Place]]) -> None:
         for spot in exchanges:
@@ -69,7 +69,7 @@ class Conversations:
         # To write a file anew for every few that go would cost more the longer it is.
         gone = sum(len(each.gone) for each in pending if isinstance(each, Forgot))
         if gone >= len(self._index.of(place)):
-            self._due[place] = None
+            self._due[place] = change.n
 
     def _add(self, spot: Spot[Place]) -> None:
         # All of a conversation share one place, to save memory.
@@ -83,6 +83,9 @@ class Conversations:
             found.setdefault(spot.item, []).append(spot.n)
         return found
 
+    def count(self, agent: str, *, before_ms: int) -> int:
+        return self._index.count(agent, before_ms=before_ms)
+
     def scopes(self) -> Iterable[Scope]:
         return self._index.scopes()
 
@@ -95,7 +98,7 @@ class Conversations:
         )
 
     def retire(self) -> None:
-        self._due = dict.fromkeys(self._pending)
+        self._due = {place: changes[-1].n for place, changes in self._pending.items()}
 
     @property
     def is_retired(self) -> bool:
@@ -106,9 +109,11 @@ class Conversations:
 
     def written(self, captured: _Changes) -> None:
         for place, changes in captured.items():
-            self._due.pop(place, None)
+            n = changes[-1].n
+            if self._due.get(place, 0) <= n:
+                self._due.pop(place, None)
             pending = self._pending.pop(place, [])
-            left = [change for change in pending if change.n > changes[-1].n]
+            left = [change for change in pending if change.n > n]
             if left:
                 self._pending[place] = left
 

@@ -4,7 +4,7 @@ import base64
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from pathlib import Path
 
 from trunkline.model.errors import StoreUnusable
@@ -74,8 +74,11 @@ def replace_all(folder: Path, contents: Sequence[tuple[str, bytes]], pool: Execu
             os.close(fd)
 
     # Files that are synced at the same time share the wait for the disk.
-    for _ in pool.map(write_temporary, contents):
-        pass
+    written = [pool.submit(write_temporary, item) for item in contents]
+    # All of them, also when one fails: whoever tries again uses the same temporary files.
+    wait(written)
+    for each in written:
+        each.result()
     for name, _ in contents:
         os.replace(folder / (name + TEMPORARY), folder / name)
     sync_folder(folder)

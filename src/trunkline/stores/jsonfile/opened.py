@@ -11,6 +11,7 @@ from trunkline.stores.commits import CommitThread
 from trunkline.stores.jsonfile.changes import Change, Deleted, encode
 from trunkline.stores.jsonfile.conversations import ConversationFiles
 from trunkline.stores.jsonfile.log import Log
+from trunkline.stores.jsonfile.notes import NoteFiles
 from trunkline.stores.jsonfile.records import Records, TaskHead
 from trunkline.stores.jsonfile.state import State
 from trunkline.stores.jsonfile.turns import answer
@@ -37,6 +38,7 @@ class Opened:
         log: Log,
         records: Records,
         conversations: ConversationFiles,
+        notes: NoteFiles,
         *,
         log_bytes: int,
         on_written: Callable[[], None],
@@ -46,6 +48,7 @@ class Opened:
         self._log = log
         self._records = records
         self._conversations = conversations
+        self._notes = notes
         self._log_bytes = log_bytes
         self._on_written = on_written
         self._pool = ThreadPoolExecutor(_SYNCING_THREADS, "trunkline-json-sync")
@@ -63,7 +66,9 @@ class Opened:
         self.write_records()
 
     def _load(self) -> None:
-        self.state.load(*self._records.load_all(), self._conversations.load_all())
+        self.state.load(
+            *self._records.load_all(), self._conversations.load_all(), self._notes.load()
+        )
         gone = self.state.replay(self._log.replay())
         if gone:
             self._records.remove_all(gone)
@@ -118,6 +123,11 @@ class Opened:
                 partial(self._conversations.write, due, self._pool),
                 lambda _, error: None if error else state.conversations.written(due),
             )
+        elif file := state.notes.due():
+            self._write(
+                partial(self._notes.write, file, self._pool),
+                lambda _, error: None if error else state.notes.written(file),
+            )
         elif state.is_retired and self._removed_up_to < state.retires_up_to:
             self._removed_up_to = state.retires_up_to
             self._write(partial(self._log.remove_up_to, state.retires_up_to), lambda *_: None)
@@ -163,6 +173,9 @@ class Opened:
             while due := state.conversations.due(_FILES_AT_ONCE):
                 await self.in_files(partial(self._conversations.write, due, self._pool))
                 state.conversations.written(due)
+            if file := state.notes.due():
+                await self.in_files(partial(self._notes.write, file, self._pool))
+                state.notes.written(file)
             await self.in_files(partial(self._log.remove_all, state.n))
         except OSError as error:
             # The log has it, and is read at the next start.

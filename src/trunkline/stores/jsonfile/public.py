@@ -14,13 +14,13 @@ from trunkline.model.errors import GatewayBug
 from trunkline.model.events import Entry
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskStatus, TaskStatusUpdateEvent
-from trunkline.protocol.v03_convert import Converter
 from trunkline.protocol.v03_types import Task03
+from trunkline.protocol.v03_writing import Writer03
 from trunkline.stores.index import Head
 from trunkline.stores.jsonfile.contents import Contents
 
 SCHEMA_VERSION = 2
-_convert = Converter(is_rest=False)
+_writer = Writer03(is_rest=False)
 _encode = msgspec.json.Encoder().encode
 # An entry of a kind that this release does not know, or that is not what its kind says.
 _UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, GatewayBug)
@@ -80,7 +80,7 @@ def encode(head: Head, contents: Contents) -> bytes:
     assert contents.binding is not None
     public = _Public(
         schema_version=SCHEMA_VERSION,
-        task=_convert.task(_task(head, contents)),
+        task=_writer.task(_task(head, contents)),
         binding=contents.binding,
         current_sequence=contents.current_sequence,
         journal=contents.journal,
@@ -101,8 +101,8 @@ def _event(entry: Entry) -> Struct | None:
     except _UNREADABLE:
         return None
     if isinstance(event, TaskArtifactUpdateEvent):
-        return _convert.artifact_update(event)
-    return _convert.status_update(event) if isinstance(event, TaskStatusUpdateEvent) else None
+        return _writer.artifact_update(event)
+    return _writer.status_update(event) if isinstance(event, TaskStatusUpdateEvent) else None
 
 
 def _binding(head: Head, store_path: str) -> Raw:

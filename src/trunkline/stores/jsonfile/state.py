@@ -7,8 +7,10 @@ log has it and `apply` is called.
 import copy
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from trunkline.model.errors import StoreError, StoreUnusable
-from trunkline.ports.store import Append, Exchange, IdempotencyRecord, Scope
+from trunkline.ports.store import Append, Exchange, IdempotencyRecord, KeptNote, Scope
 from trunkline.stores.exchanges import Spot
 from trunkline.stores.heads import RUNNABLE, refusal
 from trunkline.stores.index import Index, key_taken
@@ -20,11 +22,13 @@ from trunkline.stores.jsonfile.changes import (
     Cut,
     Deleted,
     Forgot,
+    Noted,
     Said,
     TaskChange,
 )
 from trunkline.stores.jsonfile.conversations import Conversations, Place
 from trunkline.stores.jsonfile.files import fits_a_name
+from trunkline.stores.jsonfile.notes import KeptNotes, NotesFile, change_of
 from trunkline.stores.jsonfile.records import TaskHead
 
 
@@ -32,13 +36,14 @@ class State:
     def __init__(self) -> None:
         self.index: Index[TaskHead] = Index()
         self.conversations = Conversations()
+        self.notes = KeptNotes()
         # The last change that is committed.
         self.n = 0
         # Tasks whose record lags behind the log, and of these the ones to write now.
         self._dirty: dict[str, TaskHead] = {}
         self._due: dict[str, None] = {}
         # What writing all of them would write again.
-        self.dirty_bytes = 0
+        self._dirty_bytes = 0
         # Until these are written, the log up to `retires_up_to` is needed.
         self._retiring: set[str] = set()
         self.retires_up_to = 0
@@ -48,9 +53,12 @@ class State:
         heads: Iterable[TaskHead],
         keys: Iterable[IdempotencyRecord],
         exchanges: Sequence[Spot[Place]],
+        notes: NotesFile,
     ) -> None:
         self.conversations.load(exchanges)
+        self.notes.load(notes)
         self.n = max([spot.n for spot in exchanges], default=0)
+        self.n = max(self.n, notes.n)
         for head in heads:
             self.index.add(head)
             self.n = max(self.n, head.n)
@@ -66,6 +74,9 @@ class State:
             self.n = max(self.n, change.n)
             if isinstance(change, Said | Forgot):
                 self.conversations.replay(change)
+                continue
+            if isinstance(change, Noted):
+                self.notes.replay(change)
                 continue
             head = self.index.get(change.task_id)
             is_creation = isinstance(change, Appended) and change.append.creation is not None
@@ -105,12 +116,16 @@ class State:
             for n, each in enumerate(exchanges, self.n + after + 1)
         ]
 
+    def stage_notes(self, notes: Sequence[KeptNote], *, after: int) -> list[Change]:
+        return [change_of(note, n) for n, note in enumerate(notes, self.n + after + 1)]
+
     def _position(self, task_id: str) -> tuple[int, int]:
         head = self.index.get(task_id)
         return (0, 0) if head is None else (head.last_seq, head.epoch)
 
     def scopes(self) -> tuple[Scope, ...]:
-        return tuple(dict.fromkeys([*self.index.scopes(), *self.conversations.scopes()]))
+        others = [*self.conversations.scopes(), *self.notes.scopes()]
+        return tuple(dict.fromkeys([*self.index.scopes(), *others]))
 
     def claim(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[Change]:
         free = self.index.free(node, now_ms=now_ms, limit=limit, task_id=task_id)
@@ -129,6 +144,10 @@ class State:
             for n, (place, gone) in enumerate(old.items(), self.n + 1)
         ]
 
+    def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> list[Change]:
+        old = self.notes.old(agent, before_ms=before_ms, limit=limit)
+        return [structs.replace(note, n=n, text="") for n, note in enumerate(old, self.n + 1)]
+
     def cut(self, task_id: str, *, up_to: int) -> list[Change]:
         return [] if self.index.get(task_id) is None else [Cut(self.n + 1, task_id, up_to)]
 
@@ -137,6 +156,9 @@ class State:
         self.n = max(self.n, change.n)
         if isinstance(change, Said | Forgot):
             self.conversations.apply(change)
+            return
+        if isinstance(change, Noted):
+            self.notes.apply(change)
             return
         head = self.index.get(change.task_id)
         if head is None:
@@ -167,7 +189,7 @@ class State:
         head.pending.append(change)
         if head.id not in self._dirty:
             self._dirty[head.id] = head
-            self.dirty_bytes += head.record_bytes
+            self._dirty_bytes += head.record_bytes
         if head.state not in RUNNABLE:
             # At rest: nothing more may come for a long time.
             self._due[head.id] = None
@@ -176,7 +198,7 @@ class State:
 
     def _clean(self, head: TaskHead) -> None:
         if self._dirty.pop(head.id, None) is not None:
-            self.dirty_bytes -= head.record_bytes
+            self._dirty_bytes -= head.record_bytes
         self._due.pop(head.id, None)
         self._retiring.discard(head.id)
 
@@ -186,11 +208,17 @@ class State:
         self._retiring = set(self._dirty)
         self._due = dict.fromkeys(self._dirty)
         self.conversations.retire()
+        self.notes.retire()
+
+    @property
+    def dirty_bytes(self) -> int:
+        return self._dirty_bytes + self.notes.dirty_bytes
 
     @property
     def is_retired(self) -> bool:
         """Whether the log up to `retires_up_to` holds nothing that the files lack."""
-        return not self._retiring and self.conversations.is_retired
+        others_are = self.conversations.is_retired and self.notes.is_retired
+        return not self._retiring and others_are
 
     @property
     def due(self) -> int:
@@ -215,15 +243,18 @@ class State:
         if head is None or head.key != captured.key:  # deleted meanwhile
             return
         left = [change for change in head.pending if change.n > captured.n]
-        is_due = captured.id in self._due
+        is_due, is_retiring = captured.id in self._due, captured.id in self._retiring
         self._clean(head)
         head.has_record, head.record_bytes = True, size
         head.pending = left
         if left:
             self._dirty[head.id] = head
-            self.dirty_bytes += size
+            self._dirty_bytes += size
             if is_due:
                 self._due[head.id] = None
+            # Captured before the log was to go, it may lack some of what the log has.
+            if is_retiring and left[0].n <= self.retires_up_to:
+                self._retiring.add(head.id)
 
 
 def capture(head: TaskHead) -> TaskHead:

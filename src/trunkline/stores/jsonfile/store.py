@@ -14,6 +14,7 @@ from trunkline.ports.store import (
     Append,
     Exchange,
     IdempotencyRecord,
+    KeptNote,
     Scope,
     Settled,
     Snapshot,
@@ -27,10 +28,12 @@ from trunkline.stores.jsonfile.conversations import ConversationFiles
 from trunkline.stores.jsonfile.files import cannot_open, cannot_read, cannot_write, make_folder
 from trunkline.stores.jsonfile.lock import WriterLock
 from trunkline.stores.jsonfile.log import Log
+from trunkline.stores.jsonfile.notes import NoteFiles
 from trunkline.stores.jsonfile.opened import Opened
 from trunkline.stores.jsonfile.records import Records, TaskHead
 from trunkline.stores.jsonfile.state import State, capture
 from trunkline.stores.jsonfile.turns import Batch, Job
+from trunkline.stores.notes import Key
 from trunkline.stores.settling import settle
 
 T = TypeVar("T")
@@ -79,6 +82,7 @@ class JsonFileStore:
             Log(self._path),
             self._records,
             self._conversations,
+            NoteFiles(self._path),
             log_bytes=self._log_bytes,
             on_written=self._start_soon,
         )
@@ -226,6 +230,23 @@ class JsonFileStore:
             lambda state: state.forget_exchanges(agent, before_ms=before_ms, limit=limit), tuple
         )
         return sum(len(change.gone) for change in changes if isinstance(change, Forgot))
+
+    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
+        return self._require_open().state.conversations.count(agent, before_ms=before_ms)
+
+    async def keep(self, note: KeptNote) -> None:
+        future: asyncio.Future[None] = self._require_open().loop.create_future()
+        self._batch(1).notes.append((note, future))
+        self._start_soon()
+        await future
+
+    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
+        return self._require_open().state.notes.text(Key(scope, context_id, name))
+
+    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
+        return await self._enqueue(
+            lambda state: state.forget_notes(agent, before_ms=before_ms, limit=limit), len
+        )
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         head = self._require_open().state.index.get(task_id)

@@ -12,7 +12,7 @@ from typing import Any
 from trunkline.stores.sqlite.statements import SQL
 
 # Statements for these many rows exist; any number is put together from them.
-_SIZES = (64, 16, 4, 1)
+_SIZES = (64, 32, 16, 8, 4, 2, 1)
 
 
 @cache

@@ -28,8 +28,8 @@ class FileLock:
             os.close(fd)
             raise StoreInUse(
                 f"The store {self._store} is in use by process {holder}. "
-                "Stop that process, or give this one another file: "
-                "several gateways share a PostgreSQL store, never a SQLite file."
+                "Stop that process, or give this one a folder of its own with --data DIR, or "
+                "another `path` in [store]."
             )
         os.ftruncate(fd, 0)
         os.lseek(fd, 0, os.SEEK_SET)

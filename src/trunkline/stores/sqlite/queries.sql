@@ -60,12 +60,14 @@ SELECT key FROM tasks WHERE id = ?;
 SELECT 1 FROM idempotency WHERE scope = ? AND key = ?;
 
 -- name: get_task
--- With the last sequence of the journal, which spares most tasks a look at their tail.
+-- With the last sequence of the journal, which spares most tasks a look at their tail. The
+-- snapshot of a task that has ended holds all of it, which spares a page as well.
 SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
-    s.seq, s.body, s.artifacts, (
+    s.seq, s.body, s.artifacts,
+    CASE WHEN t.state > 4 AND s.seq IS NOT NULL THEN s.seq ELSE (
         SELECT max(e.place) & 0xFFFFFF FROM events AS e
         WHERE e.place BETWEEN t.key << 24 AND t.key << 24 | 0xFFFFFF
-    )
+    ) END
 FROM tasks AS t
 LEFT JOIN snapshots AS s ON s.task = t.key
 WHERE t.id = ? AND t.scope = ?;
@@ -136,7 +138,8 @@ SELECT s.agent, s.tenant, s.principal
 FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope WHERE c.n > 0
 UNION
 SELECT s.agent, s.tenant, s.principal FROM scopes AS s
-WHERE EXISTS (SELECT 1 FROM exchanges AS e WHERE e.scope = s.id);
+WHERE EXISTS (SELECT 1 FROM exchanges AS e WHERE e.scope = s.id)
+OR EXISTS (SELECT 1 FROM notes AS m WHERE m.scope = s.id);
 
 -- name: get_ended
 -- Where an agent has terminal tasks, and how many.
@@ -201,9 +204,40 @@ AND EXISTS (SELECT 1 FROM exchanges AS e WHERE e.scope = s.id AND e.at_ms < ?);
 -- Those of one such scope, the oldest first.
 SELECT at_ms, id FROM exchanges WHERE scope = ? AND at_ms < ? ORDER BY at_ms, id LIMIT ?;
 
+-- name: count_old_exchanges
+-- How many exchanges of an agent are older.
+SELECT count(*) FROM scopes AS s
+CROSS JOIN exchanges AS e INDEXED BY exchanges_by_scope ON e.scope = s.id
+WHERE s.agent = ? AND e.at_ms < ?;
+
 -- name: delete_exchange
 -- The number of one that is gone may be given to a young one, so the age counts too.
 DELETE FROM exchanges WHERE id = ? AND at_ms < ?;
+
+-- name: put_note
+INSERT INTO notes (scope, context, name, at_ms, body) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body;
+
+-- name: delete_note
+DELETE FROM notes WHERE scope = ? AND context = ? AND name = ?;
+
+-- name: get_note
+SELECT body FROM notes WHERE scope = ? AND context = ? AND name = ?;
+
+-- name: get_scopes_with_old_notes
+-- Where an agent has notes that are older.
+SELECT s.id FROM scopes AS s
+WHERE s.agent = ?
+AND EXISTS (SELECT 1 FROM notes AS m WHERE m.scope = s.id AND m.at_ms < ?);
+
+-- name: find_old_notes
+-- Those of one such scope, the oldest first.
+SELECT at_ms, scope, context, name FROM notes
+WHERE scope = ? AND at_ms < ? ORDER BY at_ms LIMIT ?;
+
+-- name: delete_old_note
+-- It may have been kept anew meanwhile.
+DELETE FROM notes WHERE scope = ? AND context = ? AND name = ? AND at_ms < ?;
 
 -- name: get_scope
 -- Whose a task is.

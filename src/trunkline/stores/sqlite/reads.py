@@ -94,6 +94,23 @@ class Reader:
             found += self._db.execute(SQL["find_old_exchanges"], where).fetchall()
         return [number for _, number in nsmallest(limit, found)]
 
+    def count_exchanges(self, agent: str, before_ms: int) -> int:
+        ((count,),) = self._db.execute(SQL["count_old_exchanges"], (agent, before_ms)).fetchall()
+        return int(count)
+
+    def note(self, scope: Scope, context_id: str, name: str) -> str | None:
+        where = (self._scope_id(scope), context_id, name)
+        rows = self._db.execute(SQL["get_note"], where).fetchall()
+        return rows[0][0] if rows else None
+
+    def old_notes(self, agent: str, before_ms: int, limit: int) -> list[tuple[int, str, str]]:
+        """Scope, context and name of an agent's notes that are older, the oldest first."""
+        found: list[tuple[int, int, str, str]] = []
+        scopes = self._db.execute(SQL["get_scopes_with_old_notes"], (agent, before_ms))
+        for (scope,) in scopes.fetchall():
+            found += self._db.execute(SQL["find_old_notes"], (scope, before_ms, limit)).fetchall()
+        return [row[1:] for row in nsmallest(limit, found)]
+
     def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
         scope_id = self._scope_id(scope)
         rows = self._db.execute(SQL["get_idempotency"], (scope_id, key)).fetchall()

@@ -40,8 +40,8 @@ def shipped_schema() -> Schema:
     return load_schema(files(__package__))
 
 
-def prepare(connection: sqlite3.Connection, schema: Schema, path: str) -> None:
-    """Create or migrate, one transaction per version. Raises StoreUnusable."""
+def check_version(connection: sqlite3.Connection, schema: Schema, path: str) -> int:
+    """The version that the file has; 0 for one that is empty. Raises StoreUnusable."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -54,7 +54,13 @@ def prepare(connection: sqlite3.Connection, schema: Schema, path: str) -> None:
             f"The store {path} was written by a newer release (schema {version}, this one "
             f"knows {schema.version}). Run that release or newer, or restore a backup."
         )
-    if not tables:
+    return int(version) if tables else 0
+
+
+def prepare(connection: sqlite3.Connection, schema: Schema, path: str) -> None:
+    """Create or migrate, one transaction per version. Raises StoreUnusable."""
+    version = check_version(connection, schema, path)
+    if not version:
         _run(connection, schema.latest, schema.version)
         return
     for step in range(version + 1, schema.version + 1):

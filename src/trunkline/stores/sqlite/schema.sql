@@ -1,4 +1,4 @@
--- The latest schema, version 3. A change of it is also a file in migrations/ that
+-- The latest schema. A change of it is also a file in migrations/ that
 -- leads there from the version before; a test compares the two.
 
 -- Scopes, interned: every task and every index entry would carry the texts otherwise.
@@ -82,3 +82,14 @@ CREATE TABLE exchanges (
 );
 CREATE INDEX exchanges_by_context ON exchanges (scope, context, at_ms);
 CREATE INDEX exchanges_by_scope ON exchanges (scope, at_ms);
+
+-- What backends keep for themselves, such as the id of a task elsewhere.
+CREATE TABLE notes (
+    scope INTEGER NOT NULL,
+    context TEXT NOT NULL,
+    name TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (scope, context, name)
+) WITHOUT ROWID;
+CREATE INDEX notes_by_age ON notes (scope, at_ms);

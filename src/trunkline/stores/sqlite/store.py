@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
-    Append,
     Exchange,
     IdempotencyRecord,
+    KeptNote,
     Scope,
     Settled,
     StoredTask,
@@ -31,9 +31,10 @@ from trunkline.stores.sqlite.connections import (
 from trunkline.stores.sqlite.filelock import FileLock
 from trunkline.stores.sqlite.lists import needs_count
 from trunkline.stores.sqlite.opened import Opened
+from trunkline.stores.sqlite.writer import Item
 
 T = TypeVar("T")
-_Batch = list[tuple[Append | Exchange, Settled]]
+_Batch = list[tuple[Item, Settled]]
 
 # The loop writes a batch in one go, at about 10 µs per append; this bounds the pause.
 _MAX_BATCH = 256
@@ -105,7 +106,7 @@ class SqliteStore:
                 opened.readers.shutdown()
                 self._lock.release()
 
-    def submit(self, appends: Sequence[tuple[Append | Exchange, Settled]]) -> None:
+    def submit(self, appends: Sequence[tuple[Item, Settled]]) -> None:
         opened = self._opened
         if opened is None or self._closed is not None:
             closed = StoreUnusable(f"The store {self._path} is not open")
@@ -216,6 +217,12 @@ class SqliteStore:
         return self._require_open().reader.owner(task_id)
 
     async def remember(self, exchange: Exchange) -> None:
+        await self._stored(exchange)
+
+    async def keep(self, note: KeptNote) -> None:
+        await self._stored(note)
+
+    async def _stored(self, item: Item) -> None:
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell(error: StoreError | None) -> None:
@@ -226,7 +233,7 @@ class SqliteStore:
             else:
                 stored.set_exception(error)
 
-        self.submit([(exchange, tell)])
+        self.submit([(item, tell)])
         await stored
 
     async def exchanges(
@@ -242,6 +249,23 @@ class SqliteStore:
         if not found:
             return 0
         forget = partial(upkeep.forget_exchanges, opened.writer, found, before_ms=before_ms)
+        return await self._enqueue(partial(opened.in_transaction, forget))
+
+    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
+        opened = self._require_open()
+        count = partial(opened.slow_reader.count_exchanges, agent, before_ms)
+        return await opened.loop.run_in_executor(opened.readers, count)
+
+    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
+        return self._require_open().reader.note(scope, context_id, name)
+
+    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
+        opened = self._require_open()
+        old = partial(opened.slow_reader.old_notes, agent, before_ms, limit)
+        found = await opened.loop.run_in_executor(opened.readers, old)
+        if not found:
+            return 0
+        forget = partial(upkeep.forget_notes, opened.writer, found, before_ms=before_ms)
         return await self._enqueue(partial(opened.in_transaction, forget))
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:

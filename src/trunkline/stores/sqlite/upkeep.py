@@ -61,6 +61,12 @@ def forget_exchanges(writer: Writer, found: Iterable[int], *, before_ms: int) ->
     return writer.connection.executemany(SQL["delete_exchange"], rows).rowcount
 
 
+def forget_notes(writer: Writer, found: Iterable[tuple[int, str, str]], *, before_ms: int) -> int:
+    """Delete those that were not kept anew. Returns how many."""
+    rows = [(*key, before_ms) for key in found]
+    return writer.connection.executemany(SQL["delete_old_note"], rows).rowcount
+
+
 def prune_journal(writer: Writer, task_id: str, *, up_to: int) -> None:
     db = writer.connection
     for key, folded in db.execute(SQL["find_folded"], (task_id,)).fetchall():

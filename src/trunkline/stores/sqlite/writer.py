@@ -3,22 +3,30 @@
 import sqlite3
 from collections.abc import Sequence
 from itertools import chain
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from trunkline.model.errors import KeyTaken, StoreError, StoreUnusable
+from trunkline.model.events import Entry
 from trunkline.ports.store import (
     Append,
+    Creation,
     Exchange,
     IdempotencyRecord,
+    KeptNote,
     Scope,
     Settled,
+    Snapshot,
 )
 from trunkline.stores.heads import refusal
 from trunkline.stores.sqlite.bulk import write_rows
 from trunkline.stores.sqlite.codes import CODES, FIRST_TERMINAL, MAX_SEQ, SEQ_BITS
 from trunkline.stores.sqlite.packing import Blob, add_rows
 from trunkline.stores.sqlite.statements import SQL
+
+# What a batch is made of.
+Item: TypeAlias = Append | Exchange | KeptNote
 
 # Heads of active tasks, kept so that an append needs no read. Beyond this many the
 # oldest are read again when they are needed.
@@ -35,40 +43,36 @@ class Head(Struct, frozen=True, gc=False):
     last_seq: int
 
 
-class _Change:
+class _Change(Struct, eq=False):
     """What a batch does to one task, in one or more appends."""
 
-    __slots__ = (
-        "creation",
-        "entries",
-        "head",
-        "key",
-        "last",
-        "last_seq",
-        "node",
-        "scope",
-        "snapshot",
-    )
+    key: int
+    scope: int
+    # As it was before the batch; None for a task that the batch creates, by `node`.
+    head: Head | None
+    node: int
+    creation: Creation | None
+    last: Append
+    entries: tuple[Entry, ...]
+    snapshot: Snapshot | None
+    last_seq: int
 
-    def __init__(
-        self,
-        append: Append,
-        key: int,
-        scope: int,
-        *,
-        head: Head | None = None,
-        node: int = 0,
-    ) -> None:
-        self.key = key
-        self.scope = scope
-        # As it was before the batch; None for a task that the batch creates, by `node`.
-        self.head = head
-        self.node = node
-        self.creation = append.creation
-        self.last = append
-        self.entries = append.entries
-        self.snapshot = append.snapshot
-        self.last_seq = append.expected_seq + len(append.entries)
+    @classmethod
+    def of(
+        cls, append: Append, key: int, scope: int, *, head: Head | None = None, node: int = 0
+    ) -> "_Change":
+        entries = append.entries
+        return cls(
+            key,
+            scope,
+            head,
+            node,
+            append.creation,
+            append,
+            entries,
+            append.snapshot,
+            append.expected_seq + len(entries),
+        )
 
     def add(self, append: Append) -> None:
         self.last = append
@@ -89,6 +93,7 @@ class _Staged:
         "idempotency",
         "next_key",
         "nodes",
+        "notes",
         "scopes",
     )
 
@@ -103,6 +108,8 @@ class _Staged:
         self.idempotency: dict[tuple[int, str], tuple[int, str, int, Blob]] = {}
         self.scopes: dict[Scope, int] = {}
         self.nodes: dict[str, int] = {}
+        # By scope, context and name: when, and what.
+        self.notes: dict[tuple[int, str, str], tuple[int, str]] = {}
 
 
 class Writer:
@@ -116,7 +123,7 @@ class Writer:
         (last_key,) = connection.execute(SQL["last_key"]).fetchone()
         self._staged = _Staged(last_key + 1)
 
-    def apply(self, batch: Sequence[tuple[Append | Exchange, Settled]]) -> list[StoreError | None]:
+    def apply(self, batch: Sequence[tuple[Item, Settled]]) -> list[StoreError | None]:
         """Begin a transaction and write the batch. One answer per append.
 
         Raises sqlite3.Error, with nothing written, when the database fails.
@@ -130,7 +137,7 @@ class Writer:
             return self._apply(batch, is_careful=True)
 
     def _apply(
-        self, batch: Sequence[tuple[Append | Exchange, Settled]], *, is_careful: bool
+        self, batch: Sequence[tuple[Item, Settled]], *, is_careful: bool
     ) -> list[StoreError | None]:
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -171,11 +178,10 @@ class Writer:
         """The head changed by other means than an append."""
         self._heads.pop(task_id, None)
 
-    def _stage(self, append: Append | Exchange, is_careful: bool) -> StoreError | None:
+    def _stage(self, append: Item, is_careful: bool) -> StoreError | None:
         staged = self._staged
-        if isinstance(append, Exchange):
-            scope = self.scope_id(append.scope)
-            staged.exchanges += (scope, append.context_id, append.at_ms, Blob(append.messages))
+        if not isinstance(append, Append):
+            self._stage_other(append)
             return None
         task_id = append.task_id
         head: Head | None = None
@@ -186,10 +192,8 @@ class Writer:
             head = self._heads.get(task_id)
             if head is None and (append.creation is None or is_careful):
                 head = self._find_head(task_id)
-            if head is None:
-                refused = refusal(append, 0, 0)
-            else:
-                refused = refusal(append, head.last_seq, head.epoch)
+            last_seq, epoch = (0, 0) if head is None else (head.last_seq, head.epoch)
+            refused = refusal(append, last_seq, epoch)
         if refused is not None:
             return refused
         if append.expected_seq + len(append.entries) > MAX_SEQ:
@@ -204,12 +208,12 @@ class Writer:
         if change is not None:
             change.add(append)
         elif head is not None:
-            staged.changes[task_id] = _Change(append, head.key, head.scope, head=head)
+            staged.changes[task_id] = _Change.of(append, head.key, head.scope, head=head)
         else:
             creation = append.creation
             assert creation is not None, "refusal() lets no creation pass without one"
             scope, node = self.scope_id(creation.scope), self.node_id(creation.node)
-            staged.changes[task_id] = _Change(append, staged.next_key, scope, node=node)
+            staged.changes[task_id] = _Change.of(append, staged.next_key, scope, node=node)
             staged.next_key += 1
         return None
 
@@ -277,9 +281,24 @@ class Writer:
             db, "insert_idempotency", 4, list(chain.from_iterable(staged.idempotency.values()))
         )
         write_rows(db, "insert_exchanges", 4, staged.exchanges)
+        if staged.notes:
+            self._write_notes()
         for (state, scope), n in counts.items():
             if n:
                 write_rows(db, "add_counts", 3, [state, scope, n])
+
+    def _stage_other(self, item: Exchange | KeptNote) -> None:
+        scope, context = self.scope_id(item.scope), item.context_id
+        if isinstance(item, Exchange):
+            self._staged.exchanges += (scope, context, item.at_ms, Blob(item.messages))
+        else:
+            self._staged.notes[scope, context, item.name] = (item.at_ms, item.text)
+
+    def _write_notes(self) -> None:
+        notes = self._staged.notes.items()
+        kept = [(*key, *note) for key, note in notes if note[1]]
+        self.connection.executemany(SQL["put_note"], kept)
+        self.connection.executemany(SQL["delete_note"], [key for key, note in notes if not note[1]])
 
     def _find_head(self, task_id: str) -> Head | None:
         rows = self.connection.execute(SQL["find_head"], (task_id,)).fetchall()

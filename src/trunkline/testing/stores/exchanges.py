@@ -61,7 +61,10 @@ async def old_exchanges_are_forgotten_in_steps(make: MakeStore) -> None:
         await store.remember(exchange(3, scope=BOB))
         await must_put(store, create("a", state=COMPLETED, status_ms=1))
         assert await store.forget_exchanges("agent", before_ms=1, limit=9) == 0
+        assert await store.count_exchanges("agent", before_ms=1) == 0
+        assert await store.count_exchanges("agent", before_ms=5) == 4
         assert await store.forget_exchanges("agent", before_ms=5, limit=2) == 2
+        assert await store.count_exchanges("agent", before_ms=5) == 2
         # The oldest went, whoever's they were.
         assert await store.exchanges(ALICE, limit=9) == (exchange(6), exchange(4))
         assert await store.exchanges(ALICE, context_id="other", limit=9) == ()
@@ -97,6 +100,8 @@ async def exchanges_of_agents_are_forgotten_apart(make: MakeStore) -> None:
         # Who looks after the store finds them, though there is no task.
         assert set(await store.scopes()) == {ALICE, other}
         assert await store.forget_exchanges("unknown", before_ms=9, limit=9) == 0
+        assert await store.count_exchanges("unknown", before_ms=9) == 0
+        assert await store.count_exchanges("agent", before_ms=9) == 1
         assert await store.forget_exchanges("agent", before_ms=9, limit=9) == 1
         assert await store.scopes() == (other,)
         assert await store.exchanges(other, limit=9) == (theirs,)

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.settings.openclaw.documents import KEY, URL, accounts, loaded, refused
 
 from trunkline.model.profile import preset
-from trunkline.settings import AgentSettings, SkillSettings
+from trunkline.settings import AgentSettings, BearerCredentials, Secret, SkillSettings
 from trunkline.settings.openclaw import OpenClaw
 
 AUTH = {"scheme": "bearer", "apiKey": KEY}
@@ -262,12 +262,34 @@ def test_d24_d31_retention_and_deadline(tmp_path: Path) -> None:
         assert "a2a.tasks.ttlDays must be a number greater than 0." in message
 
 
-def test_d34_the_client_is_not_used_and_it_is_said(tmp_path: Path) -> None:
-    client: Any = {"client": {"agents": {"peer": {"url": "https://peer.example"}}}}
-    expected = "a2a.client is not used: this release serves agents and does not call others."
-    assert expected in loaded(tmp_path, design(a2a=client)).notes
+def test_d34_the_agents_of_the_client_are_targets(tmp_path: Path) -> None:
+    peers = {"peer": {"url": "https://peer.example", "token": KEY}, "open": {"url": URL}}
+    client: Any = {"client": {"agents": peers}}
+    targets = loaded(tmp_path, design(a2a=client)).settings.targets
+    assert targets["peer"].base_url == "https://peer.example"
+    assert targets["peer"].credentials == BearerCredentials(token=Secret(KEY))
+    assert targets["open"].credentials is None
     client["client"]["enabled"] = False
-    assert expected not in loaded(tmp_path, design(a2a=client)).notes
+    assert loaded(tmp_path, design(a2a=client)).settings.targets == {}
+
+
+def test_d34_a_client_alone_is_enough_to_call_others(tmp_path: Path) -> None:
+    alone = {"a2a": {"client": {"agents": {"peer": {"url": "https://peer.example"}}}}}
+    settings = loaded(tmp_path, alone).settings
+    assert (list(settings.agents), list(settings.targets)) == ([], ["peer"])
+
+
+@pytest.mark.parametrize(
+    ("peer", "message"),
+    [
+        ("https://peer.example", "a2a.client.agents.peer must be an object with a url."),
+        ({}, "a2a.client.agents.peer.url is required."),
+        ({"url": 1}, "a2a.client.agents.peer.url must be a string."),
+        ({"url": "peer"}, 'a2a.client.agents.peer.url = "peer": expected an absolute http'),
+    ],
+)
+def test_d34_a_wrong_peer_is_named(tmp_path: Path, peer: Any, message: str) -> None:
+    assert message in refused(tmp_path, design(a2a={"client": {"agents": {"peer": peer}}}))
 
 
 def test_accounts_and_server_in_one_file(tmp_path: Path) -> None:
@@ -281,7 +303,7 @@ def test_accounts_and_server_in_one_file(tmp_path: Path) -> None:
 
 def test_what_is_not_read_may_refer_to_what_is_not_set(tmp_path: Path) -> None:
     relay = {"url": "wss://relay.example", "token": "${A2A_RELAY_TOKEN}"}
-    client = {"agents": {"peer": {"token": "${PEER_TOKEN}"}}}
+    client = {"enabled": False, "agents": {"peer": {"token": "${PEER_TOKEN}"}}}
     more = {
         "agent": {"name": "Zaf", "model": "${MODEL}"},
         "tools": [{"name": "search", "apiKey": "${SEARCH_KEY}"}],

@@ -1,0 +1,142 @@
+"""Whether what a configuration names is there and works. Nothing is changed by looking."""
+
+import os
+import socket
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from trunkline.app.backend_checks import check_agent
+from trunkline.model.errors import StoreInUse, StoreUnusable
+from trunkline.ports.doctor import Finding
+from trunkline.server.listener import address, listen
+from trunkline.settings import Settings, StoreSettings, database_path
+from trunkline.settings.hosts import is_loopback_url
+from trunkline.stores.sqlite.connections import cannot_open, connect_reader
+from trunkline.stores.sqlite.filelock import FileLock
+from trunkline.stores.sqlite.schema import check_version, shipped_schema
+
+_WILDCARDS = ("0.0.0.0", "::", "")
+
+
+class Examined(Struct, frozen=True):
+    """A part of the configuration, by the name that it has there, and what was found."""
+
+    part: str
+    finding: Finding
+
+
+async def examine(settings: Settings) -> AsyncIterator[Examined]:
+    """Server, stores and agents, in this order, each as soon as it is known."""
+    for finding in _server(settings):
+        yield Examined("server", finding)
+    for store in settings.stores():
+        yield Examined("store", _store(store))
+    for handle, agent in settings.agents.items():
+        for finding in await check_agent(agent, database_path(settings.store).parent):
+            yield Examined(f'agents."{handle}"', finding)
+
+
+def _server(settings: Settings) -> Iterator[Finding]:
+    server = settings.server
+    where = address(server.host, server.port)
+    try:
+        listen(server.host, server.port).close()
+    except OSError as error:
+        yield Finding(
+            "warning",
+            f"{where} cannot be had now: {error.strerror or error}",
+            "That is as it should be while the gateway runs; else choose another port.",
+        )
+    else:
+        yield Finding("ok", f"{where} is free")
+    yield from _addresses(settings)
+
+
+def _addresses(settings: Settings) -> Iterator[Finding]:
+    if settings.server.host in _WILDCARDS and not settings.server.public_url:
+        yield Finding(
+            "warning",
+            "cards will name 127.0.0.1, where nobody else finds it",
+            'Set server.public_url, such as "https://agents.example.com".',
+        )
+    for url in settings.public_urls():
+        if urlsplit(url).scheme == "http" and not is_loopback_url(url):
+            yield Finding(
+                "warning",
+                f"{url} is not encrypted: keys can be read on their way",
+                "Put a proxy with TLS in front, and use https.",
+            )
+        elif not _is_known(url):
+            yield Finding("warning", f"the name in {url} is not known here", "Check the spelling.")
+        else:
+            yield Finding("ok", f"cards name {url}")
+
+
+def _is_known(url: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(urlsplit(url).hostname, None))
+    except OSError:
+        return False
+
+
+def _store(store: StoreSettings) -> Finding:
+    if store.kind == "memory":
+        return Finding("warning", "tasks are kept in memory, and are gone after a restart")
+    path = database_path(store)
+    if not path.exists():
+        return _new_place(path)
+    if store.kind == "json-file":
+        is_usable = os.access(path, os.R_OK | os.W_OK | os.X_OK)
+        return _usable(path) if is_usable else _unusable(path)
+    try:
+        return _database(path)
+    except StoreUnusable as error:
+        return Finding("error", error.message)
+
+
+def _database(path: Path) -> Finding:
+    if not os.access(path, os.R_OK | os.W_OK):
+        return _unusable(path)
+    try:
+        connection = connect_reader(path)
+        try:
+            version = check_version(connection, shipped_schema(), str(path))
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise cannot_open(path, error) from error
+    lock = FileLock(path)
+    try:
+        lock.acquire()
+    except StoreInUse as error:
+        who = error.message.partition(". ")[0]
+        return Finding("ok", f"{who[0].lower()}{who[1:]}, by a gateway that runs")
+    except OSError:
+        return _unusable(path.parent)
+    lock.release()
+    if version < shipped_schema().version:
+        return Finding("ok", f"{path} can be used, and is brought up to date at the next start")
+    return _usable(path)
+
+
+def _new_place(path: Path) -> Finding:
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not os.access(parent, os.W_OK | os.X_OK):
+        return _unusable(parent)
+    return Finding("ok", f"{path} is made at the first start")
+
+
+def _usable(path: Path) -> Finding:
+    return Finding("ok", f"{path} can be used")
+
+
+def _unusable(path: Path) -> Finding:
+    return Finding(
+        "error",
+        f"{path} cannot be written",
+        "Give the user that runs the gateway the right to, or set path in [store].",
+    )

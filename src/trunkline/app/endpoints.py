@@ -1,0 +1,88 @@
+"""Where agents are reached, and the cards that say so."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from msgspec import Struct
+
+from trunkline.app.card_signer import CardSigner
+from trunkline.app.cards import addresses_of, agent_card, card_shape, extended_card
+from trunkline.app.described import described_by
+from trunkline.backends.a2a import A2aBackend as Upstream
+from trunkline.backends.python import Agent
+from trunkline.model.card import AgentCard
+from trunkline.ports.clock import Clock
+from trunkline.protocol import openclaw_routes
+from trunkline.protocol.spoken import spoken_by
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.service import Service
+from trunkline.server.endpoint import Endpoint
+from trunkline.server.exchange import Limits
+from trunkline.settings import AgentSettings, Settings
+
+
+class Endpoints(Struct, frozen=True, kw_only=True):
+    settings: Settings
+    base_url: str
+    clock: Clock
+    signer: CardSigner | None
+
+    def of(self, agent: PublishedAgent, service: Service, code: Agent | None) -> Iterator[Endpoint]:
+        settings = self.settings.agents[agent.handle]
+        server = self.settings.server
+        limits = Limits(
+            max_body_bytes=settings.max_body_bytes or server.max_body_bytes,
+            max_json_depth=server.max_json_depth,
+        )
+        is_default = self.settings.default_agent() == agent.handle
+        for addresses in addresses_of(agent.handle, settings, is_default=is_default):
+            make_card = partial(
+                agent_card,
+                agent.handle,
+                settings,
+                addresses=addresses,
+                base_url=settings.public_url.rstrip("/") or self.base_url,
+                access=self.settings,
+            )
+            card, extended = self._cards(make_card(code=code), settings)
+            endpoint = Endpoint(
+                agent=agent,
+                service=service,
+                spoken=spoken_by(agent.profile),
+                limits=limits,
+                card=card,
+                extended_card=extended,
+                card_paths=addresses.card_paths,
+                jsonrpc_path=addresses.jsonrpc,
+                rest_path=addresses.rest,
+                tenants=frozenset(settings.tenants),
+                shape=card_shape(settings),
+                not_found=openclaw_routes.not_found(agent.account_id)
+                if settings.error_style == "openclaw-inbound"
+                else None,
+            )
+            if isinstance(agent.backend, Upstream):
+                renew = partial(self._renew, endpoint, settings, make_card)
+                agent.backend.card.watchers.append(renew)
+            yield endpoint
+
+    def _renew(
+        self,
+        endpoint: Endpoint,
+        settings: AgentSettings,
+        make_card: Callable[..., AgentCard],
+        upstream: AgentCard,
+    ) -> None:
+        """The agent behind it has another card."""
+        card = make_card(code=described_by(upstream))
+        endpoint.card, endpoint.extended_card = self._cards(card, settings)
+        endpoint.renewed_ms = self.clock.now_ms()
+
+    def _cards(
+        self, card: AgentCard, settings: AgentSettings
+    ) -> tuple[AgentCard, AgentCard | None]:
+        """The card and the extended one, signed if there is a key."""
+        extended = extended_card(card, settings)
+        if self.signer is None:
+            return card, extended
+        return self.signer.sign(card), None if extended is None else self.signer.sign(extended)

@@ -1,0 +1,73 @@
+"""The tools of this installation, as agents use them which are models."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+from trunkline.app.tools import KINDS, Kind
+from trunkline.ports.backend import TurnRequest
+from trunkline.ports.tools import Run, ToolResult, TurnTool
+from trunkline.settings import OpenAIBackend, Settings
+
+# To call a request off may itself need a request.
+_CALL_OFF_S: Final = 15.0
+
+
+def model_tools(settings: Settings) -> dict[str, TurnTool]:
+    """By name, those that any agent uses. They connect when they are first called."""
+    wanted = {
+        name
+        for agent in settings.agents.values()
+        if isinstance(agent.backend, OpenAIBackend) and not agent.unavailable
+        for name in agent.backend.tools
+    }
+    if not wanted:
+        return {}
+    tools = [OpenedWhenCalled(kind, settings) for kind in KINDS if kind.is_on(settings)]
+    return {tool.definition.name: tool for tool in tools if tool.definition.name in wanted}
+
+
+class OpenedWhenCalled:
+    """A tool that is opened at its first call, and shared by all agents that may use it."""
+
+    def __init__(self, kind: Kind, settings: Settings) -> None:
+        self.definition = kind.define(settings)
+        self._kind = kind
+        self._settings = settings
+        self._resources = AsyncExitStack()
+        self._run: Run | None = None
+        self._opening = asyncio.Lock()
+
+    async def call(
+        self, arguments: Any, *, turn: TurnRequest, on_update: Callable[[Any], None]
+    ) -> ToolResult:
+        run = await self._opened()
+        called_off = asyncio.Event()
+        call = asyncio.get_running_loop().create_task(
+            run(arguments, on_update=on_update, signal=called_off),
+            name=f"{self.definition.name} {turn.run_id}",
+        )
+        try:
+            envelope = await asyncio.shield(call)
+        except asyncio.CancelledError:
+            # The request may want its remote task canceled, too.
+            called_off.set()
+            _, late = await asyncio.wait({call}, timeout=_CALL_OFF_S)
+            for task in late:
+                task.cancel()
+            raise
+        return ToolResult(envelope, is_error=envelope.get("ok") is not True)
+
+    async def close(self) -> None:
+        async with self._opening:
+            self._run = None
+            await self._resources.aclose()
+
+    async def _opened(self) -> Run:
+        async with self._opening:
+            if self._run is None:
+                self._run = await self._resources.enter_async_context(
+                    self._kind.open(self._settings)
+                )
+            return self._run

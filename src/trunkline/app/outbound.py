@@ -1,0 +1,156 @@
+"""Settings to the agents that are called: targets, and the tool that calls them."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from trunkline.model.errors import ConfigError
+from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials, Credentials
+from trunkline.remote.target import Target
+from trunkline.remote.tool import (
+    Defaults,
+    Policy,
+    RemoteAgentTool,
+    TaskHandleSettings,
+    ToolConfig,
+    open_remote_agent,
+)
+from trunkline.remote.tool.config import with_usable_targets
+from trunkline.remote.tool.failure import ToolFailure
+from trunkline.remote.tool.urls import normalized
+from trunkline.settings import Secret, Settings, TargetSettings, handles_path, make_private_dir
+from trunkline.settings.credentials import (
+    ApiKeyCredentials,
+    BearerCredentials,
+    CredentialSettings,
+    OAuth2Credentials,
+)
+from trunkline.settings.problems import did_you_mean
+
+
+def tool_config(settings: Settings) -> ToolConfig:
+    """What the tool is told. Its targets are in the order of the file."""
+    remote = settings.remote
+    return ToolConfig(
+        enabled=remote.enabled,
+        defaults=Defaults(
+            timeout_ms=_ms(remote.timeout_s),
+            max_stream_ms=_ms(remote.max_stream_s),
+            max_stream_events=remote.max_stream_events,
+            card_path=remote.card_path,
+            transports=remote.transports,
+            service_parameters=revealed(remote.headers),
+        ),
+        targets=tuple(
+            _target(alias, target, settings) for alias, target in settings.targets.items()
+        ),
+        task_handles=TaskHandleSettings(
+            ttl_ms=_ms(remote.handle_ttl_s),
+            max_entries=remote.max_handles,
+            durable=remote.durable_handles,
+        ),
+        policy=Policy(
+            accepted_output_modes=remote.accepted_output_modes,
+            normalize_base_url=remote.normalize_urls,
+            enforce_supported_transports=remote.enforce_transports,
+            allow_target_url_override=remote.allow_target_url,
+        ),
+    )
+
+
+def target_for(settings: Settings, url_or_alias: str) -> Target:
+    """The configured target of that alias or URL, else the agent at the URL.
+
+    An empty text means the default target. Raises ConfigError.
+    """
+    config = with_usable_targets(tool_config(settings))
+    named = config.target_named(url_or_alias) if url_or_alias else config.default_target
+    if named is not None:
+        return named
+    if "://" not in url_or_alias:
+        raise ConfigError(_unknown(url_or_alias, config.aliases))
+    url = normalized(url_or_alias)
+    if url is None:
+        raise ConfigError(
+            f'"{url_or_alias[:200]}" is not the URL of an agent. Give an http or https URL '
+            "without user and password; credentials belong in [targets.ALIAS]."
+        )
+    same = [target for target in config.targets if target.url == url]
+    if len(same) > 1:
+        names = ", ".join(target.alias for target in same)
+        raise ConfigError(f"several targets have the URL {url}. Name one of them: {names}.")
+    # Headers of [remote] may be keys; they are for configured targets alone.
+    remote = settings.remote
+    fresh = Target(url=url, card_path=remote.card_path, transports=remote.transports)
+    return same[0] if same else fresh
+
+
+@asynccontextmanager
+async def open_tool(settings: Settings) -> AsyncIterator[RemoteAgentTool]:
+    """`remote_agent` as the settings have it. Raises ConfigError."""
+    remote = settings.remote
+    if not remote.enabled:
+        raise ConfigError("remote_agent is off. Set enabled = true in [remote].")
+    handles = handles_path(remote, settings.store) if remote.durable_handles else None
+    if handles is not None:
+        make_private_dir(handles.parent, table="remote", key="handles_path")
+    try:
+        async with open_remote_agent(tool_config(settings), handles=handles) as tool:
+            yield tool
+    except ToolFailure as failure:
+        raise ConfigError(failure.message) from None
+
+
+def _target(alias: str, given: TargetSettings, settings: Settings) -> Target:
+    remote = settings.remote
+    return Target(
+        url=given.base_url,
+        card_path=given.card_path or remote.card_path,
+        transports=given.transports or remote.transports,
+        version=given.a2a_version,
+        alias=alias,
+        description=given.description,
+        tags=given.tags,
+        examples=given.examples,
+        default=given.default,
+        headers=revealed(given.headers),
+        credentials=credentials_of(given.credentials),
+        idempotency=given.idempotency,
+        card_keys=given.card_keys,
+        require_signature=given.require_signature,
+        timeout_s=given.timeout_s or remote.timeout_s,
+    )
+
+
+def credentials_of(given: CredentialSettings | None) -> Credentials | None:
+    match given:
+        case BearerCredentials():
+            return Bearer(given.token.reveal())
+        case ApiKeyCredentials():
+            return ApiKey(key=given.key.reveal(), header=given.header)
+        case OAuth2Credentials():
+            return ClientCredentials(
+                token_url=given.token_url,
+                client_id=given.client_id,
+                client_secret=given.client_secret.reveal(),
+                scopes=given.scopes,
+                audience=given.audience,
+            )
+        case None:
+            return None
+
+
+def _unknown(alias: str, aliases: tuple[str, ...]) -> str:
+    if not alias:
+        return "no target is named and none is the default. Name one, or set default = true."
+    known = f"Known: {', '.join(aliases)}." if aliases else "None is configured."
+    looks_like_url = "." in alias or ":" in alias or "/" in alias or alias == "localhost"
+    hint = f'For a URL, write its scheme: "https://{alias}". ' if looks_like_url else ""
+    return f'there is no target "{alias}". {did_you_mean(alias, aliases)}{hint}{known}'
+
+
+def revealed(headers: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: value.reveal() for name, value in headers.items()}
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

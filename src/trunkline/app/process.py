@@ -1,0 +1,114 @@
+"""Run the gateway in this process until it is told to stop."""
+
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import uvloop
+from msgspec import Struct
+
+from trunkline.app.gateway import Gateway, build
+from trunkline.app.tuning import settle_in
+from trunkline.protocol.versions import Version
+from trunkline.server import logs
+from trunkline.server.listener import Listener, listen
+from trunkline.server.mcp import PATH as MCP_PATH
+from trunkline.settings import Settings
+from trunkline.settings.paths import place_of
+from trunkline.settings.secret import secrets_in
+
+
+class ServeInfo(Struct, frozen=True, kw_only=True):
+    """What a person wants to know once it listens."""
+
+    url: str
+    # Empty when no agent is the default one.
+    card_url: str
+    jsonrpc_url: str
+    rest_url: str
+    data: str
+    agents: list[tuple[str, str, str]]
+    auth: str
+    # Empty when no tools are served.
+    mcp_url: str
+    # Protocol version to try it with.
+    version: str
+
+
+def serve(settings: Settings, *, on_ready: Callable[[ServeInfo], None]) -> int:
+    """Returns the exit code. Raises ConfigError and StoreError before it listens."""
+    server = settings.server
+    logs.configure(
+        level=server.log_level,
+        form=server.log_format,
+        secrets=secrets_in(settings),
+        requests=server.log_requests,
+    )
+    return uvloop.run(_serve(settings, on_ready))
+
+
+async def _serve(settings: Settings, on_ready: Callable[[ServeInfo], None]) -> int:
+    sock = listen(settings.server.host, settings.server.port)
+    try:
+        base_url = _base_url(settings, sock)
+        gateway = build(settings, base_url=base_url)
+        runtimes = gateway.runtimes
+        await runtimes.open()
+        try:
+            async with AsyncExitStack() as stack:
+                if gateway.mcp is not None:
+                    await stack.enter_async_context(gateway.mcp.running())
+                listener = Listener(
+                    gateway.application.serve,
+                    max_header_bytes=settings.server.max_header_bytes,
+                    on_started=lambda: on_ready(_info(gateway, base_url)),
+                    drain=lambda grace_s: _drain(gateway, grace_s),
+                    drain_s=settings.server.drain_s,
+                )
+                settle_in()
+                await listener.serve(sockets=[sock])
+        finally:
+            await runtimes.close()
+    finally:
+        sock.close()
+    return 0
+
+
+async def _drain(gateway: Gateway, grace_s: float) -> None:
+    if gateway.mcp is not None:
+        gateway.mcp.stop()
+    await gateway.runtimes.drain(grace_s=grace_s)
+
+
+def _base_url(settings: Settings, sock: socket.socket) -> str:
+    if settings.server.public_url:
+        return settings.server.public_url.rstrip("/")
+    host, port = settings.server.host, sock.getsockname()[1]
+    # Nobody can call the wildcard address; behind it, `public_url` names the right one.
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _info(gateway: Gateway, base_url: str) -> ServeInfo:
+    settings = gateway.settings
+    default = next(
+        (e for e in gateway.endpoints if e.agent.handle == settings.default_agent()), None
+    )
+    tried = default or next(iter(gateway.endpoints), None)
+    shown = {endpoint.agent.handle: endpoint for endpoint in reversed(gateway.endpoints)}
+    return ServeInfo(
+        url=base_url,
+        card_url=base_url + default.card_paths[0] if default is not None else "",
+        jsonrpc_url=base_url + default.jsonrpc_path if default is not None else "",
+        rest_url=base_url + default.rest_path
+        if default is not None and default.rest_path is not None
+        else "",
+        data=", ".join(map(place_of, settings.stores())) or "none",
+        agents=[
+            (handle, endpoint.card.name, base_url + endpoint.jsonrpc_path)
+            for handle, endpoint in reversed(shown.items())
+        ],
+        auth=settings.auth_summary(),
+        mcp_url=base_url + MCP_PATH if gateway.mcp is not None else "",
+        version=tried.spoken.names.default if tried is not None else Version.V1_0,
+    )

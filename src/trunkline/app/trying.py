@@ -1,0 +1,106 @@
+"""One configured agent, run in this process without a server: nothing is kept, nobody can call."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from trunkline.app.gateway import build
+from trunkline.model.calls import Caller, SendMessageRequest
+from trunkline.model.errors import ConfigError, TrunklineError
+from trunkline.model.events import Entry
+from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.fanout import CutOff, Item, NoReply, Opening, Reply
+from trunkline.runtime.service import Service
+from trunkline.settings import EVERY, Settings, StoreSettings
+from trunkline.settings.problems import did_you_mean
+
+Event: TypeAlias = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
+_CALLER = Caller(principal="tester")
+
+
+class Trial:
+    """The agent, as the gateway runs it: with its profile, its queue and its journal."""
+
+    def __init__(self, agent: PublishedAgent, service: Service) -> None:
+        self.handle = agent.handle
+        self._agent = agent
+        self._service = service
+
+    async def send(self, request: SendMessageRequest) -> AsyncIterator[Event]:
+        """What comes of a message, until the task ends or waits. Raises TrunklineError."""
+        reader = await self._service.stream(self._agent, _CALLER, request)
+        try:
+            while items := await reader.next():
+                for item in items:
+                    if (event := _event(item)) is not None:
+                        yield event
+        finally:
+            reader.close()
+
+
+def _event(item: Item) -> Event | None:
+    match item:
+        case Entry():
+            return item.public
+        case Opening():
+            return msgspec.json.decode(item.task, type=Task)
+        case Reply():
+            return msgspec.json.decode(item.message, type=Message)
+        case NoReply():
+            raise item.error
+        case CutOff():
+            raise TrunklineError(item.reason)
+        case _:
+            return None
+
+
+@asynccontextmanager
+async def trial(settings: Settings, handle: str) -> AsyncIterator[Trial]:
+    """The agent of that handle, or the only one there is. Raises ConfigError."""
+    gateway = build(_alone(settings, handle), base_url="http://127.0.0.1")
+    found = {
+        agent.handle: Trial(agent, runtime.service)
+        for runtime in gateway.runtimes
+        for agent in runtime.agents.values()
+    }
+    if not handle and len(found) == 1:
+        handle = next(iter(found))
+    if handle not in found:
+        raise ConfigError(_unknown(handle, found, settings))
+    await gateway.runtimes.open()
+    try:
+        yield found[handle]
+    finally:
+        await gateway.runtimes.close()
+
+
+def _alone(settings: Settings, handle: str) -> Settings:
+    """Nobody who has nothing to do with it, on a store that keeps nothing."""
+    agents = settings.agents
+    if handle in agents:
+        agents = {handle: agents[handle]}
+    elif handle:
+        # Which agents a target holds is known when it is loaded.
+        every = f"{handle.partition('/')[0]}/{EVERY}"
+        agents = {name: agent for name, agent in agents.items() if name == every}
+    kept = {
+        name: replace(agent, store=None, default=False)
+        for name, agent in agents.items()
+        if not agent.unavailable
+    }
+    return replace(settings, store=StoreSettings(kind="memory"), agents=kept)
+
+
+def _unknown(handle: str, found: Iterable[str], settings: Settings) -> str:
+    agent = settings.agents.get(handle)
+    if agent is not None and agent.unavailable:
+        return f'the agent "{handle}" is off: {agent.unavailable}'
+    known = list(dict.fromkeys([*found, *settings.agents]))
+    listed = f"There is: {', '.join(known) or 'none'}."
+    if not handle:
+        return f"there are several agents. Name one, as FILE.py:attribute. {listed}"
+    return f'there is no agent "{handle}". {did_you_mean(handle, known)}{listed}'

@@ -1,0 +1,82 @@
+"""The upstream's card: what is known of it, kept fresh in the background."""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from trunkline.backends.a2a.upstream import Upstream
+from trunkline.model.card import AgentCard
+from trunkline.model.errors import StoreError
+from trunkline.ports.backend import Notes
+from trunkline.ports.clock import Clock
+from trunkline.remote.errors import RemoteError
+
+_log = logging.getLogger("trunkline.backends.a2a")
+
+# How often to look; the card itself is asked for when HTTP says that it is stale.
+LOOK_EVERY_S = 60.0
+# Until it is known at all.
+FIRST_PAUSE_S = 1.0
+# A note that is not kept anew is forgotten some day.
+KEEP_EVERY_S = 12 * 3600.0
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(AgentCard).decode
+
+
+class UpstreamCard:
+    """`latest` is what the upstream said last, perhaps to an earlier process."""
+
+    def __init__(self, *, url: str, clock: Clock) -> None:
+        self.latest: AgentCard | None = None
+        # Who wants to know when there is another one.
+        self.watchers: list[Callable[[AgentCard], None]] = []
+        self._url = url
+        self._clock = clock
+        self._kept_at = 0.0
+        self._is_known = False
+
+    async def recall(self, notes: Notes) -> None:
+        text = await notes.recall("card")
+        if text:
+            try:
+                self._show(_decode(text))
+            except msgspec.DecodeError as error:
+                # Of a release that had another shape. It is asked for again anyway.
+                _log.info("an old card is not readable", extra={"error": str(error)})
+
+    def _show(self, card: AgentCard) -> None:
+        self.latest = card
+        for told in self.watchers:
+            told(card)
+
+    async def keep_fresh(self, upstream: Upstream, notes: Notes) -> None:
+        """Until cancelled."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                card = await upstream.card()
+            except RemoteError as error:
+                level = logging.WARNING if pause_s == FIRST_PAUSE_S else logging.DEBUG
+                about = {"url": self._url, "reason": error.reason, "error": error.message}
+                _log.log(level, "the card of the agent behind the gateway is missing", extra=about)
+            else:
+                await self._learn(card, notes)
+                pause_s = LOOK_EVERY_S
+            await self._clock.sleep(pause_s)
+            pause_s = min(pause_s * 2, LOOK_EVERY_S)
+
+    async def _learn(self, card: AgentCard, notes: Notes) -> None:
+        now = self._clock.monotonic()
+        is_new = card != self.latest
+        if is_new:
+            self._show(card)
+        if not is_new and self._is_known and now < self._kept_at + KEEP_EVERY_S:
+            return
+        try:
+            await notes.keep("card", _encode(card).decode())
+        except StoreError as error:
+            _log.error("the card was not stored", extra={"reason": error.message})
+        else:
+            self._is_known, self._kept_at = True, now

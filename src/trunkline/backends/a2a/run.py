@@ -1,0 +1,344 @@
+"""One turn: the message goes to the upstream, and what it says comes back."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from functools import partial
+
+from msgspec.structs import replace
+
+from trunkline.backends.a2a import failing
+from trunkline.backends.a2a.asking import context_for, headers_for, request_for
+from trunkline.backends.a2a.copying import Copy, still_asks
+from trunkline.backends.a2a.insisting import FIRST_RETRY_S, LONGEST_RETRY_S, Insistence
+from trunkline.backends.a2a.keeping import Keeping
+from trunkline.backends.a2a.notes import Ask, Follow, LookAt, LookFor
+from trunkline.backends.a2a.pipe import Pipe
+from trunkline.backends.a2a.upstream import MakeUpstream, Reach, Upstream
+from trunkline.model.calls import ListTasksRequest, SendMessageRequest
+from trunkline.model.card import AgentCard
+from trunkline.model.outputs import Failed, Note, Output
+from trunkline.model.values import (
+    INTERRUPTED,
+    TERMINAL,
+    Message,
+    Part,
+    Task,
+    TaskStatusUpdateEvent,
+)
+from trunkline.ports.backend import TurnRequest
+from trunkline.ports.clock import Clock
+from trunkline.protocol.answers import StreamItem
+from trunkline.remote.errors import PeerRefused, PeerUnreachable, RemoteError
+from trunkline.runtime.tasks import Tasks
+
+_log = logging.getLogger("trunkline.backends.a2a")
+
+# Between two looks at a task of an agent that does not stream.
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.1, 5.0
+# Among so many of the latest tasks of a context is the one that a message began.
+_LOOK_AMONG = 20
+_SETTLED = TERMINAL | INTERRUPTED
+
+
+class Run:
+    def __init__(
+        self,
+        turn: TurnRequest,
+        make_upstream: MakeUpstream,
+        *,
+        card: AgentCard | None,
+        reach: Reach,
+        clock: Clock,
+        tasks: Tasks,
+    ) -> None:
+        """`card` is what is known of the upstream's, if anything is."""
+        headers = headers_for(turn)
+        self._card = card
+        self._turn = turn
+        self._upstream = make_upstream(headers, None)
+        # For a send that is answered when the work is done, however long that takes.
+        self._patient: Callable[[], Upstream] = partial(make_upstream, headers, reach.turn_s)
+        self._reach = reach
+        self._clock = clock
+        self._tasks = tasks
+        self._pipe = Pipe()
+        self._copy = Copy(turn.history if turn.is_resumed else ())
+        self._context_id = context_for(turn)
+        self._keeping = Keeping(turn, self._context_id)
+        self._insist = Insistence(
+            clock, retry_s=reach.retry_s, on_failure=self._retries, on_waiting=self._waits
+        ).until_done
+        # Whether the upstream has said anything in this turn.
+        self._is_heard = False
+        # An answer was given, and nothing came back yet.
+        self._is_answering = False
+        # Whether an answer that did not arrive was given once more.
+        self._is_repeated = False
+        self._work: asyncio.Task[None] | None = None
+        self.is_sent = False
+
+    @property
+    def task_id(self) -> str:
+        """The upstream's task; empty until it is known."""
+        return self._keeping.task_id
+
+    def stop(self) -> None:
+        """End the iterator. The upstream goes on until it is told otherwise."""
+        self._pipe.drop()
+        if self._work is not None:
+            self._work.cancel()
+
+    async def outputs(self) -> AsyncGenerator[Output, None]:
+        if self._pipe.is_ended:
+            return
+        name = f"upstream {self._turn.run_id}"
+        self._work = work = self._tasks.start(self._talk(), name=name)
+        try:
+            while (output := await self._pipe.next()) is not None:
+                yield output
+        finally:
+            # Whoever leaves stops nothing on the other side.
+            if not self._copy.is_over:
+                work.cancel()
+
+    async def _talk(self) -> None:
+        try:
+            await self._begin()
+        except RemoteError as error:
+            self._warn("the agent behind the gateway failed", error)
+            await self._pipe.put(failing.outcome_of(error))
+            self._pipe.end()
+        except Exception as error:  # noqa: BLE001 - raised again where the turn is read
+            self._pipe.end(error)
+        else:
+            self._pipe.end()
+
+    async def _begin(self) -> None:
+        first = await self._keeping.first()
+        match first:
+            case Ask():
+                await self._ask(first)
+            case Follow():
+                self._keeping.remember(first)
+                await self._pick_up()
+            case LookFor():
+                await self._look_for(failing.UNKNOWN_AFTER_RESTART)
+            case LookAt():
+                await self._look_at(first)
+
+    async def _ask(self, ask: Ask) -> None:
+        if not ask.context:
+            ask = replace(ask, context=await self._keeping.named_context())
+        streams = await self._is_there()
+        try:
+            await self._insist(lambda: self._attempt(ask, streams=streams), self._may_resend)
+        except RemoteError as error:
+            if self._copy.is_over:
+                return
+            if self._is_heard:
+                self._warn("the agent behind the gateway is lost for now", error)
+                await self._pick_up()
+            elif failing.is_unsent(error) or not failing.is_passing(error):
+                raise
+            elif ask.task:
+                await self._look_at(LookAt(ask.task, ask.context))
+            else:
+                self._warn("nobody knows whether the message arrived", error)
+                await self._look_for(failing.MAY_HAVE_ARRIVED)
+
+    async def _is_there(self) -> bool:
+        """Whether the upstream streams, once its card can be had."""
+        card = self._card
+        try:
+            if card is None:
+                card = await self._insist(self._upstream.card, self._may_wait)
+        except RemoteError as error:
+            if failing.is_passing(error):
+                # Whatever it was, the message is still here.
+                raise PeerUnreachable(error.message, reason=error.reason, is_unsent=True) from None
+            raise
+        return card.capabilities.streaming is not False
+
+    async def _attempt(self, ask: Ask, *, streams: bool) -> None:
+        """Send the message; while that is under way, a restart finds a note of it."""
+        await self._keeping.sends(ask)
+        self.is_sent = True
+        self._is_answering = bool(ask.task)
+        try:
+            await self._deliver(ask, streams=streams)
+        except RemoteError as error:
+            if failing.is_unsent(error) and not self._is_heard:
+                self.is_sent = False
+                await self._keeping.take_back()
+            raise
+
+    def _may_wait(self, error: RemoteError) -> bool:
+        return self._reach.on_unreachable == "retry" and failing.is_passing(error)
+
+    def _may_resend(self, error: RemoteError) -> bool:
+        may_wait = self._reach.on_unreachable == "retry" and not self._is_heard
+        return may_wait and failing.is_unsent(error)
+
+    async def _deliver(self, ask: Ask, *, streams: bool) -> None:
+        if streams:
+            try:
+                await self._follow(self._upstream.stream(self._request(ask, waits=True)))
+            except RemoteError as error:
+                if self._is_heard or not failing.is_refusal_to_stream(error):
+                    raise
+            else:
+                if not self._copy.is_over:
+                    await self._pick_up()
+                return
+        await self._take(await self._patient().send(self._request(ask, waits=False)))
+        await self._look_on()
+
+    def _request(self, ask: Ask, *, waits: bool) -> SendMessageRequest:
+        return request_for(self._turn, ask, context_id=self._context_id, waits=waits)
+
+    async def _follow(
+        self, items: AsyncGenerator[StreamItem, None], *, is_late: bool = False
+    ) -> None:
+        """Pass on what comes. Who came late may have missed something, and looks in the end."""
+        async with aclosing(items):
+            async for item in items:
+                if is_late and _is_end(item):
+                    return
+                await self._take(item)
+                # Once a task has ended so does its stream, and leaves a connection to use again.
+                if self._copy.is_asking:
+                    return
+
+    async def _pick_up(self) -> None:
+        """Follow the task that the upstream has."""
+        pause_s = 0.0
+        while True:
+            await self._take(await self._insist(self._get, failing.is_passing))
+            if self._copy.is_over:
+                return
+            if not await self._may_follow():
+                await self._look_on()
+                return
+            # A stream that ends again and again is no reason to be in a hurry.
+            await self._clock.sleep(pause_s)
+            pause_s = min(max(pause_s * 2, FIRST_RETRY_S), LONGEST_RETRY_S)
+            try:
+                await self._follow(self._upstream.subscribe(self.task_id), is_late=True)
+            except RemoteError as error:
+                if failing.is_refusal_to_stream(error):
+                    await self._look_on()
+                    return
+                if not failing.is_passing(error):
+                    raise
+
+    async def _may_follow(self) -> bool:
+        """Whether to ask for the stream of a task that is under way.
+
+        0.3 leaves open what such a stream begins with, and its SDK takes up what it streams
+        to a second reader as if it had happened twice. To look at the task is safe.
+        """
+        card = self._card
+        if card is None:
+            card = await self._insist(self._upstream.card, failing.is_passing)
+        versions = {each.protocol_version[:1] for each in card.supported_interfaces}
+        return self._reach.version != "0.3" and ("1" in versions or not versions)
+
+    async def _look_on(self) -> None:
+        """Look at the task now and then, until it has settled."""
+        pause_s = FIRST_LOOK_S
+        while not self._copy.is_over:
+            await self._clock.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, LONGEST_LOOK_S)
+            await self._take(await self._insist(self._get, failing.is_passing))
+
+    async def _look_for(self, otherwise: str) -> None:
+        """Find the task that the message began, if it did."""
+        task = await self._insist(self._find, failing.is_passing)
+        if task is None:
+            await self._pipe.put(Failed(otherwise))
+        else:
+            await self._take(task)
+            if not self._copy.is_over:
+                await self._pick_up()
+
+    async def find(self) -> Task | None:
+        """The task that the message of this turn began, if the upstream tells now."""
+        try:
+            return await self._find()
+        except RemoteError as error:
+            self._warn("the agent behind the gateway does not tell its tasks", error)
+            return None
+
+    async def _find(self) -> Task | None:
+        query = ListTasksRequest(
+            context_id=self._keeping.context_id,
+            page_size=_LOOK_AMONG,
+            history_length=_LOOK_AMONG,
+        )
+        try:
+            page = await self._upstream.list(query)
+            found = [task for task in page.tasks if self._holds(task)]
+            return await self._upstream.get(found[0].id) if found else None
+        except PeerRefused as error:
+            if failing.is_passing(error):
+                raise
+            # 0.3 has no list, and others need not offer it.
+            return None
+
+    async def _look_at(self, at: LookAt) -> None:
+        """See what became of the answer that was given."""
+        self._keeping.remember(at)
+        task = await self._insist(self._get, failing.is_passing)
+        is_waiting = task.status.state in INTERRUPTED
+        did_not_arrive = is_waiting and bool(task.history) and not self._holds(task)
+        if did_not_arrive and not self._is_repeated:
+            self._is_repeated = True
+            await self._ask(Ask(task=at.task, context=at.context))
+            return
+        # It went on, or asks once more. Where it does not say, the caller is asked once more.
+        await self._take(task)
+        if not self._copy.is_over:
+            await self._pick_up()
+
+    def _holds(self, task: Task) -> bool:
+        return any(message.message_id == self._turn.run_id for message in task.history)
+
+    async def _get(self) -> Task:
+        return await self._upstream.get(self.task_id)
+
+    async def _take(self, item: StreamItem) -> None:
+        self._is_heard = True
+        if not self._keeping.is_known and not isinstance(item, Message):
+            await self._keeping.know(item)
+        is_first, self._is_answering = self._is_answering, False
+        if is_first and still_asks(item, self._turn.history):
+            # The task as it was before the answer. What became of it is still to come.
+            return
+        for output in self._copy.feed(item):
+            if self._copy.is_asking:
+                await self._keeping.waits()
+            await self._pipe.put(output)
+
+    def _retries(self, error: RemoteError) -> None:
+        self._warn("the agent behind the gateway is tried again", error)
+
+    async def _waits(self) -> None:
+        await self._pipe.put(Note((Part(text=failing.TRYING),)))
+
+    def _warn(self, what: str, error: RemoteError) -> None:
+        _log.warning(
+            what,
+            extra={
+                "agent": self._turn.agent,
+                "run_id": self._turn.run_id,
+                "upstream_task": self.task_id,
+                "reason": error.reason,
+                "error": error.message,
+            },
+        )
+
+
+def _is_end(item: StreamItem) -> bool:
+    return isinstance(item, TaskStatusUpdateEvent) and item.status.state in _SETTLED

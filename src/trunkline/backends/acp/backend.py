@@ -1,0 +1,122 @@
+"""Puts an agent that speaks ACP behind the `Backend` port."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from weakref import WeakValueDictionary
+
+from trunkline.backends.acp.conversation import AcpOptions, Conversation, Paused
+from trunkline.backends.acp.permission import CANCELLED
+from trunkline.backends.acp.run import Run, hush
+from trunkline.backends.process.child import Child
+from trunkline.backends.process.children import Children, Limits, TooMany
+from trunkline.backends.process.pool import Pool
+from trunkline.backends.process.program import Program
+from trunkline.backends.process.scope import Sessions
+from trunkline.model.outputs import Output
+from trunkline.ports.backend import TurnRequest
+from trunkline.ports.clock import Clock
+from trunkline.runtime.tasks import Tasks
+
+
+class AcpBackend:
+    may_reply_directly = False
+    is_pure = False
+    # A program dies with the gateway; what it has said by then is what there is.
+    can_resume = False
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        clock: Clock,
+        limits: Limits | None = None,
+        options: AcpOptions | None = None,
+    ) -> None:
+        self.program = program
+        self.clock = clock
+        self.options = options or AcpOptions()
+        self.tasks = Tasks("acp")
+        self.children = Children(clock, limits or Limits())
+        self.sessions = Sessions()
+        self.pool: Pool[Conversation] = Pool(
+            clock=clock, tasks=self.tasks, idle_s=self.options.idle_s, end=self.dismiss
+        )
+        self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
+        # Turns that wait for the caller, by task.
+        self._paused: dict[str, tuple[Paused, asyncio.Task[None]]] = {}
+
+    def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
+        run = self._runs[turn.run_id] = Run(self, turn)
+        return run.outputs()
+
+    async def cancel(self, run_id: str) -> None:
+        if (run := self._runs.get(run_id)) is not None:
+            run.cancel()
+            await run.over()
+        for paused, _ in list(self._paused.values()):
+            if paused.run_id == run_id:
+                await self._give_up(paused)
+
+    async def close(self) -> None:
+        runs = list(self._runs.values())
+        for run in runs:
+            run.cancel()
+        await asyncio.gather(*(run.over() for run in runs))
+        for paused, timer in self._paused.values():
+            timer.cancel()
+            self.children.stop_soon(paused.conversation.link.child)
+        self._paused.clear()
+        await self.pool.close()
+        await self.children.close()
+        await self.tasks.close()
+
+    async def spawn(self) -> Child:
+        """A new process. Raises CannotStart and TooMany."""
+        while True:
+            try:
+                return await self.children.spawn(self.program, self.program.argv[1:])
+            except TooMany:
+                if not await self.pool.retire_one():
+                    raise
+
+    async def dismiss(self, conversation: Conversation) -> None:
+        """Nothing more will be asked of it."""
+        await self.children.stop(conversation.link.child)
+
+    def pause(self, paused: Paused) -> None:
+        """Keep the turn until its question is answered, but not for ever."""
+        timer = self.tasks.start(self._expire(paused), name=f"question {paused.task_id}")
+        self._paused[paused.task_id] = (paused, timer)
+
+    def unpause(self, task_id: str) -> Paused | None:
+        """The turn of the task that waits, which belongs to the caller from now on."""
+        found = self._paused.pop(task_id, None)
+        if found is None:
+            return None
+        paused, timer = found
+        timer.cancel()
+        return paused
+
+    def is_waiting(self, session: str) -> bool:
+        """Whether the session's process is in the middle of a turn that waits."""
+        return any(paused.session == session for paused, _ in self._paused.values())
+
+    async def _expire(self, paused: Paused) -> None:
+        await self.clock.sleep(self.options.question_timeout_s)
+        # Not `unpause`, which would end this very task. The note of the question stays, so
+        # that a late answer is told what happened.
+        self._paused.pop(paused.task_id, None)
+        await self.dismiss(paused.conversation)
+
+    async def _give_up(self, paused: Paused) -> None:
+        """No answer will come: the agent is told, and kept if it understands."""
+        async with self.sessions.lock(paused.session):
+            if self.unpause(paused.task_id) is None:
+                # The answer came first.
+                return
+            conversation = paused.conversation
+            conversation.link.answer(paused.request_id, CANCELLED)
+            if await hush(self, conversation, paused.prompt_id):
+                self.pool.put(paused.session, conversation)
+            else:
+                await self.dismiss(conversation)

@@ -1,0 +1,36 @@
+"""What `trunkline doctor` says about an agent that speaks ACP."""
+
+from trunkline.backends.acp.conversation import NotSpoken, introduce
+from trunkline.backends.acp.link import CallFailed, Link, LinkLost
+from trunkline.backends.process.bytes_read import LineTooLong
+from trunkline.backends.process.child import Flooded
+from trunkline.backends.process.children import CannotStart, Children, Limits
+from trunkline.backends.process.program import Program
+from trunkline.ports.clock import Clock
+from trunkline.ports.doctor import Finding
+from trunkline.runtime.tasks import Tasks
+
+
+async def check_acp(program: Program, *, clock: Clock, timeout_s: float = 60.0) -> list[Finding]:
+    """Whether the program is there, starts and speaks the protocol."""
+    if fault := program.fault():
+        remedy = "Install it, or correct `command` and `cwd`; PATH is that of `inherit_env`."
+        return [Finding("error", fault, remedy)]
+    children, tasks = Children(clock, Limits()), Tasks("acp check")
+    try:
+        child = await children.spawn(program, program.argv[1:])
+        timer = tasks.start(clock.sleep(timeout_s), name="acp check")
+        timer.add_done_callback(lambda done: None if done.cancelled() else child.kill())
+        conversation = await introduce(Link(child))
+    except (CannotStart, NotSpoken, CallFailed, LinkLost, Flooded, LineTooLong) as error:
+        what = f"{program.argv[0]} does not answer as an ACP agent: {error}".rstrip(": ")
+        return [Finding("error", what, "Run it by hand, and look at what it prints.")]
+    finally:
+        await children.close()
+        await tasks.close()
+    loads = conversation.capabilities.get("loadSession") is True
+    found = [Finding("ok", f"{program.argv[0]} speaks ACP 1")]
+    if not loads:
+        what = "the agent cannot load sessions: a conversation begins anew after a restart"
+        found.append(Finding("warning", what))
+    return found

@@ -1,0 +1,92 @@
+"""JSON-RPC 2.0, one message per line. No I/O."""
+
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.backends.process.frames import frame_of, table, text
+
+METHOD_NOT_FOUND = -32601
+AUTH_REQUIRED = -32000
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Request(Struct, frozen=True):
+    """The agent wants something, and waits for the answer."""
+
+    id: str | int
+    method: str
+    params: dict[str, Any]
+
+
+class Notification(Struct, frozen=True):
+    method: str
+    params: dict[str, Any]
+
+
+class Response(Struct, frozen=True, kw_only=True):
+    id: str | int
+    result: Any = None
+    # None when all went well.
+    error_code: int | None = None
+    error_message: str = ""
+
+
+Incoming: TypeAlias = Request | Notification | Response
+
+
+def read(line: bytes) -> Incoming | None:
+    """None for a line that is no message: some programs print other things, too."""
+    frame = frame_of(line)
+    if frame is None:
+        return None
+    call_id, method = _id(frame.get("id")), text(frame.get("method"))
+    if method:
+        params = table(frame.get("params"))
+        if call_id is None:
+            return Notification(method, params)
+        return Request(call_id, method, params)
+    if call_id is None:
+        return None
+    if "error" in frame:
+        error = table(frame["error"])
+        code = error.get("code")
+        return Response(
+            id=call_id,
+            error_code=code if isinstance(code, int) else 0,
+            error_message=_told(error),
+        )
+    return Response(id=call_id, result=frame.get("result"))
+
+
+def _id(value: Any) -> str | int | None:
+    return value if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+
+def _told(error: dict[str, Any]) -> str:
+    details = error.get("data")
+    more = f" {_encode(details).decode()}" if details is not None else ""
+    return f"{text(error.get('message'))}{more}"
+
+
+def request(call_id: int, method: str, params: dict[str, Any]) -> bytes:
+    return _line({"id": call_id, "method": method, "params": params})
+
+
+def notification(method: str, params: dict[str, Any]) -> bytes:
+    return _line({"method": method, "params": params})
+
+
+def answer(call_id: str | int, result: Any) -> bytes:
+    return _line({"id": call_id, "result": result})
+
+
+def refusal(call_id: str | int, method: str) -> bytes:
+    error = {"code": METHOD_NOT_FOUND, "message": f"{method} is not offered by this client"}
+    return _line({"id": call_id, "error": error})
+
+
+def _line(frame: dict[str, Any]) -> bytes:
+    return _encode({"jsonrpc": "2.0", **frame}) + b"\n"

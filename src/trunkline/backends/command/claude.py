@@ -1,0 +1,182 @@
+"""Claude Code: `--input-format stream-json --output-format stream-json`."""
+
+import base64
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from trunkline.backends.command.format import Reader, Start, missing
+from trunkline.backends.process import sentences
+from trunkline.backends.process.frames import frame_of, numbers, table, tables, text
+from trunkline.backends.process.prompt import CannotTell, File, Prompt
+from trunkline.model.outputs import Failed, Final, Output, StageStarted, Text, ToolCalled
+from trunkline.model.values import Part
+
+OPTIONS = (
+    ("-p",),
+    ("--input-format", "stream-json"),
+    ("--output-format", "stream-json"),
+    ("--verbose",),
+    ("--include-partial-messages",),
+)
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+USAGE = {
+    "input_tokens": "inputTokens",
+    "output_tokens": "outputTokens",
+    "cache_read_input_tokens": "cacheReadTokens",
+    "cache_creation_input_tokens": "cacheWriteTokens",
+}
+# Where an answer stops before its end, by the subtype of the result.
+STOPPED = {
+    "error_max_turns": "The agent stopped: it had used all the steps that it may take.",
+    "error_max_budget_usd": "The agent stopped: it had used up its budget.",
+}
+_encode = msgspec.json.Encoder().encode
+
+
+class ClaudeFormat:
+    has_lines = True
+    # Its input stays open, so that it can be told to stop.
+    reads_once = False
+    has_memory = True
+
+    def arguments(self, argv: tuple[str, ...], start: Start) -> tuple[str, ...]:
+        # `--print` is the long name of `-p`.
+        options = OPTIONS[1:] if "--print" in argv else OPTIONS
+        session = ("--resume", start.known) if start.known else ("--session-id", start.session_id)
+        folder = ("--add-dir", start.folder) if start.folder else ()
+        return (*argv[1:], *missing(argv, options), *session, *folder)
+
+    def takes(self, file: File) -> bool:
+        return file.media_type in IMAGES or file.media_type == "application/pdf"
+
+    def message(self, prompt: Prompt) -> bytes:
+        content: list[dict[str, Any]] = [_block(file) for file in prompt.files]
+        if prompt.text.strip():
+            content.append({"type": "text", "text": prompt.text})
+        if not content:
+            raise CannotTell("The message is empty.")
+        return _encode({"type": "user", "message": {"role": "user", "content": content}}) + b"\n"
+
+    def interrupt(self) -> bytes:
+        request = {"request_id": "stop", "request": {"subtype": "interrupt"}}
+        return _encode({"type": "control_request", **request}) + b"\n"
+
+    def reader(self) -> Reader:
+        return ClaudeReader()
+
+    def try_again(self, start: Start, reader: Reader, errors: str) -> str | None:
+        if not start.known and "already in use" in errors:
+            # It remembers the session, and we do not: the note was lost, or never written.
+            return start.session_id
+        if start.known and "No conversation found" in f"{errors} {reader.trouble}":
+            # It ended before it had written anything down, or has cleaned up since.
+            return ""
+        return None
+
+
+def _block(file: File) -> dict[str, Any]:
+    data = base64.b64encode(file.data).decode()
+    source = {"type": "base64", "media_type": file.media_type, "data": data}
+    return {"type": "image" if file.media_type in IMAGES else "document", "source": source}
+
+
+class ClaudeReader:
+    def __init__(self) -> None:
+        self.known = ""
+        self.is_done = False
+        self.trouble = ""
+        # The message under way, as it was streamed.
+        self._streamed = ""
+        self._is_streaming = False
+        self._tools: dict[str, str] = {}
+
+    def feed(self, data: bytes) -> Iterable[Output]:
+        frame = frame_of(data)
+        if frame is None:
+            return ()
+        self.known = text(frame.get("session_id")) or self.known
+        match frame.get("type"):
+            case "stream_event" if not frame.get("parent_tool_use_id"):
+                return self._event(table(frame.get("event")))
+            case "assistant":
+                return self._said(frame)
+            case "user":
+                return self._results(table(frame.get("message")))
+            case "result":
+                return self._result(frame)
+            case _:
+                return ()
+
+    def end(self, code: int) -> Iterable[Output]:
+        yield Failed(sentences.exited(code) if code else sentences.NO_ANSWER)
+
+    def _event(self, event: dict[str, Any]) -> Iterator[Output]:
+        match event.get("type"):
+            case "message_start":
+                self._is_streaming = True
+                yield from self._next_message()
+            case "content_block_delta":
+                delta = table(event.get("delta"))
+                if delta.get("type") == "text_delta" and (piece := text(delta.get("text"))):
+                    self._streamed += piece
+                    yield Text(piece)
+            case _:
+                pass
+
+    def _next_message(self) -> Iterator[Output]:
+        if self._streamed:
+            self._streamed = ""
+            yield StageStarted()
+
+    def _said(self, frame: dict[str, Any]) -> Iterator[Output]:
+        is_own = not frame.get("parent_tool_use_id")
+        for block in tables(table(frame.get("message")).get("content")):
+            kind, piece = block.get("type"), text(block.get("text"))
+            if kind == "tool_use":
+                call_id, name = text(block.get("id")), text(block.get("name"))
+                if call_id and name:
+                    self._tools[call_id] = name
+                    data = block.get("input")
+                    yield ToolCalled(call_id=call_id, name=name, phase="start", data=data)
+            elif kind == "text" and piece and is_own and frame.get("is_api_error_message"):
+                # The model's error in the form of an answer; the result tells of it, too.
+                self.trouble = piece
+            elif kind == "text" and piece and is_own and not self._is_streaming:
+                # Without partial messages, or from a version that has none.
+                yield from self._next_message()
+                self._streamed = piece
+                yield Text(piece)
+
+    def _results(self, message: dict[str, Any]) -> Iterator[Output]:
+        for block in tables(message.get("content")):
+            name = self._tools.pop(text(block.get("tool_use_id")), "")
+            if block.get("type") == "tool_result" and name:
+                yield ToolCalled(
+                    call_id=text(block["tool_use_id"]),
+                    name=name,
+                    phase="result",
+                    data=block.get("content"),
+                    is_error=block.get("is_error") is True,
+                )
+
+    def _result(self, frame: dict[str, Any]) -> Iterator[Output]:
+        self.is_done = True
+        kind, answer = text(frame.get("subtype")), text(frame.get("result"))
+        if frame.get("is_error") or kind != "success":
+            errors = frame.get("errors")
+            told = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
+            self.trouble = told or answer or kind
+            yield Failed(STOPPED.get(kind, sentences.MODEL_FAILED))
+            return
+        # What streamed is the answer, unless the program has another word for it.
+        is_told = not answer or answer.strip() == self._streamed.strip()
+        parts = () if is_told else (Part(text=answer),)
+        yield Final(parts, metadata=_metadata(frame))
+
+
+def _metadata(frame: dict[str, Any]) -> dict[str, Any] | None:
+    usage: dict[str, Any] = dict(numbers(frame.get("usage"), USAGE))
+    cost = numbers(frame, {"total_cost_usd": "costUsd"})
+    return {"usage": usage | cost} if usage or cost else None

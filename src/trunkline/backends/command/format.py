@@ -1,0 +1,76 @@
+"""What one kind of program is told, and what it says. No I/O."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from msgspec import Struct
+
+from trunkline.backends.process.prompt import File, Prompt
+from trunkline.model.outputs import Output
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """What a program needs to know when it starts."""
+
+    prompt: Prompt
+    # Names the session for good, see `process.scope`.
+    session_id: str
+    # What the program called the session in an earlier turn; empty in the first.
+    known: str = ""
+    # A folder with files for it, if there are any.
+    folder: str = ""
+
+
+class Reader(Protocol):
+    """One answer of the program, out of what it writes."""
+
+    # What the program calls the session, as soon as it has said so.
+    known: str
+    # The answer is complete, whether or not the program goes on.
+    is_done: bool
+    # For the log: what went wrong, in the program's own words.
+    trouble: str
+
+    def feed(self, data: bytes) -> Iterable[Output]:
+        """A line, or where `Format.has_lines` is false a piece of any length."""
+        ...
+
+    def end(self, code: int) -> Iterable[Output]:
+        """The program ended with that exit code before the answer was complete."""
+        ...
+
+
+class Format(Protocol):
+    # Its output is lines.
+    has_lines: bool
+    # It reads no further than its first message, so its input is closed after that.
+    reads_once: bool
+    # It remembers what was said in earlier turns.
+    has_memory: bool
+
+    def arguments(self, argv: tuple[str, ...], start: Start) -> tuple[str, ...]:
+        """The command line, without the program itself. `argv` is what the operator wrote."""
+        ...
+
+    def takes(self, file: File) -> bool:
+        """Whether a file goes into the message as it is."""
+        ...
+
+    def message(self, prompt: Prompt) -> bytes:
+        """For its input."""
+        ...
+
+    def interrupt(self) -> bytes:
+        """For its input, to end the answer but not the program; empty where it cannot."""
+        ...
+
+    def reader(self) -> Reader: ...
+
+    def try_again(self, start: Start, reader: Reader, errors: str) -> str | None:
+        """What to take for `known` in a second try; None when that would not help."""
+        ...
+
+
+def missing(argv: tuple[str, ...], options: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The options that the operator has not written already."""
+    return tuple(word for option in options if option[0] not in argv for word in option)

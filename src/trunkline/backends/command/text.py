@@ -1,0 +1,107 @@
+"""Plain text: the message on standard input or in an argument, the answer on standard output."""
+
+from collections.abc import Iterable, Iterator
+
+from trunkline.backends.command.format import Reader, Start
+from trunkline.backends.process import sentences
+from trunkline.backends.process.bytes_read import Utf8
+from trunkline.backends.process.prompt import CannotTell, File, Prompt
+from trunkline.model.outputs import Failed, Final, Output, Text
+
+PLACEHOLDER = "{prompt}"
+# Linux takes 128 KiB for one argument.
+MAX_ARGUMENT_BYTES = 100_000
+
+
+class TextFormat:
+    """With `end_line`, both sides end what they say with that line, and the program goes on
+    to the next message. Without, it ends with its answer.
+    """
+
+    has_memory = False
+
+    def __init__(self, argv: tuple[str, ...], *, end_line: str = "") -> None:
+        self._end_line = end_line
+        self._in_argument = any(PLACEHOLDER in word for word in argv)
+        self.has_lines = bool(end_line)
+        self.reads_once = not end_line
+
+    def arguments(self, argv: tuple[str, ...], start: Start) -> tuple[str, ...]:
+        text = start.prompt.text.replace("\0", "")
+        if self._in_argument and len(text.encode()) > MAX_ARGUMENT_BYTES:
+            raise CannotTell(
+                f"The message is too long for this agent, which takes {MAX_ARGUMENT_BYTES} bytes."
+            )
+        return tuple(_filled(argv[i], argv[i - 1], text) for i in range(1, len(argv)))
+
+    def takes(self, file: File) -> bool:
+        return False
+
+    def message(self, prompt: Prompt) -> bytes:
+        if self._in_argument:
+            return b""
+        if not self._end_line:
+            return prompt.text.encode()
+        lines = prompt.text.splitlines()
+        if self._end_line in lines:
+            raise CannotTell("The message holds a line that this agent takes for its end.")
+        return "\n".join([*lines, self._end_line, ""]).encode()
+
+    def interrupt(self) -> bytes:
+        return b""
+
+    def reader(self) -> Reader:
+        return _Whole() if not self._end_line else _UntilLine(self._end_line)
+
+    def try_again(self, start: Start, reader: Reader, errors: str) -> str | None:
+        return None
+
+
+def _filled(word: str, before: str, text: str) -> str:
+    # A message is no option, whatever it begins with.
+    is_option = word.startswith(PLACEHOLDER) and text.startswith("-") and before != "--"
+    return word.replace(PLACEHOLDER, f" {text}" if is_option else text)
+
+
+class _Whole:
+    """All that the program says until it ends."""
+
+    known = ""
+    is_done = False
+    trouble = ""
+
+    def __init__(self) -> None:
+        self._utf8 = Utf8()
+
+    def feed(self, data: bytes) -> Iterator[Output]:
+        if text := self._utf8.feed(data):
+            yield Text(text)
+
+    def end(self, code: int) -> Iterable[Output]:
+        if text := self._utf8.end():
+            yield Text(text)
+        yield Final() if code == 0 else Failed(sentences.exited(code))
+
+
+class _UntilLine:
+    """Lines until one that says the answer is complete."""
+
+    known = ""
+    trouble = ""
+
+    def __init__(self, end_line: str) -> None:
+        self._end_line = end_line
+        self._is_first = True
+        self.is_done = False
+
+    def feed(self, data: bytes) -> Iterator[Output]:
+        line = data.decode(errors="replace")
+        if line == self._end_line:
+            self.is_done = True
+            yield Final()
+            return
+        yield Text(line if self._is_first else f"\n{line}")
+        self._is_first = False
+
+    def end(self, code: int) -> Iterable[Output]:
+        yield Failed(sentences.exited(code) if code else sentences.NO_ANSWER)

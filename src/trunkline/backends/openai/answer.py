@@ -1,0 +1,133 @@
+"""One answer of the model, put together from its pieces."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.backends.openai.thoughts import Thoughts
+from trunkline.backends.openai.wire import CallPiece, Choice, Chunk, Said, Usage
+
+
+class ModelCall(Struct, frozen=True):
+    """A tool that the model wants to use. `arguments` is the JSON that it wrote, as text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class TooLarge(Exception):
+    """The answer has grown beyond its limit."""
+
+
+class Answer:
+    """Feed it chunks; `feed` gives the text that is new. Raises TooLarge."""
+
+    def __init__(self, *, max_bytes: int) -> None:
+        self.finish_reason = ""
+        self.usage = Usage()
+        self.refusal = ""
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._texts: list[str] = []
+        self._calls: dict[int, _CallFold] = {}
+        self._thoughts = Thoughts()
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    @property
+    def calls(self) -> tuple[ModelCall, ...]:
+        folds = sorted(self._calls.items())
+        return tuple(fold.done(index) for index, fold in folds if fold.name)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server said that it is, and why."""
+        return bool(self.finish_reason)
+
+    def feed(self, chunk: Chunk) -> str:
+        if chunk.usage is not None:
+            # Some servers repeat the sum so far with every piece.
+            self.usage = chunk.usage
+        # Several choices are never asked for.
+        return self._take(chunk.choices[0]) if chunk.choices else ""
+
+    def end(self) -> str:
+        """What was held back, when nothing follows any more."""
+        return self._say(self._thoughts.end())
+
+    def as_message(self) -> dict[str, Any]:
+        """The answer as the model is reminded of it when tools have their results."""
+        calls = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in self.calls
+        ]
+        return {"role": "assistant", "content": self.text or None, "tool_calls": calls}
+
+    def _take(self, choice: Choice) -> str:
+        self.finish_reason = choice.finish_reason or self.finish_reason
+        said = choice.delta or choice.message
+        if said is None:
+            return ""
+        self.refusal += said.refusal or ""
+        for piece in said.tool_calls or ():
+            self._take_call(piece)
+        return self._say(self._thoughts.feed(_text(said)))
+
+    def _say(self, text: str) -> str:
+        self._grow(len(text))
+        if text:
+            self._texts.append(text)
+        return text
+
+    def _take_call(self, piece: CallPiece) -> None:
+        index = piece.index
+        if index is None:
+            # Without an index a piece with a name is a call, and one without goes on with it.
+            is_new = not self._calls or bool(piece.function and piece.function.name)
+            index = len(self._calls) - (0 if is_new else 1)
+        fold = self._calls.setdefault(index, _CallFold())
+        self._grow(fold.feed(piece))
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > self._max_bytes:
+            raise TooLarge
+
+
+class _CallFold:
+    def __init__(self) -> None:
+        self.id = ""
+        self.name = ""
+        self._arguments: list[str] = []
+
+    def feed(self, piece: CallPiece) -> int:
+        """Returns how much it grew."""
+        self.id = self.id or piece.id or ""
+        if piece.function is None:
+            return 0
+        self.name = self.name or piece.function.name or ""
+        given = piece.function.arguments
+        if given is not None and not isinstance(given, str):
+            given = msgspec.json.encode(given).decode()
+        self._arguments.append(given or "")
+        return len(given or "")
+
+    def done(self, index: int) -> ModelCall:
+        return ModelCall(self.id or f"call_{index}", self.name, "".join(self._arguments) or "{}")
+
+
+def _text(said: Said) -> str:
+    if isinstance(said.content, str):
+        return said.content
+    parts = said.content if isinstance(said.content, list) else []
+    # Parts of other kinds are thoughts.
+    texts = [p.get("text") for p in parts if isinstance(p, dict) and p.get("type") == "text"]
+    return "".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,112 @@
+"""The content of messages, as chat completions take it."""
+
+import base64
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from trunkline.backends.openai.options import Takes
+from trunkline.model.values import Part
+
+_TEXT_TYPES: Final = frozenset(
+    {
+        "application/json",
+        "application/xml",
+        "application/yaml",
+        "application/x-yaml",
+        "application/toml",
+        "application/javascript",
+        "application/sql",
+    }
+)
+
+
+class NotTaken(Exception):
+    """The model takes no such content; the text tells the caller what to do."""
+
+
+def content_of(parts: tuple[Part, ...], takes: Takes) -> str | list[dict[str, Any]]:
+    """The content of what the user says now. Raises NotTaken.
+
+    Text alone stays a plain string: every server takes that.
+    """
+    contents = [_content(part, takes) for part in parts]
+    texts = [content["text"] for content in contents if content["type"] == "text"]
+    return "\n\n".join(texts) if len(texts) == len(contents) else contents
+
+
+def told(parts: tuple[Part, ...]) -> str:
+    """What was said before, as text; files are named, not sent again."""
+    return "\n\n".join(_mentioned(part) for part in parts)
+
+
+def _mentioned(part: Part) -> str:
+    if part.text is not None:
+        return part.text
+    if part.data is not UNSET:
+        return _json(part.data)
+    return f"[{part.filename or part.media_type or 'a file'}]"
+
+
+def _content(part: Part, takes: Takes) -> dict[str, Any]:
+    if part.text is not None:
+        return _text(part.text)
+    if part.data is not UNSET:
+        return _text(_json(part.data))
+    kind = part.media_type.partition(";")[0].strip().lower()
+    if part.url is not None:
+        return _link(part.url, kind, takes)
+    return _file(part, part.raw or b"", kind, takes)
+
+
+def _link(url: str, kind: str, takes: Takes) -> dict[str, Any]:
+    if not takes.links:
+        raise NotTaken("The agent follows no links to files: send the content itself.")
+    if kind.startswith("image/"):
+        if not takes.images:
+            raise _no_images()
+        return {"type": "image_url", "image_url": {"url": url}}
+    return _text(url)
+
+
+def _file(part: Part, raw: bytes, kind: str, takes: Takes) -> dict[str, Any]:
+    name = part.filename or "file"
+    if kind.startswith("image/"):
+        if not takes.images:
+            raise _no_images()
+        return {"type": "image_url", "image_url": {"url": _data_url(raw, kind)}}
+    text = _as_text(raw, kind)
+    if text is not None:
+        return _text(f"{name}:\n\n{text}")
+    if not takes.files:
+        what = kind or "files of an unknown media type"
+        raise NotTaken(f"The agent cannot read {what}: send text, or a text file.")
+    kind = kind or "application/octet-stream"
+    return {"type": "file", "file": {"filename": name, "file_data": _data_url(raw, kind)}}
+
+
+def _no_images() -> NotTaken:
+    return NotTaken("The agent takes no images: send text.")
+
+
+def _as_text(raw: bytes, kind: str) -> str | None:
+    is_text = kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml"))
+    if not is_text:
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _data_url(raw: bytes, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(raw).decode()}"
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,77 @@
+"""The conversation that a model is told: what came before, within a budget, and what is asked."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from trunkline.backends.openai.content import content_of, told
+from trunkline.backends.openai.options import History, Options
+from trunkline.model.values import Message, Role
+
+ChatMessage = dict[str, Any]
+
+UNANSWERED: Final = "(This was not answered.)"
+
+_ROLES: Final = {Role.USER: "user", Role.AGENT: "assistant"}
+_CHARS_PER_TOKEN: Final = 4
+# What a message costs beside its text.
+_MESSAGE_TOKENS: Final = 4
+
+
+def conversation(options: Options, before: Iterable[Message], now: Message) -> list[ChatMessage]:
+    """All messages of a first request. Raises NotTaken for what the model cannot look at."""
+    question: ChatMessage = {"role": "user", "content": content_of(now.parts, options.takes)}
+    head: list[ChatMessage] = []
+    if options.system_prompt:
+        head = [{"role": "system", "content": options.system_prompt}]
+    earlier = within(options.history, alternating(before))
+    if earlier and earlier[-1]["role"] == "user":
+        earlier.append(_unanswered())
+    return [*head, *earlier, question]
+
+
+def alternating(messages: Iterable[Message]) -> list[ChatMessage]:
+    """As text, beginning with the user; what the agent said in several messages is one.
+
+    Some models insist on alternation. A question without an answer, as one that was canceled,
+    is told to be so: joined with the next, it would be asked again.
+    """
+    told_so_far: list[ChatMessage] = []
+    for message in messages:
+        role, text = _ROLES[message.role], told(message.parts)
+        if not text.strip():
+            continue
+        if told_so_far and told_so_far[-1]["role"] == role == "assistant":
+            told_so_far[-1]["content"] += f"\n\n{text}"
+            continue
+        if told_so_far and told_so_far[-1]["role"] == role:
+            told_so_far.append(_unanswered())
+        if told_so_far or role == "user":
+            told_so_far.append({"role": role, "content": text})
+    return told_so_far
+
+
+def _unanswered() -> ChatMessage:
+    return {"role": "assistant", "content": UNANSWERED}
+
+
+def within(budget: History, messages: list[ChatMessage]) -> list[ChatMessage]:
+    """The newest turns that fit: whole ones, each a message of the user and its answer."""
+    kept: list[ChatMessage] = []
+    turns = tokens = 0
+    turn: list[ChatMessage] = []
+    for message in reversed(messages):
+        turn.insert(0, message)
+        if message["role"] != "user":
+            continue
+        turns += 1
+        tokens += sum(estimated_tokens(each["content"]) for each in turn)
+        if turns > budget.turns or tokens > budget.tokens:
+            break
+        kept[:0] = turn
+        turn = []
+    return kept
+
+
+def estimated_tokens(text: str) -> int:
+    """Rough: no two models count alike, and the server's own limit is the one that holds."""
+    return _MESSAGE_TOKENS + -(-len(text) // _CHARS_PER_TOKEN)

@@ -1,0 +1,158 @@
+"""One question to the model's server, and the answer as it comes."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Final
+
+from trunkline.backends.openai import failures
+from trunkline.backends.openai.answer import Answer, TooLarge
+from trunkline.backends.openai.failures import ModelFailure
+from trunkline.backends.openai.options import Options
+from trunkline.backends.openai.wire import (
+    Garbage,
+    ReportedError,
+    error_code,
+    read_chunk,
+    request_body,
+)
+from trunkline.model.errors import InvalidAgentResponse
+from trunkline.ports.clock import Clock
+from trunkline.protocol.sse import Parser
+from trunkline.remote.errors import RemoteError
+from trunkline.remote.http import Http, Opened
+from trunkline.remote.retries import delay_s, retry_after_s
+from trunkline.remote.target import Limits
+
+_DONE: Final = b"[DONE]"
+# An answer that is an error; the rest of a longer one is of no use.
+_ERROR_BYTES: Final = 64 * 1024
+# What stands around the text in a body of JSON.
+_FRAME_BYTES: Final = 64 * 1024
+# After `[DONE]` nothing is left to wait for.
+_END_S: Final = 1.0
+
+
+class Exchange:
+    def __init__(
+        self, options: Options, http: Http, clock: Clock, chance: Callable[[], float]
+    ) -> None:
+        self._options = options
+        self._http = http
+        self._clock = clock
+        self._chance = chance
+        given = options.limits
+        self._limits = Limits(connect_s=given.connect_s, idle_s=given.idle_s)
+
+    async def ask(
+        self, messages: Sequence[Mapping[str, Any]], answer: Answer
+    ) -> AsyncGenerator[str, None]:
+        """Pieces of text, as they come; `answer` has all of it. Raises ModelFailure.
+
+        Whoever closes it before its end closes the connection.
+        """
+        body = request_body(self._options, [dict(message) for message in messages])
+        opened = await self._open(body)
+        try:
+            async with aclosing(self._pieces(opened, answer)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except RemoteError as error:
+            if error.reason == "TOO_LARGE":
+                raise failures.too_large(self._options.limits.max_answer_bytes) from None
+            raise failures.of_remote(error, has_begun=True) from None
+        except (Garbage, InvalidAgentResponse):
+            raise failures.garbage() from None
+        except ReportedError as error:
+            raise failures.reported(str(error)) from None
+        except TooLarge:
+            raise failures.too_large(self._options.limits.max_answer_bytes) from None
+        finally:
+            opened.close()
+
+    async def _open(self, body: bytes) -> Opened:
+        """The head of the answer, after as many attempts as it takes and is allowed."""
+        attempt = 0
+        while True:
+            try:
+                return await self._attempt(body)
+            except ModelFailure as failure:
+                attempt += 1
+                if not failure.may_retry or attempt >= self._options.limits.attempts:
+                    raise
+                pause_s = failure.retry_after_s
+                if pause_s is None:
+                    pause_s = delay_s(attempt - 1, self._chance())
+            await self._clock.sleep(pause_s)
+
+    async def _attempt(self, body: bytes) -> Opened:
+        accept = "text/event-stream, application/json" if self._options.stream else _JSON
+        headers = {"Content-Type": _JSON, "Accept": accept, **self._options.headers}
+        try:
+            opened = await self._http.open(
+                "POST",
+                self._options.url("chat/completions"),
+                headers=headers,
+                body=body,
+                limits=self._limits,
+                within_s=self._options.limits.total_s,
+            )
+        except RemoteError as error:
+            raise failures.of_remote(error, has_begun=False) from None
+        if 200 <= opened.status < 300 and opened.media_type != "text/html":
+            return opened
+        try:
+            raise await self._refusal(opened)
+        finally:
+            opened.close()
+
+    async def _refusal(self, opened: Opened) -> ModelFailure:
+        if 200 <= opened.status < 300:
+            return failures.garbage("it answers with a page of HTML")
+        try:
+            code, text = error_code(await opened.body(_ERROR_BYTES))
+        except RemoteError as error:
+            code, text = "", error.message
+        after_s = retry_after_s(opened.headers.get("retry-after"), self._clock.now_ms())
+        return failures.of_status(opened.status, code, text, retry_after_s=after_s)
+
+    async def _pieces(self, opened: Opened, answer: Answer) -> AsyncGenerator[str, None]:
+        if opened.media_type == _JSON:
+            # Asked for or not: not every server streams.
+            most = self._options.limits.max_answer_bytes + _FRAME_BYTES
+            chunk = read_chunk(await opened.body(most))
+            if not chunk.choices:
+                raise Garbage
+            text = answer.feed(chunk) + answer.end()
+            if text:
+                yield text
+            return
+        parser = Parser(max_event_bytes=self._options.limits.max_answer_bytes + _FRAME_BYTES)
+        async for data in _events(opened, parser):
+            if text := answer.feed(read_chunk(data)):
+                yield text
+        if not answer.is_complete:
+            raise failures.broke_off()
+        if text := answer.end():
+            yield text
+
+
+_JSON: Final = "application/json"
+
+
+async def _events(opened: Opened, parser: Parser) -> AsyncGenerator[bytes, None]:
+    while chunk := await opened.chunk():
+        for event in parser.feed(chunk):
+            if event.data.strip() == _DONE:
+                opened.end_within(_END_S)
+                await _drain(opened)
+                return
+            yield event.data
+
+
+async def _drain(opened: Opened) -> None:
+    """Read to the end, so that the connection can be used again."""
+    try:
+        while await opened.chunk():
+            pass
+    except RemoteError:
+        return

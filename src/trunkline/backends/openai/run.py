@@ -1,0 +1,115 @@
+"""One turn: ask, carry out tools, ask again, until the model has its answer."""
+
+import logging
+from contextlib import aclosing
+from typing import Any
+
+from trunkline.backends.asked import Emit
+from trunkline.backends.openai import failures
+from trunkline.backends.openai.answer import Answer
+from trunkline.backends.openai.content import NotTaken
+from trunkline.backends.openai.conversation import conversation
+from trunkline.backends.openai.exchange import Exchange
+from trunkline.backends.openai.failures import ModelFailure
+from trunkline.backends.openai.options import Options
+from trunkline.backends.openai.tool_calls import ToolCalls
+from trunkline.backends.openai.wire import Usage
+from trunkline.model.outputs import Failed, Final, Output, Refused, StageStarted, Text
+from trunkline.model.values import Message
+from trunkline.ports.backend import TurnRequest
+
+_log = logging.getLogger("trunkline.backends.openai")
+
+# Of the transcript, for each turn that may be told: questions, answers, and words between.
+_MESSAGES_PER_TURN = 4
+_FILTERED = "The model server stopped the answer: its filter does not allow the content."
+
+
+class Turn:
+    """Emits everything, the end included."""
+
+    def __init__(self, turn: TurnRequest, options: Options, exchange: Exchange, emit: Emit) -> None:
+        self._turn = turn
+        self._options = options
+        self._exchange = exchange
+        self._emit = emit
+        self._usage = Usage()
+        # Whether the message under way has any text.
+        self._has_spoken = False
+
+    async def run(self) -> None:
+        try:
+            await self._emit(await self._outcome())
+        except NotTaken as refusal:
+            await self._emit(Refused(str(refusal)))
+        except ModelFailure as failure:
+            self._log(failure)
+            await self._emit(Failed(failure.reason))
+
+    async def _outcome(self) -> Output:
+        messages = conversation(self._options, await self._before(), self._turn.message)
+        tools = ToolCalls(self._options.tools, self._turn, self._emit)
+        for number in range(1, self._options.max_tool_rounds + 2):
+            answer = await self._answer(messages)
+            if answer.finish_reason == "content_filter":
+                return Refused(_FILTERED)
+            if answer.refusal:
+                return Refused(answer.refusal)
+            # Not every server says that it ended because of them.
+            if not answer.calls:
+                return Final(metadata=self._metadata(answer))
+            if number > self._options.max_tool_rounds:
+                break
+            messages.append(answer.as_message())
+            messages += await tools.run(answer.calls, number=number)
+        raise failures.too_many_rounds(self._options.max_tool_rounds)
+
+    async def _answer(self, messages: list[dict[str, Any]]) -> Answer:
+        answer = Answer(max_bytes=self._options.limits.max_answer_bytes)
+        goes_on, self._has_spoken = self._has_spoken, False
+        async with aclosing(self._exchange.ask(messages, answer)) as pieces:
+            async for piece in pieces:
+                if goes_on:
+                    # What was said before the tools is a message of its own.
+                    await self._emit(StageStarted())
+                    goes_on = False
+                self._has_spoken = True
+                await self._emit(Text(piece))
+        self._has_spoken = self._has_spoken or goes_on
+        self._usage += answer.usage
+        return answer
+
+    async def _before(self) -> list[Message]:
+        """What was said before this message, oldest first."""
+        earlier: tuple[Message, ...] = ()
+        turns = self._options.history.turns
+        if turns and self._turn.session is not None:
+            earlier = await self._turn.session.transcript(limit=turns * _MESSAGES_PER_TURN)
+        return [*earlier, *self._turn.history] if turns else []
+
+    def _metadata(self, answer: Answer) -> dict[str, Any] | None:
+        metadata: dict[str, Any] = {}
+        if self._usage != Usage():
+            metadata["usage"] = {
+                "inputTokens": self._usage.prompt_tokens,
+                "outputTokens": self._usage.completion_tokens,
+                "totalTokens": self._usage.total_tokens,
+            }
+        if answer.finish_reason == "length":
+            metadata["finishReason"] = "length"
+        return metadata or None
+
+    def _log(self, failure: ModelFailure) -> None:
+        _log.warning(
+            "the model gave no answer",
+            extra={
+                "run": self._turn.run_id,
+                "task": self._turn.task_id,
+                "agent": self._turn.agent,
+                "server": self._options.base_url,
+                "model": self._options.model,
+                "why": failure.reason,
+                "detail": self._options.masked(failure.detail)[:500],
+                "remedy": failure.remedy,
+            },
+        )

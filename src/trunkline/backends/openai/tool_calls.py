@@ -1,0 +1,96 @@
+"""Carries out the tools that a model calls, and says what came of it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from trunkline.backends.asked import Emit
+from trunkline.backends.openai.answer import ModelCall
+from trunkline.model.outputs import ToolCalled
+from trunkline.ports.backend import TurnRequest
+from trunkline.ports.tools import ToolResult, TurnTool
+
+_log = logging.getLogger("trunkline.backends.openai")
+
+# The model gets this much of a result; more would not leave room for anything else.
+_RESULT_CHARS: Final = 64 * 1024
+
+
+class ToolCalls:
+    def __init__(self, tools: Sequence[TurnTool], turn: TurnRequest, emit: Emit) -> None:
+        self._tools = {tool.definition.name: tool for tool in tools}
+        self._turn = turn
+        self._emit = emit
+
+    async def run(self, calls: Sequence[ModelCall], *, number: int) -> list[dict[str, Any]]:
+        """The messages with the results, in the order of the calls, which run side by side.
+
+        Ids of servers repeat from answer to answer, so those that callers see have `number`.
+        """
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(self._one(call, f"{number}-{call.id}")) for call in calls]
+        return [
+            {"role": "tool", "tool_call_id": call.id, "content": task.result()}
+            for call, task in zip(calls, running, strict=True)
+        ]
+
+    async def _one(self, call: ModelCall, shown_id: str) -> str:
+        arguments = _arguments(call)
+
+        def called(phase: str, data: Any, *, is_error: bool = False) -> ToolCalled:
+            return ToolCalled(
+                call_id=shown_id, name=call.name, phase=phase, data=data, is_error=is_error
+            )
+
+        await self._emit(called("start", arguments))
+        result = await self._result(call, arguments, called)
+        await self._emit(called("result", result.value, is_error=result.is_error))
+        return _for_model(result)
+
+    async def _result(
+        self, call: ModelCall, arguments: Any, called: Callable[[str, Any], ToolCalled]
+    ) -> ToolResult:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self._tools) or "none"
+            return _error(f"There is no tool {call.name!r}. Tools: {known}.")
+        if arguments is None:
+            return _error("The arguments are not a JSON object.")
+        updates: asyncio.Queue[Any] = asyncio.Queue()
+        telling = asyncio.get_running_loop().create_task(self._tell(updates, called))
+        try:
+            return await tool.call(arguments, turn=self._turn, on_update=updates.put_nowait)
+        except Exception:  # noqa: BLE001 - logged; the model learns that it failed, and no more
+            _log.exception("a tool failed", extra={"tool": call.name, "run": self._turn.run_id})
+            return _error("The tool failed.")
+        finally:
+            telling.cancel()
+
+    async def _tell(
+        self, updates: "asyncio.Queue[Any]", called: Callable[[str, Any], ToolCalled]
+    ) -> None:
+        while True:
+            await self._emit(called("update", await updates.get()))
+
+
+def _arguments(call: ModelCall) -> Any:
+    """What the model wrote; None where it is not an object."""
+    try:
+        return msgspec.json.decode(call.arguments, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return None
+
+
+def _error(text: str) -> ToolResult:
+    return ToolResult({"error": text}, is_error=True)
+
+
+def _for_model(result: ToolResult) -> str:
+    value = result.value
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if len(text) <= _RESULT_CHARS:
+        return text
+    return f"{text[:_RESULT_CHARS]}\n[cut off: the result is {len(text)} characters long]"

@@ -1,0 +1,113 @@
+"""Requests and answers of chat completions, as bytes."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from trunkline.backends.openai.options import Options
+
+
+class Usage(Struct, frozen=True):
+    """Tokens, as the server counts them; several requests add up."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.total_tokens + other.total_tokens,
+        )
+
+
+class Function(Struct, frozen=True):
+    name: str | None = None
+    # A text with JSON in it, of which servers may stream pieces; some write the JSON itself.
+    arguments: Any = None
+
+
+class CallPiece(Struct, frozen=True):
+    index: int | None = None
+    id: str | None = None
+    function: Function | None = None
+
+
+class Said(Struct, frozen=True):
+    """A message, or a piece of one. Reasoning has fields of its own, which are passed over."""
+
+    # A text, or a list of parts.
+    content: Any = None
+    refusal: str | None = None
+    tool_calls: tuple[CallPiece, ...] | None = None
+
+
+class Choice(Struct, frozen=True):
+    delta: Said | None = None
+    message: Said | None = None
+    finish_reason: str | None = None
+
+
+class Chunk(Struct, frozen=True):
+    choices: tuple[Choice, ...] | None = None
+    usage: Usage | None = None
+    error: Any = UNSET
+
+
+class Garbage(Exception):
+    """What the server sent is no answer of a model."""
+
+
+class ReportedError(Exception):
+    """The server reports an error where an answer belongs. The text is its own."""
+
+
+_decode: Final = msgspec.json.Decoder(Chunk).decode
+
+
+def read_chunk(data: bytes) -> Chunk:
+    """Raises Garbage and ReportedError."""
+    try:
+        chunk = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Garbage from None
+    if chunk.error is not UNSET and chunk.error is not None:
+        raise ReportedError(error_text(chunk.error))
+    if chunk.choices is None and chunk.usage is None:
+        raise Garbage
+    return chunk
+
+
+def error_text(error: Any) -> str:
+    """What a server says about an error, in whichever of the usual shapes."""
+    if isinstance(error, dict):
+        inner = error.get("error", error)
+        if isinstance(inner, dict):
+            return str(inner.get("message") or inner.get("detail") or inner)
+        return str(inner)
+    return str(error)
+
+
+def error_code(body: bytes) -> tuple[str, str]:
+    """Code and text of the error in an answer that is one."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return "", body[:500].decode(errors="replace")
+    inner = value.get("error", value) if isinstance(value, dict) else value
+    code = inner.get("code") if isinstance(inner, dict) else ""
+    return str(code or ""), error_text(value)
+
+
+def request_body(options: Options, messages: Sequence[dict[str, Any]]) -> bytes:
+    body: dict[str, Any] = {"model": options.model, "messages": messages}
+    if options.stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    if options.temperature is not None:
+        body["temperature"] = options.temperature
+    if options.tools:
+        body["tools"] = [tool.definition.as_openai() for tool in options.tools]
+    return msgspec.json.encode(dict(options.extra_body) | body)

@@ -1,0 +1,76 @@
+"""The agents that an OpenClaw has, and what they may do on its machine."""
+
+from typing import Any, Final
+
+from trunkline.backends.openclaw.connection import Connection
+from trunkline.backends.openclaw.trouble import Trouble, misconfigured
+from trunkline.ports.doctor import Finding
+
+# Tools that reach the machine OpenClaw runs on, or whoever it can speak for.
+HOST_TOOLS: Final = frozenset(
+    {
+        *("exec", "process", "terminal", "code_execution", "secrets", "gateway", "nodes"),
+        *("read", "write", "edit", "apply_patch", "ls", "file_fetch", "file_write"),
+        *("dir_fetch", "dir_list", "computer", "browser", "message", "cron", "automations"),
+        *("sessions_send", "sessions_spawn", "plugins", "openclaw"),
+    }
+)
+_SHOWN: Final = 6
+# A session to ask about tools in; there is no other way to learn what an agent really has.
+CHECK_SESSION: Final = "agent:{}:br-trunkline-check"
+
+
+async def agent_ids(connection: Connection) -> frozenset[str]:
+    """Asked once per connection. Raises Trouble."""
+    if connection.agent_ids is None:
+        fields = await connection.ask("agents.list", {})
+        connection.agent_ids = frozenset(
+            str(agent.get("id", "")).lower() for agent in _tables(fields.get("agents"))
+        )
+    return connection.agent_ids
+
+
+async def check_agent(connection: Connection, agent_id: str) -> None:
+    """Some releases run an agent that nobody configured, with all tools. So we look first."""
+    known = await agent_ids(connection)
+    if agent_id.lower() not in known:
+        raise no_such_agent(agent_id, known)
+
+
+def no_such_agent(agent_id: str, known: frozenset[str]) -> Trouble:
+    return misconfigured(
+        f"OpenClaw has no agent {agent_id!r}; it has {', '.join(sorted(known)) or 'none'}",
+        "Correct the backend's `agent_id`, or add the agent to OpenClaw.",
+    )
+
+
+async def host_tools(connection: Connection, agent_id: str) -> tuple[str, ...] | None:
+    """Those of its tools that reach beyond the conversation; None where OpenClaw does not say."""
+    key = CHECK_SESSION.format(agent_id.lower())
+    asked: dict[str, Any] = {"sessionKey": key, "agentId": agent_id}
+    response = await connection.call("tools.effective", asked)
+    if not response.ok:
+        await connection.ask("sessions.create", {"key": key, "agentId": agent_id})
+        response = await connection.call("tools.effective", asked)
+    if not response.ok:
+        return None
+    names = {
+        str(tool.get("id", ""))
+        for group in _tables(response.fields.get("groups"))
+        for tool in _tables(group.get("tools"))
+    }
+    return tuple(sorted(names & HOST_TOOLS))
+
+
+def host_tools_finding(agent_id: str, tools: tuple[str, ...]) -> Finding:
+    shown = ", ".join(tools[:_SHOWN]) + (", …" if len(tools) > _SHOWN else "")
+    return Finding(
+        "warning",
+        f"whoever may call the agent {agent_id} can use tools of OpenClaw's machine: {shown}",
+        'Give the agent `tools: { deny: ["*"] }` in OpenClaw\'s configuration, or expose another.',
+    )
+
+
+def _tables(value: Any) -> list[dict[str, Any]]:
+    items = value if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, dict)]

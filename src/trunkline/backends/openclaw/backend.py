@@ -1,0 +1,154 @@
+"""Puts an agent of OpenClaw behind the `Backend` port, over the WebSocket of its gateway."""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+
+from trunkline.backends.flood import limited
+from trunkline.backends.openclaw.agents import check_agent, host_tools, host_tools_finding
+from trunkline.backends.openclaw.device import Device, load_device, proof
+from trunkline.backends.openclaw.exchange import Exchange
+from trunkline.backends.openclaw.hello import connect_params
+from trunkline.backends.openclaw.link import Link
+from trunkline.backends.openclaw.notes import MemoryNotes, RunNotes, note_of_run
+from trunkline.backends.openclaw.run import Run
+from trunkline.backends.openclaw.session_key import DEFAULT_TEMPLATE, session_key_of
+from trunkline.backends.openclaw.stopping import stop_run
+from trunkline.backends.openclaw.times import Times
+from trunkline.backends.openclaw.trouble import Trouble
+from trunkline.model.outputs import Output
+from trunkline.ports.backend import Notes, TurnRequest
+from trunkline.ports.clock import Clock
+from trunkline.remote.websocket import WebSocket, open_websocket
+from trunkline.runtime.tasks import Tasks
+
+_log = logging.getLogger("trunkline.backends.openclaw")
+
+# A frame of OpenClaw has up to 25 MB.
+MAX_FRAME_BYTES: Final = 26 * 1024 * 1024
+_HEARTBEAT_S: Final = 30.0
+
+
+class Address(Struct, frozen=True, kw_only=True):
+    """Where an OpenClaw is, and how we get in."""
+
+    url: str
+    token: str = ""
+    agent_id: str = "main"
+    session_key: str = DEFAULT_TEMPLATE
+    # The file of the device's key; None for no device.
+    device_file: Path | None = None
+    platform: str = "linux"
+    connect_s: float = 10.0
+    # What may be said in one turn.
+    max_output_bytes: int = 16 * 1024 * 1024
+
+    def __repr__(self) -> str:
+        return f"Address({self.url}, {self.agent_id})"
+
+
+class OpenClawBackend:
+    may_reply_directly = False
+    is_pure = False
+    can_resume = True
+
+    def __init__(self, address: Address, *, clock: Clock, times: Times | None = None) -> None:
+        self._address = address
+        self._clock = clock
+        self._times = times or Times()
+        self._tasks = Tasks("openclaw")
+        self._memory = MemoryNotes()
+        self._link = make_link(address, clock=clock, tasks=self._tasks)
+        # Weak, because an iterator that nobody ever looks at has no end that would tell us.
+        self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
+
+    async def open(self, notes: Notes) -> None:
+        self._tasks.spawn(self._look(), name="look at OpenClaw")
+
+    async def _look(self) -> None:
+        """Say at the start what would otherwise be found out by the first turn, or never."""
+        address = self._address
+        try:
+            connection = await self._link.connection()
+            await check_agent(connection, address.agent_id)
+            tools = await host_tools(connection, address.agent_id)
+        except Trouble as trouble:
+            if not self._link.is_closed:
+                _log.warning("%s. %s", trouble.found, trouble.remedy)
+            return
+        if tools:
+            finding = host_tools_finding(address.agent_id, tools)
+            _log.warning("%s. %s", finding.what, finding.remedy)
+
+    def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
+        address = self._address
+        notes = RunNotes(turn, turn.session or self._memory)
+        exchange = Exchange(
+            turn,
+            agent_id=address.agent_id,
+            session_key=self.session_key(turn),
+            link=self._link,
+            notes=notes,
+            clock=self._clock,
+            tasks=self._tasks,
+            times=self._times,
+        )
+        run = Run(exchange, link=self._link, notes=notes, clock=self._clock, times=self._times)
+        self._runs[turn.run_id] = run
+        return limited(run.outputs(), max_bytes=address.max_output_bytes, stop=run.cancel)
+
+    def session_key(self, turn: TurnRequest) -> str:
+        """The session at OpenClaw that the turn belongs to."""
+        return session_key_of(turn, self._address.session_key, agent_id=self._address.agent_id)
+
+    async def cancel(self, run_id: str) -> None:
+        if (run := self._runs.get(run_id)) is not None:
+            await run.cancel()
+
+    async def abandon(self, run_id: str, notes: Notes) -> None:
+        """Stop a run that asks, or that was under way before a restart."""
+        note = await note_of_run(notes, run_id)
+        if note is not None:
+            await stop_run(
+                self._link,
+                self._clock,
+                session_key=note.session_key,
+                openclaw_id=note.openclaw_id,
+            )
+
+    async def close(self) -> None:
+        for run in list(self._runs.values()):
+            run.end()
+        await self._link.close()
+        await self._tasks.close()
+
+
+def make_link(address: Address, *, clock: Clock, tasks: Tasks) -> Link:
+    async def dial() -> WebSocket:
+        return await open_websocket(
+            address.url,
+            connect_s=address.connect_s,
+            max_frame_bytes=MAX_FRAME_BYTES,
+            heartbeat_s=_HEARTBEAT_S,
+        )
+
+    return Link(dial=dial, introduce=_introduction(address), clock=clock, tasks=tasks)
+
+
+def _introduction(address: Address) -> Callable[[str, int], dict[str, Any]]:
+    file = address.device_file
+    device: Device | None = load_device(file) if file is not None else None
+
+    def introduce(nonce: str, ts: int) -> dict[str, Any]:
+        shown = None
+        if device is not None:
+            shown = proof(
+                device, token=address.token, platform=address.platform, nonce=nonce, ts=ts
+            )
+        return connect_params(token=address.token, platform=address.platform, device=shown)
+
+    return introduce

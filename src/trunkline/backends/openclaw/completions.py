@@ -1,0 +1,223 @@
+"""The fallback surface: OpenClaw's `/v1/chat/completions`. Text alone; closing it stops the run."""
+
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from trunkline.backends.asked import Asked, Emit
+from trunkline.backends.flood import limited
+from trunkline.backends.openclaw.fold import fit_for_callers
+from trunkline.backends.openclaw.prompt import Prompt, Unfit, prompt_of
+from trunkline.backends.openclaw.session_key import session_key_of
+from trunkline.backends.openclaw.trouble import Trouble, unreachable
+from trunkline.backends.openclaw.web import (
+    COMPLETIONS,
+    MAX_ERROR_BYTES,
+    TOOLS_UNSEEN,
+    authorization,
+    check_agent,
+    refused,
+)
+from trunkline.model.errors import InvalidAgentResponse
+from trunkline.model.outputs import Failed, Output, Refused, Text
+from trunkline.model.outputs import Final as Done
+from trunkline.ports.backend import Notes, TurnRequest
+from trunkline.protocol.sse import Parser
+from trunkline.remote.errors import RemoteError
+from trunkline.remote.http import Http, Opened
+from trunkline.remote.target import Limits
+from trunkline.runtime.tasks import Tasks
+
+if TYPE_CHECKING:
+    from trunkline.backends.openclaw.backend import Address
+
+_log = logging.getLogger("trunkline.backends.openclaw")
+
+_LONGEST_S: Final = 24 * 3600.0
+_CUT: Final = "The agent's answer broke off before its end."
+_GARBLED: Final = "The agent's answer cannot be read."
+_decode = msgspec.json.Decoder().decode
+
+
+class OpenClawHttpBackend:
+    may_reply_directly = False
+    is_pure = False
+    # A run ends with its request, so there is nothing to pick up.
+    can_resume = False
+
+    def __init__(self, address: "Address", *, idle_s: float) -> None:
+        self._address = address
+        self._limits = Limits(connect_s=address.connect_s, idle_s=idle_s)
+        self._http = Http()
+        self._tasks = Tasks("openclaw")
+        self._runs: WeakValueDictionary[str, Asked] = WeakValueDictionary()
+
+    async def open(self, notes: Notes) -> None:
+        self._tasks.spawn(self._look(), name="look at OpenClaw")
+
+    async def _look(self) -> None:
+        """Say at the start what would otherwise be found out by the first turn, or never."""
+        try:
+            await check_agent(self._http, self._address, self._limits)
+        except Trouble as trouble:
+            _log.warning("%s. %s", trouble.found, trouble.remedy)
+        else:
+            _log.warning("%s. %s", TOOLS_UNSEEN.what, TOOLS_UNSEEN.remedy)
+
+    def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
+        request = _Request(turn, self._address, self._http, self._limits)
+        run = self._runs[turn.run_id] = Asked(f"openclaw {turn.run_id}", request.run)
+
+        async def stop() -> None:
+            run.cancel()
+
+        return limited(run.outputs(), max_bytes=self._address.max_output_bytes, stop=stop)
+
+    async def cancel(self, run_id: str) -> None:
+        if (run := self._runs.get(run_id)) is not None:
+            run.cancel()
+
+    async def close(self) -> None:
+        runs = tuple(self._runs.values())
+        for run in runs:
+            run.cancel()
+        for run in runs:
+            await run.ended()
+        await self._tasks.close()
+        await self._http.close()
+
+
+class _Request:
+    def __init__(self, turn: TurnRequest, address: "Address", http: Http, limits: Limits) -> None:
+        self._turn = turn
+        self._address = address
+        self._http = http
+        self._limits = limits
+
+    async def run(self, emit: Emit) -> None:
+        try:
+            await self._exchange(prompt_of(self._turn.message.parts), emit)
+        except Unfit as unfit:
+            await emit(Refused(unfit.reason))
+        except Trouble as trouble:
+            _log.error("%s. %s", trouble.found, trouble.remedy, extra=self._extra())
+            await emit(Failed(trouble.told))
+        except (RemoteError, InvalidAgentResponse) as error:
+            _log.warning("an answer of OpenClaw broke off: %s", error, extra=self._extra())
+            await emit(Failed(_CUT))
+
+    async def _exchange(self, prompt: Prompt, emit: Emit) -> None:
+        await check_agent(self._http, self._address, self._limits)
+        opened = await self._open(prompt)
+        try:
+            if opened.status != 200:
+                raise refused(opened.status, await opened.body(MAX_ERROR_BYTES))
+            await self._read(opened, emit)
+        finally:
+            opened.close()
+
+    async def _read(self, opened: Opened, emit: Emit) -> None:
+        answer = _Answer()
+        parser = Parser(max_event_bytes=self._limits.max_event_bytes)
+        while chunk := await opened.chunk():
+            for event in parser.feed(chunk):
+                for output in answer.take(event.data):
+                    await emit(output)
+                if answer.is_ended:
+                    return
+        await emit(Failed(_CUT))
+
+    async def _open(self, prompt: Prompt) -> Opened:
+        address = self._address
+        key = session_key_of(self._turn, address.session_key, agent_id=address.agent_id)
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream",
+            "x-openclaw-session-key": key,
+            **authorization(address),
+        }
+        try:
+            return await self._http.open(
+                "POST",
+                f"{address.url.rstrip('/')}{COMPLETIONS}",
+                headers=headers,
+                body=msgspec.json.encode(_body(prompt, address.agent_id)),
+                limits=self._limits,
+                within_s=_LONGEST_S,
+            )
+        except RemoteError as error:
+            raise unreachable(error.message) from None
+
+    def _extra(self) -> dict[str, str]:
+        return {"task": self._turn.task_id, "run": self._turn.run_id}
+
+
+class _Answer:
+    """The chunks of one answer as outputs."""
+
+    def __init__(self) -> None:
+        self._usage: dict[str, int] = {}
+        self.is_ended = False
+
+    def take(self, data: bytes) -> list[Output]:
+        if data == b"[DONE]":
+            return self._end(Done((), {"usage": self._usage} if self._usage else None))
+        try:
+            chunk = _decode(data)
+        except msgspec.DecodeError:
+            chunk = None
+        if not isinstance(chunk, dict):
+            return self._end(Failed(_GARBLED))
+        if (error := chunk.get("error")) is not None:
+            message = error.get("message") if isinstance(error, dict) else error
+            _log.warning("a run of OpenClaw failed: %s", message)
+            return self._end(Failed(fit_for_callers(str(message))))
+        self._count(chunk.get("usage"))
+        delta = _delta(chunk)
+        return [Text(delta)] if delta else []
+
+    def _end(self, output: Output) -> list[Output]:
+        self.is_ended = True
+        return [output]
+
+    def _count(self, usage: Any) -> None:
+        if not isinstance(usage, dict):
+            return
+        names = {
+            "prompt_tokens": "inputTokens",
+            "completion_tokens": "outputTokens",
+            "total_tokens": "totalTokens",
+        }
+        for name, ours in names.items():
+            if isinstance(value := usage.get(name), int) and value:
+                self._usage[ours] = value
+
+
+def _body(prompt: Prompt, agent_id: str) -> dict[str, Any]:
+    content: Any = prompt.text
+    if prompt.attachments:
+        images = [
+            {
+                "type": "image_url",
+                "image_url": {"url": f"data:{image['mimeType']};base64,{image['content']}"},
+            }
+            for image in prompt.attachments
+        ]
+        content = [{"type": "text", "text": prompt.text}, *images]
+    return {
+        "model": f"openclaw/{agent_id}",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "messages": [{"role": "user", "content": content}],
+    }
+
+
+def _delta(chunk: dict[str, Any]) -> str:
+    choices = chunk.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else {}
+    delta = first.get("delta") if isinstance(first, dict) else {}
+    content = delta.get("content") if isinstance(delta, dict) else ""
+    return content if isinstance(content, str) else ""

@@ -1,0 +1,317 @@
+"""What is said with OpenClaw about one run: sent, answered, followed, picked up, stopped."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import structs
+
+from trunkline.backends.openclaw.agents import check_agent
+from trunkline.backends.openclaw.connection import Connection
+from trunkline.backends.openclaw.fold import RunFold
+from trunkline.backends.openclaw.frames import (
+    AgentEvent,
+    ChatEvent,
+    Happening,
+    QuestionEvent,
+    Response,
+    encode_request,
+)
+from trunkline.backends.openclaw.link import Link
+from trunkline.backends.openclaw.notes import RunNote, RunNotes
+from trunkline.backends.openclaw.prompt import agent_params
+from trunkline.backends.openclaw.questions import Answers, asked
+from trunkline.backends.openclaw.recovery import LOST, Action, Seen, Verdict, judge
+from trunkline.backends.openclaw.refusals import is_draining, is_spent, not_accepted
+from trunkline.backends.openclaw.telling import Telling
+from trunkline.backends.openclaw.times import Times
+from trunkline.backends.openclaw.trouble import Trouble, unreachable
+from trunkline.model.outputs import Failed, Note, Output, Question
+from trunkline.model.values import Part, text_of
+from trunkline.ports.backend import TurnRequest
+from trunkline.ports.clock import Clock
+from trunkline.runtime.tasks import Tasks
+
+_log = logging.getLogger("trunkline.backends.openclaw")
+
+_WAIT_MS: Final = 30_000
+_HISTORY: Final = 50
+_RENAMINGS: Final = 5
+_RECOVERING: Final = "OpenClaw restarted; waiting for it to go on with this."
+
+
+class Exchange:
+    """Listens to the link, and tells what it hears. Methods with a connection raise Trouble."""
+
+    def __init__(
+        self,
+        turn: TurnRequest,
+        *,
+        agent_id: str,
+        session_key: str,
+        link: Link,
+        notes: RunNotes,
+        clock: Clock,
+        tasks: Tasks,
+        times: Times,
+    ) -> None:
+        self.turn = turn
+        self.session_key = session_key
+        # The id of the run at OpenClaw: ours, but for answers to a question, and for runs that
+        # OpenClaw itself goes on with.
+        self.openclaw_id = turn.run_id
+        self.telling = Telling()
+        self.fold = RunFold(is_resumed=turn.is_resumed)
+        self.asked: QuestionEvent | None = None
+        self.is_sent = False
+        self._agent_id = agent_id
+        self._link = link
+        self._notes = notes
+        self._clock = clock
+        self._tasks = tasks
+        self._times = times
+        self._note: RunNote | None = None
+        self._answers: Answers | None = None
+        self._first: asyncio.Future[Response] | None = None
+        self._stop_hearing: Callable[[], object] = lambda: None
+        self._adopts = False
+        self._renamings = 0
+        # When we last knew that OpenClaw had the run.
+        self._seen_ms = 0
+
+    async def attach(self, connection: Connection) -> None:
+        """Get in touch with the run, for the first time or again. Raises Unfit, too."""
+        self._link.listen(self)
+        await connection.subscribe(self.session_key)
+        if self._answers is not None and self._note is not None:
+            await self._answer(connection, self._note, self._answers)
+        elif self.is_sent:
+            await self._pick_up(connection)
+        else:
+            await self._send(connection)
+
+    def go_on_with(self, note: RunNote, answers: Answers | None = None) -> None:
+        """The run was sent before, by an earlier turn or an earlier process."""
+        self._note, self._answers = note, answers
+        self.openclaw_id = note.openclaw_id
+        self.is_sent = True
+
+    async def keep_question(self) -> None:
+        """Remember what was asked, before anybody is told of it."""
+        note = self._note
+        if self.asked is not None and note is not None and note.question is not self.asked:
+            await self._notes.keep_question(structs.replace(note, question=self.asked))
+
+    def hear(self, told: Happening) -> None:
+        match told:
+            case AgentEvent():
+                # What it asks is told as a question, not as a tool.
+                if told.stream != "tool" or told.data.get("name") != "ask_user":
+                    self._tell(self.fold.hear(told))
+            case ChatEvent():
+                self.fold.hear_chat(told)
+            case QuestionEvent():
+                self.asked = told
+                self.telling.tell(Question(asked(told.questions)))
+
+    def may_adopt(self, told: AgentEvent) -> bool:
+        if not self._adopts:
+            return False
+        self._adopts = False
+        self._spawn_follow(told.run_id)
+        return True
+
+    def lose(self) -> None:
+        if not self.telling.is_cut():
+            self._seen_ms = self._clock.now_ms()
+        self.telling.cut()
+
+    async def leave(self) -> None:
+        """Nobody reads on; neither the connection nor the link keep anything of the run."""
+        self._stop_hearing()
+        await self._link.forget(self)
+
+    def extra(self) -> dict[str, str]:
+        """What the log says about the run."""
+        return {"task": self.turn.task_id, "run": self.turn.run_id, "session": self.session_key}
+
+    def _tell(self, outputs: list[Output]) -> None:
+        if outputs:
+            self.telling.tell(*outputs)
+        if self.fold.fault:
+            _log.warning("a run of OpenClaw failed: %s", self.fold.fault, extra=self.extra())
+
+    async def _send(self, connection: Connection) -> None:
+        await check_agent(connection, self._agent_id)
+        params = agent_params(self.turn, self.session_key, self.openclaw_id, connection.hello)
+        self._note = RunNote(
+            openclaw_id=self.openclaw_id,
+            session_key=self.session_key,
+            boot=connection.hello.boot,
+            sent_ms=self._clock.now_ms(),
+        )
+        # First, so that a restart of ours knows that OpenClaw may have it.
+        await self._notes.keep_run(self._note)
+        if self.telling.is_over():
+            return
+        self.is_sent = True
+        self._first = asyncio.get_running_loop().create_future()
+        self._stop_hearing()
+        self._stop_hearing = await connection.send(
+            lambda id: encode_request(id, "agent", params), self._hear_response
+        )
+        response = await self._first_answer(self._first)
+        if not response.ok:
+            self.is_sent = False
+            if not is_spent(response.fault) or self._renamings >= _RENAMINGS:
+                raise not_accepted(response.fault)
+            # Interrupted in the queue by a restart: never begun, and its id is worth nothing.
+            self._renamings += 1
+            await self._rename(f"{self.turn.run_id}-{self._renamings}", connection)
+            await self._send(connection)
+            return
+        match response.fields.get("status"):
+            case "accepted":
+                return
+            case "in_flight":
+                self._spawn_follow(self.openclaw_id)
+            case _:
+                self._tell(self.fold.end(response))
+
+    async def _first_answer(self, first: "asyncio.Future[Response]") -> Response:
+        """The answer to `agent`, or Trouble when the connection goes before it comes."""
+        lost = self._tasks.start(self.telling.until_cut(), name="until cut")
+        both: set[asyncio.Future[Any]] = {first, lost}
+        try:
+            async with asyncio.timeout(self._times.accept_s):
+                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            raise unreachable("it does not accept a run") from None
+        finally:
+            lost.cancel()
+        if not first.done():
+            raise unreachable("the connection was lost")
+        return first.result()
+
+    def _hear_response(self, response: Response) -> None:
+        if self._first is not None and not self._first.done():
+            self._first.set_result(response)
+        elif not response.ok and is_draining(response.fault) and not self.fold.is_started:
+            # It never began, so it goes to the OpenClaw that starts next.
+            self.is_sent = False
+            self.lose()
+        else:
+            self._tell(self.fold.end(response))
+
+    async def _answer(self, connection: Connection, note: RunNote, answers: Answers) -> None:
+        assert note.question is not None
+        response = await connection.call(
+            "question.resolve", {"id": note.question.id, "answers": {"answers": answers}}
+        )
+        self._answers = None
+        is_settled = response.fault.detail == "QUESTION_ALREADY_TERMINAL"
+        if response.ok or (is_settled and self.turn.is_resumed):
+            self._note = structs.replace(note, question=None)
+            await self._notes.keep_run(self._note)
+            await self._notes.forget_question()
+            self._spawn_follow(self.openclaw_id)
+            return
+        # Too late, answered by somebody else, or forgotten in a restart: the run has gone on
+        # without it. The session knows the question, so the answer is a message like others.
+        _log.info("a question is no longer open: %s", response.fault.code, extra=self.extra())
+        self.is_sent = False
+        await self._notes.forget_question()
+        await self._rename(self.turn.run_id, connection)
+        await self._send(connection)
+
+    async def _pick_up(self, connection: Connection) -> None:
+        """Find out what became of the run while we were away."""
+        history = await self._history(connection)
+        waited = await connection.ask("agent.wait", {"runId": self.openclaw_id, "timeoutMs": 0})
+        verdict = judge(self._seen(connection), history, waited)
+        _log.info("picked up a run: %s", verdict.action.value, extra=self.extra())
+        match verdict.action:
+            case Action.FOLLOW:
+                self._tell(self.fold.catch_up(verdict.text))
+                self._spawn_follow(self.openclaw_id)
+            case Action.SEND:
+                await self._send(connection)
+            case Action.ADOPT:
+                await self._adopt(verdict, connection)
+            case _:
+                self._conclude(verdict)
+
+    def _conclude(self, verdict: Verdict) -> None:
+        """The run has ended; say how."""
+        match verdict.action:
+            case Action.FINISH:
+                self._tell(self.fold.finish([verdict.text] if verdict.text else [], []))
+            case Action.STOPPED:
+                self._tell(self.fold.stop())
+            case Action.GIVE_UP:
+                self.telling.tell(Failed(LOST))
+            case _:
+                self._tell(self.fold.fail(verdict.text))
+
+    async def _adopt(self, verdict: Verdict, connection: Connection) -> None:
+        """OpenClaw goes on by itself with what its restart has interrupted."""
+        self.telling.tell(Note((Part(text=_RECOVERING),)))
+        if verdict.run_id:
+            await self._rename(verdict.run_id, connection)
+            self._tell(self.fold.catch_up(verdict.text))
+            self._spawn_follow(verdict.run_id)
+        else:
+            self._adopts = True
+            self._tasks.spawn(self._give_up_later(), name=f"recover {self.openclaw_id}")
+
+    async def _give_up_later(self) -> None:
+        await self._clock.sleep(self._times.recovery_s)
+        if self._adopts and not self.telling.is_over():
+            self._adopts = False
+            self.telling.tell(Failed(LOST))
+
+    def _spawn_follow(self, run_id: str) -> None:
+        self._tasks.spawn(self._follow(run_id), name=f"follow {run_id}")
+
+    async def _follow(self, run_id: str) -> None:
+        """Wait for the end of a run whose second answer goes to somebody else."""
+        try:
+            connection = await self._link.connection()
+            while not self.telling.is_over() and not self.fold.is_ended:
+                response = await connection.call(
+                    "agent.wait",
+                    {"runId": run_id, "timeoutMs": _WAIT_MS},
+                    within_s=2 * _WAIT_MS / 1000,
+                )
+                waited = response.fields
+                if waited.get("status") in ("ok", "error"):
+                    history = {} if "terminalReply" in waited else await self._history(connection)
+                    self._conclude(judge(self._seen(connection), history, waited))
+                    return
+        except Trouble:
+            # Whoever reads the outputs notices, and gets in touch anew.
+            return
+
+    async def _history(self, connection: Connection) -> dict[str, Any]:
+        return await connection.ask(
+            "chat.history", {"sessionKey": self.session_key, "limit": _HISTORY}
+        )
+
+    def _seen(self, connection: Connection) -> Seen:
+        note, hello = self._note, connection.hello
+        assert note is not None
+        return Seen(
+            run_id=self.openclaw_id,
+            message=text_of(self.turn.message.parts),
+            same_boot=note.boot.is_same(hello.boot),
+            attributes=hello.attributes_messages,
+            unseen_s=(self._clock.now_ms() - max(note.sent_ms, self._seen_ms)) / 1000,
+        )
+
+    async def _rename(self, run_id: str, connection: Connection) -> None:
+        """Listen to the run under another id."""
+        await self._link.forget(self)
+        self.openclaw_id = run_id
+        self._link.listen(self)
+        await connection.subscribe(self.session_key)

@@ -1,0 +1,161 @@
+"""What the frames of an OpenClaw gateway mean. Everything that we do not use is passed over."""
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+_NULL: Final = Raw(b"null")
+
+
+class Fault(Struct, frozen=True, rename="camel"):
+    """Why a request was refused."""
+
+    code: str = ""
+    message: str = ""
+    details: Any = None
+    retry_after_ms: int | None = None
+
+    @property
+    def detail(self) -> str:
+        """What programs tell refusals apart by, beside the code."""
+        details = self.details if isinstance(self.details, dict) else {}
+        return str(details.get("code") or details.get("reason") or "")
+
+
+class Response(Struct, frozen=True, tag_field="type", tag="res"):
+    """An answer to a request. `agent` gets two: accepted, and how it ended."""
+
+    id: str
+    ok: bool
+    payload: Raw = _NULL
+    error: Fault | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return _fields(self.payload)
+
+    @property
+    def fault(self) -> Fault:
+        return self.error or Fault(code="UNKNOWN")
+
+
+class Event(Struct, frozen=True, tag_field="type", tag="event"):
+    event: str
+    payload: Raw = _NULL
+
+
+class AgentEvent(Struct, frozen=True, rename="camel"):
+    """What a run does: `stream` is assistant, tool, lifecycle, usage, or another."""
+
+    run_id: str = ""
+    session_key: str = ""
+    stream: str = ""
+    data: dict[str, Any] = {}
+
+
+class ChatEvent(Struct, frozen=True, rename="camel"):
+    """How the answer of a run stands: `state` is delta, final, aborted or error."""
+
+    run_id: str = ""
+    session_key: str = ""
+    state: str = ""
+    # The whole answer so far, which only matters at the end.
+    message: Raw = _NULL
+
+    @property
+    def text(self) -> str:
+        return message_text(_fields(self.message))
+
+
+class Option(Struct, frozen=True, rename="camel"):
+    label: str = ""
+    description: str = ""
+
+
+class QuestionItem(Struct, frozen=True, rename="camel"):
+    question_id: str
+    question: str = ""
+    header: str = ""
+    options: tuple[Option, ...] = ()
+    multi_select: bool = False
+    # Whether an answer may be none of the options.
+    is_other: bool = False
+
+
+class QuestionEvent(Struct, frozen=True, rename="camel"):
+    """A run that waits until its questions are answered."""
+
+    id: str
+    questions: tuple[QuestionItem, ...]
+    run_id: str = ""
+    session_key: str = ""
+
+
+Frame: TypeAlias = Response | Event
+Happening: TypeAlias = AgentEvent | ChatEvent | QuestionEvent
+
+_frames: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
+_anything = msgspec.json.Decoder()
+_happenings: Final[dict[str, msgspec.json.Decoder[Happening]]] = {
+    "agent": msgspec.json.Decoder(AgentEvent),
+    "chat": msgspec.json.Decoder(ChatEvent),
+    "question.requested": msgspec.json.Decoder(QuestionEvent),
+}
+
+
+class Garbled(Exception):
+    """The bytes are no frame at all."""
+
+
+def decode(text: str) -> Frame | None:
+    """None for frames of a kind that is not ours. Raises Garbled."""
+    try:
+        return _frames.decode(text)
+    except msgspec.ValidationError:
+        return None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise Garbled("no JSON") from None
+
+
+def happening(event: Event) -> Happening | None:
+    """What the event says about a run; None for all others."""
+    decoder = _happenings.get(event.event)
+    if decoder is None:
+        return None
+    try:
+        return decoder.decode(event.payload)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def encode_request(request_id: str, method: str, params: dict[str, Any]) -> str:
+    frame = {"type": "req", "id": request_id, "method": method, "params": params}
+    return msgspec.json.encode(frame).decode()
+
+
+def _fields(payload: Raw) -> dict[str, Any]:
+    try:
+        decoded = _anything.decode(payload)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def fields_of(event: Event) -> dict[str, Any]:
+    return _fields(event.payload)
+
+
+def message_text(message: Any) -> str:
+    """The text of a message as chat events and the history hold it."""
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = [
+        item.get("text")
+        for item in content
+        if isinstance(item, dict) and item.get("type") == "text"
+    ]
+    return "".join(text for text in texts if isinstance(text, str))

@@ -1,0 +1,167 @@
+"""Getting in: what we say of ourselves, what OpenClaw says of itself, and why it may refuse."""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from trunkline.backends.openclaw.frames import Fault
+from trunkline.backends.openclaw.trouble import Trouble, misconfigured, unreachable
+from trunkline.version import VERSION
+
+# One client for all releases that can be met; 2026.3 speaks 3, later ones 4.
+MIN_PROTOCOL: Final = 3
+MAX_PROTOCOL: Final = 4
+# Client ids are a closed list at OpenClaw; this one is meant for programs.
+CLIENT_ID: Final = "gateway-client"
+CLIENT_MODE: Final = "backend"
+ROLE: Final = "operator"
+SCOPES: Final = ("operator.read", "operator.write", "operator.questions")
+# Without the second, everybody's events of every session would come to us.
+CAPABILITIES: Final = ("tool-events", "session-scoped-events")
+# A gateway without an id of its own start is told apart by when it started, roughly.
+_SAME_START_MS: Final = 2000
+
+
+class Boot(Struct, frozen=True):
+    """Which process of OpenClaw it is."""
+
+    id: str = ""
+    started_ms: int = 0
+
+    def is_same(self, other: "Boot") -> bool:
+        if self.id or other.id:
+            return self.id == other.id
+        return abs(self.started_ms - other.started_ms) < _SAME_START_MS
+
+
+class Hello(Struct, frozen=True, kw_only=True):
+    version: str = ""
+    protocol: int = 0
+    boot: Boot = Boot()
+    methods: frozenset[str] = frozenset()
+    # None where OpenClaw does not say.
+    scopes: frozenset[str] | None = None
+    max_payload_bytes: int = 0
+    max_image_bytes: int = 0
+
+    @property
+    def attributes_messages(self) -> bool:
+        """Whether its history says which message belongs to which run."""
+        return bool(self.boot.id)
+
+
+def connect_params(
+    *, token: str, platform: str, device: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    params: dict[str, Any] = {
+        "minProtocol": MIN_PROTOCOL,
+        "maxProtocol": MAX_PROTOCOL,
+        "client": {
+            "id": CLIENT_ID,
+            "version": VERSION,
+            "platform": platform,
+            "mode": CLIENT_MODE,
+        },
+        "role": ROLE,
+        "scopes": list(SCOPES),
+        "caps": list(CAPABILITIES),
+        "userAgent": f"trunkline/{VERSION}",
+    }
+    if token:
+        params["auth"] = {"token": token}
+    if device is not None:
+        params["device"] = device
+    return params
+
+
+def read_hello(fields: dict[str, Any], *, now_ms: int) -> Hello:
+    """Raises Trouble when it is no hello, or lacks what every turn needs."""
+    if fields.get("type") != "hello-ok":
+        raise misconfigured(
+            "what answers at the url does not greet like OpenClaw", "Correct the backend's `url`."
+        )
+    server, auth = _table(fields, "server"), _table(fields, "auth")
+    policy, features = _table(fields, "policy"), _table(fields, "features")
+    uptime_ms = _table(fields, "snapshot").get("uptimeMs")
+    scopes = auth.get("scopes")
+    hello = Hello(
+        version=str(server.get("version", "")),
+        protocol=_number(fields.get("protocol")),
+        boot=Boot(str(server.get("bootId", "")), now_ms - _number(uptime_ms)),
+        methods=frozenset(map(str, features.get("methods") or ())),
+        scopes=frozenset(map(str, scopes)) if isinstance(scopes, list) else None,
+        max_payload_bytes=_number(policy.get("maxPayload")),
+        max_image_bytes=_number(_table(policy, "attachments").get("maxImageBytes")),
+    )
+    if hello.scopes is not None and not {"operator.read", "operator.write"} <= hello.scopes:
+        raise misconfigured(
+            "OpenClaw let us in without the right to run agents",
+            "Set `device_identity = true`, and approve the device with `openclaw devices approve`.",
+        )
+    return hello
+
+
+def refused(fault: Fault) -> Trouble:
+    """Why `connect` was refused, with what to do about it."""
+    match fault.detail or fault.code:
+        case "AUTH_TOKEN_MISMATCH" | "AUTH_TOKEN_MISSING" | "AUTH_REQUIRED" | "AUTH_UNAUTHORIZED":
+            return misconfigured(
+                "OpenClaw does not accept the token",
+                "Set the backend's `token` to `gateway.auth.token` of OpenClaw's configuration.",
+            )
+        case "AUTH_RATE_LIMITED":
+            return Trouble(
+                "The agent cannot be reached now; send the message again later.",
+                found="OpenClaw takes no more attempts to get in for a while",
+                remedy="Correct the backend's `token`, and wait.",
+                retry_after_s=_seconds(fault),
+            )
+        case "DEVICE_IDENTITY_REQUIRED":
+            return misconfigured(
+                "OpenClaw wants to know the device",
+                "Set the backend's `token`; from another machine also `device_identity = true`.",
+            )
+        case "NOT_PAIRED" | "PAIRING_REQUIRED":
+            return misconfigured(
+                "OpenClaw does not know this device yet",
+                "On OpenClaw's machine run `openclaw devices list`, then "
+                "`openclaw devices approve` with the id of the request.",
+            )
+        case "AUTH_SCOPE_MISMATCH":
+            return misconfigured(
+                "OpenClaw knows this device with fewer rights",
+                "Remove the device with `openclaw devices remove`, and approve it anew.",
+            )
+        case "PROTOCOL_MISMATCH":
+            return misconfigured(
+                "OpenClaw speaks neither protocol 3 nor 4",
+                "Run an OpenClaw from 2026.3 to 2026.9, or a newer release of this gateway.",
+            )
+        case _:
+            return _refused_otherwise(fault)
+
+
+def _refused_otherwise(fault: Fault) -> Trouble:
+    if fault.code == "UNAVAILABLE":
+        trouble = unreachable(f"it is starting or stopping ({fault.detail or 'UNAVAILABLE'})")
+        trouble.retry_after_s = _seconds(fault)
+        return trouble
+    return misconfigured(
+        f"OpenClaw does not let us in: {fault.code} {fault.detail}".rstrip(),
+        "Look into OpenClaw's log.",
+    )
+
+
+def _seconds(fault: Fault) -> float | None:
+    details = fault.details if isinstance(fault.details, dict) else {}
+    told = fault.retry_after_ms or details.get("retryAfterMs")
+    return min(told / 1000, 30.0) if isinstance(told, int | float) and told > 0 else None
+
+
+def _table(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    value = fields.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) else 0

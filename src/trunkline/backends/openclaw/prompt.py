@@ -1,0 +1,112 @@
+"""A message as OpenClaw takes it: text, and images beside it."""
+
+import base64
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from trunkline.backends.openclaw.hello import Hello
+from trunkline.model.values import Part
+from trunkline.ports.backend import TurnRequest
+
+# What OpenClaw takes when it does not say: 6 MiB.
+MAX_IMAGE_BYTES: Final = 6 * 1024 * 1024
+MAX_INLINE_BYTES: Final = 256 * 1024
+# What a request needs beside its text and images.
+_ENVELOPE: Final = 4096
+_TEXTUAL: Final = ("application/json", "application/xml", "application/yaml", "application/toml")
+
+
+class Unfit(Exception):
+    """A part that OpenClaw cannot be given; `reason` is for the caller."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Prompt(Struct, frozen=True):
+    text: str
+    attachments: tuple[dict[str, Any], ...] = ()
+
+
+def prompt_of(parts: Iterable[Part], *, max_image_bytes: int = MAX_IMAGE_BYTES) -> Prompt:
+    """Texts and data one after the other, images beside them. Raises Unfit."""
+    texts: list[str] = []
+    images: list[dict[str, Any]] = []
+    for index, part in enumerate(parts):
+        if part.raw is not None and part.media_type.startswith("image/"):
+            images.append(_image(part, index, max_image_bytes))
+        else:
+            texts.append(_text(part, index))
+    text = "\n\n".join(text for text in texts if text)
+    if not text.strip() and not images:
+        raise Unfit("The message holds no text; write what the agent is to do.")
+    # OpenClaw wants words with a picture.
+    return Prompt(text if text.strip() else "See the attached image.", tuple(images))
+
+
+def _text(part: Part, index: int) -> str:
+    if part.text is not None:
+        return part.text
+    if part.data is not UNSET:
+        return f"```json\n{msgspec.json.encode(part.data).decode()}\n```"
+    name = part.filename or f"file {index + 1}"
+    if part.url is not None:
+        return f"{name} ({part.media_type or 'a file'}): {part.url}"
+    return _inlined(part, index, name)
+
+
+def _inlined(part: Part, index: int, name: str) -> str:
+    raw = part.raw or b""
+    media_type = part.media_type.partition(";")[0].strip().lower()
+    if not media_type.startswith("text/") and media_type not in _TEXTUAL:
+        raise Unfit(
+            f"message.parts[{index}] is a file of type {media_type or 'unknown'}, which this "
+            "agent cannot take; send text, an image, or a link to the file."
+        )
+    if len(raw) > MAX_INLINE_BYTES:
+        raise Unfit(
+            f"message.parts[{index}] is larger than {MAX_INLINE_BYTES} bytes; send a link to it."
+        )
+    try:
+        content = raw.decode()
+    except UnicodeDecodeError:
+        raise Unfit(
+            f"message.parts[{index}] is said to be {media_type}, and is no UTF-8 text."
+        ) from None
+    return f"{name}:\n```\n{content}\n```"
+
+
+def _image(part: Part, index: int, max_bytes: int) -> dict[str, Any]:
+    raw = part.raw or b""
+    if len(raw) > max_bytes:
+        raise Unfit(
+            f"message.parts[{index}] is larger than the {max_bytes} bytes that an image may have."
+        )
+    return {
+        "type": "image",
+        "mimeType": part.media_type,
+        "fileName": part.filename or f"image-{index + 1}",
+        "content": base64.b64encode(raw).decode(),
+    }
+
+
+def agent_params(turn: TurnRequest, session_key: str, run_id: str, hello: Hello) -> dict[str, Any]:
+    """What `agent` is called with. Raises Unfit."""
+    prompt = prompt_of(turn.message.parts, max_image_bytes=hello.max_image_bytes or MAX_IMAGE_BYTES)
+    params: dict[str, Any] = {
+        "sessionKey": session_key,
+        "message": prompt.text,
+        "idempotencyKey": run_id,
+        # Else the answer could go to a chat channel as well.
+        "deliver": False,
+    }
+    if prompt.attachments:
+        params["attachments"] = prompt.attachments
+    size = len(prompt.text.encode()) + sum(len(one["content"]) for one in prompt.attachments)
+    if hello.max_payload_bytes and size + _ENVELOPE > hello.max_payload_bytes:
+        raise Unfit("The message is larger than the agent takes.")
+    return params

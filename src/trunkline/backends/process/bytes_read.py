@@ -1,0 +1,66 @@
+"""Lines and text out of bytes that arrive in any cut. No I/O."""
+
+import codecs
+from collections.abc import Iterator
+
+
+class LineTooLong(Exception):
+    """A line is longer than allowed; what follows cannot be trusted to be a line."""
+
+
+class Lines:
+    """Splits at line feeds. A carriage return before one goes with it."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The lines that are complete now. LineTooLong as soon as one is."""
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._keep(end)
+            yield self.rest()
+        self._keep(rest)
+
+    def rest(self) -> bytes:
+        """What is left: at the end, a last line without its line feed."""
+        line = b"".join(self._pieces)
+        self._pieces, self._size = [], 0
+        return line.removesuffix(b"\r")
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > self._max_bytes:
+            raise LineTooLong
+        if piece:
+            self._pieces.append(piece)
+
+
+class Utf8:
+    """Text out of bytes that may be cut within a character; bytes that are none are replaced."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes) -> str:
+        return self._decoder.decode(data)
+
+    def end(self) -> str:
+        return self._decoder.decode(b"", final=True)
+
+
+class Tail:
+    """The last bytes of a stream, for the log."""
+
+    def __init__(self, max_bytes: int = 8 * 1024) -> None:
+        self._max_bytes = max_bytes
+        self._kept = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._kept += data[-self._max_bytes :]
+        del self._kept[: -self._max_bytes]
+
+    def __str__(self) -> str:
+        return self._kept.decode(errors="replace").strip()

@@ -1,0 +1,77 @@
+"""Processes that are kept between turns, one for each session."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from trunkline.ports.clock import Clock
+from trunkline.runtime.tasks import Tasks
+
+Kept = TypeVar("Kept")
+
+
+class Pool(Generic[Kept]):
+    """Those that are idle end after a while, and make room for others when there are too
+    many, the one that was used longest ago first. One that is in use is not in here.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        idle_s: float,
+        end: Callable[[Kept], Awaitable[None]],
+    ) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._idle_s = idle_s
+        self._end = end
+        # In the order of their last use.
+        self._idle: dict[str, tuple[Kept, asyncio.Task[None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._idle)
+
+    def take(self, key: str) -> Kept | None:
+        """The one of the session, which belongs to the caller from now on."""
+        found = self._idle.pop(key, None)
+        if found is None:
+            return None
+        kept, timer = found
+        timer.cancel()
+        return kept
+
+    def put(self, key: str, kept: Kept) -> None:
+        """It is idle now. Takes the place of another one of the session, should there be one."""
+        if (other := self.take(key)) is not None:
+            self._tasks.spawn(_ended(self._end(other)), name=f"end {key}")
+        timer = self._tasks.start(self._expire(key, kept), name=f"idle {key}")
+        self._idle[key] = (kept, timer)
+
+    async def retire_one(self) -> bool:
+        """End the one that was used longest ago; False when there is none."""
+        key = next(iter(self._idle), None)
+        if key is not None:
+            await self._retire(key)
+        return key is not None
+
+    async def close(self) -> None:
+        """End them all."""
+        await asyncio.gather(*(self._retire(key) for key in list(self._idle)))
+
+    async def _expire(self, key: str, kept: Kept) -> None:
+        await self._clock.sleep(self._idle_s)
+        found = self._idle.get(key)
+        if found is not None and found[0] is kept:
+            del self._idle[key]
+            await self._end(kept)
+
+    async def _retire(self, key: str) -> None:
+        kept, timer = self._idle.pop(key)
+        timer.cancel()
+        await self._end(kept)
+
+
+async def _ended(ending: Awaitable[None]) -> None:
+    await ending

@@ -1,0 +1,89 @@
+"""A message as text and files, the way a program can take it. No I/O."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+from msgspec import UNSET, Struct
+
+from trunkline.model.values import Part
+
+# Media types outside text/* that are text all the same.
+TEXTUAL = re.compile(
+    r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|sql|x-sh)", re.IGNORECASE
+)
+UNSAFE = re.compile(r"[^\w.,()@+ -]")
+NAME_CHARS = 100
+
+
+class CannotTell(Exception):
+    """The message cannot be put to the program; the text is for the caller."""
+
+
+class File(Struct, frozen=True, kw_only=True):
+    """What came with the message and is no text."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    text: str
+    files: tuple[File, ...] = ()
+
+
+def prompt_of(parts: Iterable[Part]) -> Prompt:
+    """Texts, data and text files become one text, in their order; other files stay files."""
+    texts: list[str] = []
+    files: list[File] = []
+    for part in parts:
+        if part.text is not None:
+            texts.append(part.text)
+        elif part.url is not None:
+            texts.append(f"File {part.filename or 'at'}: {part.url}")
+        elif part.data is not UNSET:
+            texts.append(_fenced("json", json.dumps(part.data, ensure_ascii=False, indent=2)))
+        elif part.raw is not None:
+            _add_file(part, part.raw, texts, files)
+    return Prompt(text="\n\n".join(texts), files=tuple(files))
+
+
+def _add_file(part: Part, raw: bytes, texts: list[str], files: list[File]) -> None:
+    names = [file.name for file in files]
+    name = safe_name(part.filename, taken=names)
+    media_type = part.media_type.partition(";")[0].strip().lower() or "application/octet-stream"
+    if TEXTUAL.fullmatch(media_type):
+        try:
+            texts.append(f"File {name}:\n{_fenced('', raw.decode())}")
+        except UnicodeDecodeError:
+            pass
+        else:
+            return
+    files.append(File(name=name, media_type=media_type, data=raw))
+
+
+def _fenced(kind: str, text: str) -> str:
+    """Between fences that are longer than any in the text."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{kind}\n{text.rstrip()}\n{fence}"
+
+
+def safe_name(name: str, *, taken: Sequence[str] = ()) -> str:
+    """The last part of the name, without what a file system or a terminal takes otherwise."""
+    last = re.split(r"[/\\]", name)[-1]
+    clean = UNSAFE.sub("_", last).strip(" .-")[-NAME_CHARS:] or "file"
+    number, free = 1, clean
+    while free in taken:
+        number += 1
+        free = f"{number}-{clean}"
+    return free
+
+
+def with_paths(text: str, paths: Sequence[str]) -> str:
+    """The text, and where the files are that came with it."""
+    if not paths:
+        return text
+    listed = "\n".join(f"- {path}" for path in paths)
+    return f"{text}\n\nFiles that came with this message:\n{listed}".lstrip()

@@ -1,0 +1,194 @@
+"""Google ADK: an agent, an app or a runner of theirs as an agent of ours."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from trunkline.backends.python.adapters.conversations import (
+    Recent,
+    conversation_id,
+    earlier,
+    plain,
+    told,
+    user_id,
+)
+from trunkline.backends.python.decorator import Agent
+from trunkline.backends.python.turn import Turn
+from trunkline.model.outputs import Output, StageStarted, Text, ToolCalled
+from trunkline.model.values import Part, Role
+
+_log = logging.getLogger("trunkline.backends.python")
+
+
+def adk_agent(adk: Any, **about: Any) -> Agent:
+    """An agent, an app or a runner as an agent; `about` is what `@agent` takes.
+
+    A runner brings its own session service. Others get one in memory, which is told at the
+    first turn after a restart what was said before.
+    """
+    agent = getattr(adk, "root_agent", None) or getattr(adk, "agent", None) or adk
+    about.setdefault("description", getattr(agent, "description", "") or "")
+    if about.get("slug", "root-agent") == "root-agent":
+        # All of them go by that name in their files, so it says nothing.
+        words = [word for word in str(agent.name).split("_") if word]
+        about |= {"name": " ".join(words).capitalize(), "slug": "-".join(words).lower()}
+    return Agent(AdkAgent(adk), **about)
+
+
+class AdkAgent:
+    def __init__(self, adk: Any) -> None:
+        self._adk = adk
+        self._runner: Any = adk if hasattr(adk, "run_async") and _is_runner(adk) else None
+        self._owns_sessions = self._runner is None
+        self._sessions = Recent()
+        self._opening = asyncio.Lock()
+
+    async def __call__(self, turn: Turn) -> AsyncGenerator[object, None]:
+        from google.adk.agents.run_config import RunConfig, StreamingMode
+
+        runner = self._runner = self._runner or _runner_for(self._adk)
+        user, session = user_id(turn), conversation_id(turn)
+        await self._open(runner, turn, user, session)
+        reading = AdkReading()
+        running = runner.run_async(
+            user_id=user,
+            session_id=session,
+            new_message=_content("user", turn.parts),
+            run_config=RunConfig(streaming_mode=StreamingMode.SSE),
+        )
+        try:
+            async for event in running:
+                for output in reading.feed(event):
+                    yield output
+        finally:
+            await running.aclose()
+        if reading.error:
+            _log.warning(
+                "a run of ADK failed", extra={"task": turn.task_id, "why": reading.error[:500]}
+            )
+            yield turn.fail("The agent's model gave no answer.")
+        else:
+            yield turn.answer(metadata=reading.usage())
+
+    async def _open(self, runner: Any, turn: Turn, user: str, session_id: str) -> None:
+        """Make sure that there is a session, and that it knows what was said before."""
+        service, app = runner.session_service, runner.app_name
+        async with self._opening:
+            names = {"app_name": app, "user_id": user, "session_id": session_id}
+            if await service.get_session(**names) is None:
+                session = await service.create_session(**names)
+                await _tell(service, session, turn, author=runner.agent.name)
+            if self._owns_sessions:
+                await self._forget(service, app, f"{user}\n{session_id}")
+
+    async def _forget(self, service: Any, app: str, newest: str) -> None:
+        gone = self._sessions.put(newest, None)
+        if gone is not None:
+            user, _, session_id = gone.partition("\n")
+            await service.delete_session(app_name=app, user_id=user, session_id=session_id)
+
+
+class AdkReading:
+    """The events of a run, as outputs."""
+
+    def __init__(self) -> None:
+        self.error = ""
+        self._has_spoken = False
+        # Whether pieces of the message under way came, so that its whole brings nothing new.
+        self._is_streaming = False
+        self._begun: dict[str, str] = {}
+        self._tokens = [0, 0, 0]
+
+    def feed(self, event: Any) -> list[Output]:
+        if event.error_code or event.error_message:
+            self.error = f"{event.error_code}: {event.error_message}"
+            return []
+        if event.partial:
+            return self._say(_text(event), is_piece=True)
+        self._count(event.usage_metadata)
+        outputs = [] if self._is_streaming else self._say(_text(event), is_piece=False)
+        self._is_streaming = False
+        for call in event.get_function_calls():
+            self._begun[call.id] = call.name
+            data = plain(call.args)
+            outputs.append(ToolCalled(call_id=call.id, name=call.name, phase="start", data=data))
+        for response in event.get_function_responses():
+            if response.id in self._begun:
+                outputs.append(_result(response))
+        return outputs
+
+    def usage(self) -> dict[str, Any] | None:
+        if not any(self._tokens):
+            return None
+        names = ("inputTokens", "outputTokens", "totalTokens")
+        return {"usage": dict(zip(names, self._tokens, strict=True))}
+
+    def _say(self, text: str, *, is_piece: bool) -> list[Output]:
+        if not text:
+            return []
+        is_apart = self._has_spoken and not self._is_streaming
+        self._has_spoken, self._is_streaming = True, is_piece
+        return [StageStarted(), Text(text)] if is_apart else [Text(text)]
+
+    def _count(self, usage: Any) -> None:
+        if usage is not None:
+            counts = (
+                usage.prompt_token_count,
+                usage.candidates_token_count,
+                usage.total_token_count,
+            )
+            self._tokens = [
+                so_far + int(more or 0) for so_far, more in zip(self._tokens, counts, strict=True)
+            ]
+
+
+def _result(response: Any) -> ToolCalled:
+    value = plain(response.response)
+    is_error = isinstance(value, dict) and "error" in value
+    return ToolCalled(
+        call_id=response.id, name=response.name, phase="result", data=value, is_error=is_error
+    )
+
+
+def _text(event: Any) -> str:
+    parts = event.content.parts if event.content is not None else None
+    return "".join(part.text for part in parts or () if part.text and not part.thought)
+
+
+def _is_runner(adk: Any) -> bool:
+    return hasattr(adk, "session_service")
+
+
+def _runner_for(adk: Any) -> Any:
+    from google.adk.runners import Runner
+    from google.adk.sessions import InMemorySessionService
+
+    sessions = InMemorySessionService()
+    if hasattr(adk, "root_agent") and hasattr(adk, "plugins"):
+        return Runner(app=adk, session_service=sessions)
+    return Runner(app_name="trunkline", agent=adk, session_service=sessions)
+
+
+async def _tell(service: Any, session: Any, turn: Turn, *, author: str) -> None:
+    from google.adk.events import Event
+
+    for message in await earlier(turn):
+        is_user = message.role is Role.USER
+        event = Event(
+            author="user" if is_user else author,
+            content=_content("user" if is_user else "model", message.parts),
+        )
+        await service.append_event(session, event)
+
+
+def _content(role: str, parts: tuple[Part, ...]) -> Any:
+    from google.genai import types
+
+    def part(given: Part) -> Any:
+        if given.raw is None:
+            return types.Part(text=told((given,)))
+        kind = given.media_type or "application/octet-stream"
+        return types.Part(inline_data=types.Blob(data=given.raw, mime_type=kind))
+
+    return types.Content(role=role, parts=[part(one) for one in parts])

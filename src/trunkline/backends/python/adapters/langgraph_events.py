@@ -1,0 +1,155 @@
+"""What a LangGraph graph streams, as outputs of an agent."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trunkline.backends.python.adapters.conversations import plain
+from trunkline.backends.python.turn import Turn
+from trunkline.model.outputs import Note, Output, StageStarted, Text, ToolCalled
+from trunkline.model.values import Part
+
+_INTERRUPT: Final = "__interrupt__"
+# Where a question that is an object has its words.
+_WORDS: Final = ("question", "message", "prompt", "text", "description")
+
+
+class GraphReading:
+    """Feed it what `astream` gives, mode by mode; `given` is the input."""
+
+    def __init__(self, turn: Turn, given: Mapping[str, Any]) -> None:
+        self.questions: list[Any] = []
+        self._turn = turn
+        self._given = given
+        # The state as it was last; of a graph without one, what it returned.
+        self._values: Any = {}
+        # The message that is being said, and those whose tokens were counted.
+        self._saying: object = None
+        self._has_spoken = False
+        self._counted: set[object] = set()
+        self._tokens = [0, 0, 0]
+        self._begun: dict[str, str] = {}
+        self._done: set[str] = set()
+
+    def feed(self, mode: str, data: Any, *, is_root: bool) -> list[Output]:
+        if mode == "messages":
+            return self._say(data[0])
+        if mode == "updates" and isinstance(data, Mapping):
+            if is_root and _INTERRUPT in data:
+                self.questions = list(data[_INTERRUPT])
+            return [output for update in data.values() for output in self._update(update)]
+        if mode == "custom":
+            part = Part(text=data) if isinstance(data, str) else Part(data=plain(data))
+            return [Note((part,))]
+        if mode == "values" and is_root:
+            self._values = data
+        return []
+
+    def end(self) -> object:
+        """The end of the turn: a question, or the answer."""
+        if self.questions:
+            return self._turn.ask(*_question(self.questions[0].value))
+        metadata = self._usage()
+        if self._has_spoken:
+            return self._turn.answer(metadata=metadata)
+        return self._turn.answer(*self._result(), metadata=metadata)
+
+    def _say(self, message: Any) -> list[Output]:
+        if message.type not in ("ai", "AIMessageChunk"):
+            return []
+        text = _text(message.content)
+        if not text:
+            return []
+        outputs: list[Output] = []
+        if self._has_spoken and message.id != self._saying:
+            outputs.append(StageStarted())
+        self._saying, self._has_spoken = message.id, True
+        return [*outputs, Text(text)]
+
+    def _update(self, update: Any) -> list[Output]:
+        messages = update.get("messages") if isinstance(update, Mapping) else None
+        listed = messages if isinstance(messages, list) else [messages]
+        return [output for message in listed for output in self._tools(message)]
+
+    def _tools(self, message: Any) -> list[Output]:
+        kind = getattr(message, "type", "")
+        if kind == "ai":
+            self._count(message)
+            calls = [call for call in message.tool_calls if call["id"] not in self._begun]
+            self._begun |= {call["id"]: call["name"] for call in calls}
+            return [
+                ToolCalled(
+                    call_id=call["id"], name=call["name"], phase="start", data=plain(call["args"])
+                )
+                for call in calls
+            ]
+        call_id = getattr(message, "tool_call_id", "")
+        if kind != "tool" or call_id not in self._begun or call_id in self._done:
+            return []
+        self._done.add(call_id)
+        return [
+            ToolCalled(
+                call_id=call_id,
+                name=self._begun[call_id],
+                phase="result",
+                data=plain(message.content),
+                is_error=message.status == "error",
+            )
+        ]
+
+    def _count(self, message: Any) -> None:
+        usage = message.usage_metadata
+        if usage and message.id not in self._counted:
+            self._counted.add(message.id)
+            names = ("input_tokens", "output_tokens", "total_tokens")
+            self._tokens = [
+                so_far + int(usage.get(name) or 0)
+                for so_far, name in zip(self._tokens, names, strict=True)
+            ]
+
+    def _usage(self) -> dict[str, Any] | None:
+        if not any(self._tokens):
+            return None
+        names = ("inputTokens", "outputTokens", "totalTokens")
+        return {"usage": dict(zip(names, self._tokens, strict=True))}
+
+    def _result(self) -> tuple[Any, ...]:
+        """The answer of a graph that said nothing: what it made of its input."""
+        if not isinstance(self._values, Mapping):
+            return _content(self._values)
+        values = {name: value for name, value in self._values.items() if name != _INTERRUPT}
+        messages = values.get("messages")
+        if isinstance(messages, list):
+            said = [_text(last.content) for last in messages[-1:] if last.type == "ai"]
+            return tuple(said)
+        made = {
+            name: value
+            for name, value in values.items()
+            if name not in self._given or self._given[name] != value
+        }
+        if len(made) == 1:
+            return _content(next(iter(made.values())))
+        return (Part(data=plain(made)),) if made else ()
+
+
+def _content(value: Any) -> tuple[Any, ...]:
+    return (value if isinstance(value, str) else Part(data=plain(value)),)
+
+
+def _question(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        return (value,)
+    words = [value[key] for key in _WORDS if isinstance(value, Mapping) and key in value]
+    said = [word for word in words if isinstance(word, str) and word]
+    return (*(Part(text=word) for word in said[:1]), Part(data=plain(value)))
+
+
+def _text(content: Any) -> str:
+    """The text of a message; thoughts and calls are blocks of other kinds."""
+    if isinstance(content, str):
+        return content
+    texts = [
+        block if isinstance(block, str) else block.get("text", "")
+        for block in content
+        if isinstance(block, str) or block.get("type") == "text"
+    ]
+    return "".join(texts)

@@ -1,0 +1,170 @@
+"""pydantic-ai: an agent of theirs as one of ours."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+from trunkline.backends.python.adapters.conversations import earlier, plain, told
+from trunkline.backends.python.decorator import Agent
+from trunkline.backends.python.turn import Turn
+from trunkline.model.outputs import Output, StageStarted, Text, ToolCalled
+from trunkline.model.values import Message, Part, Role
+
+_log = logging.getLogger("trunkline.backends.python")
+
+_NOTE: Final = "pydantic-ai messages"
+# A longer history is told as text, as everybody else remembers it.
+_MAX_HISTORY_BYTES: Final = 1024 * 1024
+
+
+def pydantic_ai_agent(
+    agent: Any, *, deps: Callable[[Turn], Any] | None = None, **about: Any
+) -> Agent:
+    """The agent; `deps` makes its dependencies for a turn, `about` is what `@agent` takes.
+
+    What its model was told and said is kept with the conversation, tools included.
+    """
+    return Agent(PydanticAgent(agent, deps), **about)
+
+
+class PydanticAgent:
+    def __init__(self, agent: Any, deps: Callable[[Turn], Any] | None) -> None:
+        self._agent = agent
+        self._deps = deps
+
+    async def __call__(self, turn: Turn) -> AsyncGenerator[object, None]:
+        history = await _history(turn)
+        options = {} if self._deps is None else {"deps": self._deps(turn)}
+        reading = EventReading()
+        async with AsyncExitStack() as stack:
+            events = self._agent.run_stream_events(
+                _prompt(turn.parts), message_history=history or None, **options
+            )
+            if hasattr(events, "__aenter__"):
+                events = await stack.enter_async_context(events)
+            async for event in events:
+                for output in reading.feed(event):
+                    yield output
+        result = reading.result
+        if turn.session_key:
+            await _keep(turn, result)
+        yield turn.answer(*_answer(result.output, reading), metadata={"usage": _usage(result)})
+
+
+class EventReading:
+    """The events of a run, as outputs; `result` is the last."""
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self.has_spoken = False
+        # Whether what is said next belongs to another message than what was said last.
+        self._is_apart = False
+        self._begun: set[str] = set()
+
+    def feed(self, event: Any) -> list[Output]:
+        kind = event.event_kind
+        if kind == "part_start" and event.part.part_kind == "text":
+            return self._say(event.part.content)
+        if kind == "part_delta" and event.delta.part_delta_kind == "text":
+            return self._say(event.delta.content_delta)
+        if kind == "function_tool_call":
+            return self._call(event.part)
+        if kind == "function_tool_result":
+            return self._result(event.part)
+        if kind == "agent_run_result":
+            self.result = event.result
+        return []
+
+    def _say(self, text: str) -> list[Output]:
+        if not text:
+            return []
+        apart, self._is_apart = self._is_apart and self.has_spoken, False
+        self.has_spoken = True
+        return [StageStarted(), Text(text)] if apart else [Text(text)]
+
+    def _call(self, part: Any) -> list[Output]:
+        self._is_apart = True
+        self._begun.add(part.tool_call_id)
+        data = plain(part.args_as_dict()) if part.args else None
+        return [
+            ToolCalled(call_id=part.tool_call_id, name=part.tool_name, phase="start", data=data)
+        ]
+
+    def _result(self, part: Any) -> list[Output]:
+        if part.tool_call_id not in self._begun:
+            return []
+        return [
+            ToolCalled(
+                call_id=part.tool_call_id,
+                name=part.tool_name,
+                phase="result",
+                data=plain(part.content),
+                is_error=part.part_kind == "retry-prompt"
+                or getattr(part, "outcome", "success") != "success",
+            )
+        ]
+
+
+def _answer(value: Any, reading: EventReading) -> tuple[Part, ...]:
+    """Text has been said by now; an output of another type is data."""
+    if not isinstance(value, str):
+        return (Part(data=plain(value)),)
+    return () if reading.has_spoken else (Part(text=value),)
+
+
+async def _history(turn: Turn) -> list[Any]:
+    """What the model remembers: all of it where it was kept, else what was said."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    kept = await turn.recall(_NOTE) if turn.session_key else None
+    if kept:
+        try:
+            return list(ModelMessagesTypeAdapter.validate_json(kept))
+        except ValueError:
+            # Written by another release of theirs.
+            _log.warning("messages of pydantic-ai cannot be read; told as text", extra=_of(turn))
+    return [_as_model_message(message) for message in await earlier(turn)]
+
+
+async def _keep(turn: Turn, result: Any) -> None:
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+    messages = ModelMessagesTypeAdapter.dump_json(result.all_messages())
+    # Too long: from now on the transcript has to do.
+    await turn.keep(_NOTE, messages.decode() if len(messages) <= _MAX_HISTORY_BYTES else "")
+
+
+def _of(turn: Turn) -> dict[str, str]:
+    return {"task": turn.task_id, "context": turn.context_id}
+
+
+def _as_model_message(message: Message) -> Any:
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+
+    text = told(message.parts)
+    if message.role is Role.USER:
+        return ModelRequest(parts=[UserPromptPart(content=text)])
+    return ModelResponse(parts=[TextPart(content=text)])
+
+
+def _prompt(parts: tuple[Part, ...]) -> Any:
+    """Text alone as a string; bytes of files as they are."""
+    from pydantic_ai import BinaryContent
+
+    if all(part.raw is None for part in parts):
+        return told(parts)
+    return [
+        told((part,))
+        if part.raw is None
+        else BinaryContent(data=part.raw, media_type=part.media_type or "application/octet-stream")
+        for part in parts
+    ]
+
+
+def _usage(result: Any) -> dict[str, int]:
+    usage = result.usage
+    # It was a method once.
+    usage = usage if hasattr(usage, "input_tokens") else usage()
+    given, said = int(usage.input_tokens or 0), int(usage.output_tokens or 0)
+    return {"inputTokens": given, "outputTokens": said, "totalTokens": given + said}

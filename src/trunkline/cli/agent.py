@@ -1,0 +1,161 @@
+"""`trunkline agent try`."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trunkline.cli.exits import Exit
+from trunkline.cli.failures import complain, reported
+from trunkline.cli.help import command
+from trunkline.cli.options import Debug, Form, OpenClawConfig
+from trunkline.cli.remote import options
+from trunkline.cli.storage import ConfigOption
+
+if TYPE_CHECKING:
+    from trunkline.app.trying import Trial
+    from trunkline.cli.remote.plain import PlainScreen
+    from trunkline.model.values import Part
+    from trunkline.settings import Settings
+
+app = typer.Typer(help="Try the agents of a configuration.", no_args_is_help=True)
+
+
+@command(app, "try")
+def try_agent(
+    context: typer.Context,
+    agent: Annotated[
+        str,
+        typer.Argument(
+            metavar="AGENT",
+            help="The handle of a configured agent, or Python code as for `serve`: FILE.py, "
+            "FILE.py:attribute or module:attribute.",
+            show_default=False,
+        ),
+    ],
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT...",
+            help="What to say, turn by turn; - or nothing reads one text from stdin.",
+            show_default=False,
+        ),
+    ] = None,
+    file: options.Files = None,
+    data: options.Data = None,
+    config: ConfigOption = None,
+    openclaw_config: OpenClawConfig = None,
+    output: options.Output = Form.text,
+    timeout: options.Timeout = None,
+    quiet: options.Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run a turn of an agent in this process, and show what it does.
+
+    Nothing listens and nothing is kept. Further texts are further turns: each answers the task
+    if that waits for an answer, else it goes on with the conversation. What the agent logs, and
+    why it crashes, is on stderr. The exit code says how the last task ended; with -o json, each
+    event is one line.
+    """
+    from trunkline.cli.remote.content import parts_of
+    from trunkline.cli.remote.ending import prepare_streams
+    from trunkline.cli.remote.views import screen_for
+
+    prepare_streams()
+    with reported(context):
+        settings, handle = _settings(agent, config, openclaw_config)
+        texts = text or []
+        turns = [parts_of(texts[0] if texts else None, file or [], data or [])]
+        turns += [parts_of(one, [], []) for one in texts[1:]]
+        screen = screen_for(output=output, quiet=quiet, verbose=True, shows_stream=True)
+        try:
+            try:
+                code = asyncio.run(_try(settings, handle, turns, screen, output, timeout))
+            finally:
+                screen.close()
+        except TimeoutError:
+            complain(f"the agent did not end within {timeout:g} s, and was stopped.")
+            code = Exit.TIMEOUT
+        except KeyboardInterrupt:
+            code = Exit.INTERRUPTED
+    raise typer.Exit(code)
+
+
+def _settings(
+    agent: str, config: Path | None, openclaw_config: Path | None
+) -> tuple["Settings", str]:
+    """The settings, and the handle in them; empty for the only one there is."""
+    from trunkline.settings import demo, for_target, load
+
+    if ".py" in agent or ":" in agent:
+        return for_target(agent), ""
+    if openclaw_config is not None:
+        from trunkline.settings.openclaw import load_openclaw
+
+        return load_openclaw(openclaw_config, config=config).settings, agent
+    return (demo() if config is None else load(config)), agent
+
+
+async def _try(
+    settings: "Settings",
+    handle: str,
+    turns: "list[tuple[Part, ...]]",
+    screen: "PlainScreen",
+    output: Form,
+    timeout_s: float | None,
+) -> Exit:
+    from trunkline.app.trying import trial
+    from trunkline.server import logs
+
+    keys = [key.key.reveal() for key in settings.auth.keys.values() if key.key is not None]
+    logs.configure(level="warning", form="human", secrets=keys)
+    async with asyncio.timeout(timeout_s), trial(settings, handle) as agent:
+        return await _converse(agent, turns, screen, output)
+
+
+async def _converse(
+    agent: "Trial", turns: "list[tuple[Part, ...]]", screen: "PlainScreen", output: Form
+) -> Exit:
+    from trunkline.cli.exits import exit_of
+    from trunkline.cli.remote.views import view_for
+    from trunkline.model.calls import SendMessageRequest
+    from trunkline.model.values import INTERRUPTED, Message, Role, Task
+    from trunkline.remote.clock import new_key
+    from trunkline.remote.progress import Progress
+
+    before: Task | None = None
+    context_id = ""
+    code = Exit.DONE
+    for parts in turns:
+        progress = Progress()
+        view = view_for(
+            screen,
+            output=output,
+            prints=True,
+            waiting_for=f"{agent.handle} is at work",
+            before=before,
+        )
+        message = Message(
+            message_id=new_key(),
+            role=Role.USER,
+            parts=parts,
+            context_id=context_id,
+            task_id=before.id if before is not None else "",
+        )
+        view.wait()
+        async for event in agent.send(SendMessageRequest(message=message)):
+            progress.add(event)
+            view.item(event)
+            if not progress.is_settled:
+                view.wait()
+        screen.close()
+        state, context_id = progress.state, progress.context_id
+        if screen.talks and output is Form.text:
+            if state is None:
+                screen.answered("")
+            else:
+                screen.ended(state, progress.task_id, reason=view.reason)
+        before = progress.task() if state in INTERRUPTED else None
+        code = exit_of(state)
+    return code

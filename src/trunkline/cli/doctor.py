@@ -1,0 +1,106 @@
+"""`trunkline doctor`."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trunkline.cli.exits import Exit
+from trunkline.cli.failures import reported
+from trunkline.cli.options import Debug, Form, OpenClawConfig
+from trunkline.cli.remote import options
+from trunkline.cli.storage import ConfigOption, DataOption, DbOption
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from trunkline.app.doctor import Examined
+    from trunkline.settings import Settings
+
+_SIGNS = {"ok": ("✓", "32"), "warning": ("!", "33"), "error": ("✗", "31")}
+
+
+def doctor(
+    context: typer.Context,
+    config: ConfigOption = None,
+    openclaw_config: OpenClawConfig = None,
+    data: DataOption = None,
+    db: DbOption = None,
+    output: options.Output = Form.text,
+    timeout: Annotated[
+        float, typer.Option(min=0.001, metavar="SECONDS", help="How long a target may take.")
+    ] = 15.0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out what is well.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Check what a configuration names, and say what to do.
+
+    The port, the store, the code or program or server behind each agent, and the targets. Ends
+    with 1 if there is an error; warnings do no harm.
+    """
+    from trunkline.cli.remote.ending import prepare_streams
+
+    prepare_streams()
+    with reported(context):
+        from trunkline.cli.db import settings_of
+
+        settings = settings_of(config, openclaw_config, data, db)
+        found = asyncio.run(_collect(settings, timeout, shows=output is Form.text, quiet=quiet))
+    if output is Form.json:
+        from trunkline.cli.remote.documents import document
+
+        rows = [{"part": one.part, **_fields(one)} for one in found]
+        print(document({"findings": rows}))
+    else:
+        counts = [sum(one.finding.level == level for one in found) for level in _SIGNS]
+        print("{} ok, {} to look at, {} wrong".format(*counts))
+    has_error = any(one.finding.level == "error" for one in found)
+    raise typer.Exit(Exit.FAILED if has_error else Exit.DONE)
+
+
+async def _collect(
+    settings: "Settings", timeout_s: float, *, shows: bool, quiet: bool
+) -> "list[Examined]":
+    found = []
+    async for one in _examine(settings, timeout_s):
+        found.append(one)
+        if shows and not (quiet and one.finding.level == "ok"):
+            print(_line(one), flush=True)
+    return found
+
+
+async def _examine(settings: "Settings", timeout_s: float) -> "AsyncIterator[Examined]":
+    from trunkline.app.doctor import Examined, examine
+    from trunkline.app.outbound import tool_config
+    from trunkline.cli.remote.targets import check_targets
+    from trunkline.ports.doctor import Finding
+
+    async for one in examine(settings):
+        yield one
+    for target in await check_targets(tool_config(settings).targets, timeout_s):
+        finding = Finding("ok", f"{target.url} is {target.name}")
+        if target.error:
+            finding = Finding("error", target.error)
+        yield Examined(f"targets.{target.alias}", finding)
+
+
+def _line(one: "Examined") -> str:
+    import os
+    import sys
+
+    from trunkline.cli.remote.clean import one_line
+
+    sign, colour = _SIGNS[one.finding.level]
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        sign = f"\x1b[{colour}m{sign}\x1b[0m"
+    remedy = f". {one.finding.remedy}" if one.finding.remedy else ""
+    return (
+        f"{sign} {one_line(one.part)}: {one_line(one.finding.what).rstrip('.')}{one_line(remedy)}"
+    )
+
+
+def _fields(one: "Examined") -> dict[str, str]:
+    import msgspec
+
+    fields: dict[str, str] = msgspec.to_builtins(one.finding)
+    return fields

@@ -1,0 +1,135 @@
+"""`trunkline card`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trunkline.cli.options import Form
+from trunkline.cli.remote.calling import Call, calls_agent
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from trunkline.cli.exits import Exit
+    from trunkline.cli.remote.ending import Errand
+    from trunkline.model.card import AgentCard, SecurityScheme
+    from trunkline.remote import RemoteAgent
+
+
+@calls_agent
+def card(
+    call: Call,
+    extended: Annotated[
+        bool, typer.Option("--extended", help="The card for those whom the agent knows.")
+    ] = False,
+) -> None:
+    """Show what an agent says of itself.
+
+    With -o json, the card as it is served.
+    """
+    from trunkline.cli.exits import Exit
+    from trunkline.cli.remote.documents import document
+    from trunkline.cli.remote.ending import about_card, perform
+
+    async def work(agent: "RemoteAgent", errand: "Errand") -> "Exit":
+        async with about_card():
+            found = await agent.card()
+        if extended:
+            found = await agent.extended_card()
+        if call.output is Form.json:
+            import msgspec
+
+            served = found if extended else msgspec.Raw(await agent.served_card())
+            print(document(served))
+        else:
+            _print(found, is_checked=bool(call.target.card_keys))
+        return Exit.DONE
+
+    perform(call, work)
+
+
+def _print(card: "AgentCard", *, is_checked: bool) -> None:
+    from trunkline.cli.remote.tables import print_pairs
+
+    signed = ("Signed", _signed(card, is_checked=is_checked))
+    print_pairs([*_about(card), *_access(card), signed, *_skills(card)])
+
+
+def _about(card: "AgentCard") -> Iterator[tuple[str, str]]:
+    yield "Name", f"{card.name} {card.version}".strip()
+    if card.description:
+        yield "About", card.description
+    if card.provider is not None:
+        yield "Provider", f"{card.provider.organization} {card.provider.url}".strip()
+    if card.documentation_url:
+        yield "More", card.documentation_url
+    for one in card.supported_interfaces:
+        tenant = f" tenant {one.tenant}" if one.tenant else ""
+        yield "Interface", f"{one.protocol_binding} {one.protocol_version} {one.url}{tenant}"
+    able = card.capabilities
+    abilities = {
+        "streaming": able.streaming,
+        "push notifications": able.push_notifications,
+        "extended card": able.extended_agent_card,
+    }
+    yield "Can", ", ".join(name for name, has in abilities.items() if has) or "answer, no more"
+    for extension in able.extensions:
+        yield "Extension", extension.uri + (" (required)" if extension.required else "")
+    yield "Takes", ", ".join(card.default_input_modes) or "not said"
+    yield "Gives", ", ".join(card.default_output_modes) or "not said"
+
+
+def _access(card: "AgentCard") -> Iterator[tuple[str, str]]:
+    if not card.security_requirements:
+        optional = (
+            f" ({', '.join(card.security_schemes)} possible)" if card.security_schemes else ""
+        )
+        yield "Access", f"open{optional}"
+    for requirement in card.security_requirements:
+        words = [_scheme(name, card.security_schemes.get(name)) for name in requirement.schemes]
+        yield "Access", " and ".join(words) or "open"
+
+
+def _signed(card: "AgentCard", *, is_checked: bool) -> str:
+    """Where keys are configured, the library leaves only the signatures that are good."""
+    from trunkline.remote.signatures import signers
+
+    keys = ", ".join(filter(None, signers(card)))
+    if is_checked:
+        if not card.signatures:
+            return "not by a key of this target"
+        return f"yes, and checked{f': {keys}' if keys else ''}"
+    if not card.signatures:
+        return "no"
+    return f"{keys or 'yes'}; not checked, as the target has no card_keys"
+
+
+def _scheme(name: str, scheme: "SecurityScheme | None") -> str:
+    if scheme is None:
+        return name
+    if (key := scheme.api_key_security_scheme) is not None:
+        return f"{name}: API key in {key.location} {key.name}"
+    if (http := scheme.http_auth_security_scheme) is not None:
+        return f"{name}: HTTP {http.scheme}"
+    if scheme.oauth2_security_scheme is not None:
+        return f"{name}: OAuth 2"
+    if scheme.open_id_connect_security_scheme is not None:
+        return f"{name}: OpenID Connect"
+    return f"{name}: client certificate" if scheme.mtls_security_scheme is not None else name
+
+
+def _skills(card: "AgentCard") -> Iterator[tuple[str, "str | Text"]]:
+    from rich.text import Text
+
+    from trunkline.cli.remote.clean import one_line
+
+    for skill in card.skills:
+        text = Text(one_line(skill.name), style="bold")
+        tags = f" [{', '.join(skill.tags)}]" if skill.tags else ""
+        text.append(one_line(tags) and f" {one_line(tags)}", style="not bold dim")
+        if skill.description and skill.description != skill.name:
+            text.append(f"\n{one_line(skill.description)}", style="not bold")
+        for example in skill.examples:
+            text.append(f"\n“{one_line(example)}”", style="not bold italic")
+        yield "Skills", text

@@ -1,0 +1,104 @@
+"""What went wrong with a call, for people: one or two lines that end with the remedy."""
+
+from typing import Final
+
+from trunkline.cli.exits import Exit
+from trunkline.cli.program import program
+from trunkline.cli.remote.calling import Call
+from trunkline.cli.remote.clean import one_line
+from trunkline.remote import (
+    BadPeerAnswer,
+    InvalidTarget,
+    PeerRefused,
+    PeerTimeout,
+    PeerUnreachable,
+    RemoteError,
+    StreamEnded,
+    TransportUnsupported,
+)
+
+_NO_ACCESS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "TOKEN_REFUSED"})
+
+
+def explained(error: RemoteError, call: Call, *, is_card: bool = False) -> tuple[Exit, str]:
+    """`is_card`: it was the card that could not be had."""
+    said = one_line(error.message).rstrip(".")
+    match error:
+        case InvalidTarget():
+            return Exit.WRONG_USE, f"{said}."
+        case TransportUnsupported():
+            return Exit.NOT_UNDERSTOOD, f"{said}. {_other_way(call)}"
+        case PeerUnreachable(reason="TLS_FAILED"):
+            return Exit.UNREACHABLE, f"{_where(call)}: {said}. Check the url and the certificate."
+        case PeerUnreachable() | StreamEnded():
+            remedy = "Is it running? Check the url and the network."
+            if error.task_id:
+                remedy = f"The task may go on: {call.command('watch', error.task_id)}"
+            return Exit.UNREACHABLE, f"{_where(call)}: {said}. {remedy}"
+        case PeerTimeout():
+            remedy = "Try again, or allow more with --timeout SECONDS."
+            return Exit.TIMEOUT, f"{_where(call)}: {said}. {remedy}"
+        case PeerRefused():
+            return _refused(error, call, said, is_card=is_card)
+        case BadPeerAnswer(reason="REDIRECT"):
+            return Exit.NOT_UNDERSTOOD, f"{_where(call)}: {said}."
+        case BadPeerAnswer(reason="BAD_SIGNATURE"):
+            remedy = "Check card_keys of the target, and who serves the card."
+            return Exit.NOT_UNDERSTOOD, f"{_where(call)}: {said}. {remedy}"
+        case BadPeerAnswer() if is_card:
+            return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} ({said}). {_BASE}"
+        case _:
+            remedy = "It may be broken, or no A2A agent."
+            return Exit.NOT_UNDERSTOOD, f"{_where(call)} does not make sense: {said}. {remedy}"
+
+
+_BASE: Final = "Give the base url of an A2A agent, or the url of its card."
+
+
+def _refused(error: PeerRefused, call: Call, said: str, *, is_card: bool) -> tuple[Exit, str]:
+    if error.status in (401, 403) or error.reason in _NO_ACCESS:
+        return Exit.NO_ACCESS, f"{_where(call)} refuses access: {said}. {_credential(call)}"
+    if is_card and error.status in (404, 405, 410):
+        return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} (status {error.status}). {_BASE}"
+    match error.reason:
+        case "TASK_NOT_FOUND":
+            remedy = f"List your tasks: {call.command('list')}"
+            return Exit.NOT_FOUND, f"{said}. {remedy}"
+        case "TASK_NOT_CANCELABLE":
+            return Exit.REFUSED, f"{said}. A task that has ended cannot be canceled."
+        case "VERSION_NOT_SUPPORTED":
+            return Exit.NOT_UNDERSTOOD, f"{said}. {_other_way(call)}"
+        case "METHOD_NOT_FOUND" | "UNSUPPORTED_OPERATION":
+            remedy = "Not every agent can; those of A2A 0.3 list no tasks, for one."
+            return Exit.REFUSED, f"{_where(call)} cannot do that: {said}. {remedy}"
+        case _:
+            pass
+    remedy = ""
+    if error.retry_after_s is not None:
+        remedy = f" Try again in {error.retry_after_s:.0f} s."
+    elif error.status == 413:
+        remedy = " Send less, or the link of a file: --file https://…"
+    return Exit.REFUSED, f"{_where(call)} refuses: {said}.{remedy}"
+
+
+def _where(call: Call) -> str:
+    return call.named if "://" in call.named else f"{call.named} ({call.target.url})"
+
+
+def _no_agent(call: Call) -> str:
+    return f"there is no agent card at {call.target.card_url}"
+
+
+def _credential(call: Call) -> str:
+    if call.target.credentials is None:
+        return "Give a token with --token or TRUNKLINE_TOKEN, or a key with -H 'X-API-Key: …'."
+    return "The credential that was sent is not accepted: check it, or give another --token."
+
+
+def _other_way(call: Call) -> str:
+    asked = [flag for flag in call.flags if flag in ("--protocol", "--a2a-version")]
+    if asked:
+        return (
+            f"Leave out {' and '.join(asked)}, or see what there is: {program()} card {call.named}"
+        )
+    return "This version of trunkline speaks A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON."

@@ -1,0 +1,80 @@
+"""An artifact that is streamed: appending costs the chunk and not the artifact.
+
+The pieces of a text are kept apart until somebody reads.
+"""
+
+from typing import Any
+
+from trunkline.model.values import Artifact, Part
+
+
+class GrowingArtifact:
+    """Adjacent pieces of bare text are one part to a reader."""
+
+    __slots__ = ("_head", "_parts", "_text")
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._head = artifact
+        self._parts: list[Part] = []
+        self._text: list[str] = []
+        for part in artifact.parts:
+            self._push(part)
+
+    def _push(self, part: Part) -> None:
+        self._close_text()
+        if part.is_bare_text:
+            self._text.append(part.text or "")
+        else:
+            self._parts.append(part)
+
+    def _close_text(self) -> None:
+        if self._text:
+            self._parts.append(Part(text="".join(self._text)))
+            self._text = []
+
+    def extend(self, chunk: Artifact, *, replaces_metadata: bool = False) -> None:
+        """Metadata of the chunk are added to those there are, or take their place."""
+        # Most chunks bring nothing but parts, and most of them one of text.
+        if chunk.metadata or chunk.name != self._head.name or chunk.description or chunk.extensions:
+            known = None if replaces_metadata and chunk.metadata else self._head.metadata
+            self._extend_head(chunk, known)
+        parts = chunk.parts
+        if parts and self._text and parts[0].is_bare_text:
+            self._text.append(parts[0].text or "")
+            parts = parts[1:]
+        for part in parts:
+            self._push(part)
+
+    def _extend_head(self, chunk: Artifact, metadata: dict[str, Any] | None) -> None:
+        head = self._head
+        self._head = Artifact(
+            artifact_id=head.artifact_id,
+            name=chunk.name or head.name,
+            description=chunk.description or head.description,
+            parts=(),
+            metadata={**(metadata or {}), **(chunk.metadata or {})} or metadata,
+            extensions=chunk.extensions or head.extensions,
+        )
+
+    def copy(self) -> "GrowingArtifact":
+        other = GrowingArtifact.__new__(GrowingArtifact)
+        other._head = self._head
+        other._parts = list(self._parts)
+        other._text = list(self._text)
+        return other
+
+    def artifact(self) -> Artifact:
+        if len(self._text) > 1:
+            self._text = ["".join(self._text)]
+        parts = tuple(self._parts)
+        if self._text:
+            parts += (Part(text=self._text[0]),)
+        head = self._head
+        return Artifact(
+            artifact_id=head.artifact_id,
+            name=head.name,
+            description=head.description,
+            parts=parts,
+            metadata=head.metadata,
+            extensions=head.extensions,
+        )

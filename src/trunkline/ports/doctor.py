@@ -1,0 +1,11 @@
+"""What a check of a configured part finds."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Finding(Struct, frozen=True):
+    level: Literal["ok", "warning", "error"]
+    what: str
+    remedy: str = ""

@@ -1,0 +1,118 @@
+"""What of an agent card is signed (A2A 1.0, 8.4), and what a signature says of itself."""
+
+import base64
+import binascii
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from trunkline.model.card import AgentCard, AgentCardSignature
+from trunkline.model.errors import TrunklineError
+from trunkline.protocol import jcs, protojson
+from trunkline.protocol.card_reading import CARD_DEFAULTS, skills_of
+
+Tree: TypeAlias = dict[str, Any]
+
+_NAMES: Final = {
+    name
+    for field in msgspec.structs.fields(AgentCard)
+    for name in (field.name, field.encode_name)
+    if field.name != "signatures"
+}
+
+
+def payload(card: AgentCard) -> bytes:
+    """The canonical form: what is required is there even if empty, the rest only if set."""
+    return jcs.canonical(_tree_of(card))
+
+
+def payloads(card: AgentCard) -> list[bytes]:
+    """What to sign so that each reader finds one to check: as specified, and as the SDK has it."""
+    tree = _tree_of(card)
+    return list(dict.fromkeys([jcs.canonical(tree), jcs.canonical(_without_empty(tree))]))
+
+
+def _tree_of(card: AgentCard) -> Tree:
+    tree: Tree = msgspec.to_builtins(card)
+    tree.pop("signatures", None)
+    # 1.0 has no word for it.
+    tree["capabilities"].pop("stateTransitionHistory", None)
+    return tree
+
+
+def candidates(body: bytes) -> list[bytes]:
+    """What a signer of this card may have signed, each a card by itself.
+
+    Signers differ in what they take for its canonical form: the specification keeps required
+    members that are empty, the Python SDK drops all that is empty, and others sign the JSON
+    as it is. Whoever trusts a signature must go by what it was made of and nothing else.
+    """
+    tree = protojson.parse(body, "card")
+    if not isinstance(tree, dict):
+        return []
+    found: dict[bytes, None] = {}
+    whole = {name: value for name, value in tree.items() if name != "signatures"}
+    for form in (_as_specified(tree), whole):
+        try:
+            for one in (form, _without_empty(form)):
+                if one:
+                    found[jcs.canonical(one)] = None
+        except (ValueError, RecursionError):
+            continue
+    return list(found)
+
+
+def _as_specified(tree: Tree) -> Tree:
+    """The members of 1.0 alone: a card may have those of 0.3 beside them, which nobody signed."""
+    own = {name: value for name, value in tree.items() if name in _NAMES and value is not None}
+    try:
+        card = protojson.convert(CARD_DEFAULTS | own | {"skills": skills_of(own)}, AgentCard)
+    except TrunklineError:
+        return {}
+    return _tree_of(card)
+
+
+def _without_empty(tree: Any) -> Any:
+    """Without texts, lists and objects that are empty, or are so once this is done to them."""
+    match tree:
+        case dict():
+            members = ((name, _without_empty(value)) for name, value in tree.items())
+            return {name: value for name, value in members if value is not None} or None
+        case list():
+            return [value for one in tree if (value := _without_empty(one)) is not None] or None
+        case "":
+            return None
+        case _:
+            return tree
+
+
+class Protected(msgspec.Struct, frozen=True, kw_only=True):
+    """The protected header, as far as it matters here."""
+
+    alg: str
+    kid: str = ""
+    crit: list[str] = []
+
+
+def protected_of(signature: AgentCardSignature) -> Protected | None:
+    try:
+        return msgspec.json.decode(unpadded(signature.protected), type=Protected)
+    except (ValueError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def signing_input(protected: str, payload: bytes) -> bytes:
+    """RFC 7515, 5.1."""
+    return protected.encode() + b"." + base64url(payload).encode()
+
+
+def base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def unpadded(text: str) -> bytes:
+    """Base64url as JOSE writes it. Raises ValueError."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+    except binascii.Error:
+        raise ValueError("not base64url") from None

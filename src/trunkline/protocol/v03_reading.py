@@ -1,0 +1,253 @@
+"""Shapes of A2A 0.3 as values of the model. All raise InvalidParams that names the field."""
+
+import base64
+import binascii
+from typing import Any
+
+from msgspec import structs
+
+from trunkline.model.calls import (
+    AuthenticationInfo,
+    SendMessageConfiguration,
+    TaskPushNotificationConfig,
+)
+from trunkline.model.errors import InvalidParams
+from trunkline.model.values import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from trunkline.protocol.protojson import check_int32
+from trunkline.protocol.readers import join, quote
+from trunkline.protocol.v03_names import ROLE_OF, ROLES, STATE_OF, STATES, WRAPPED
+from trunkline.protocol.v03_types import (
+    Artifact03,
+    ArtifactUpdate03,
+    Configuration03,
+    File03,
+    Message03,
+    Part03,
+    PushConfig03,
+    Status03,
+    StatusUpdate03,
+    Task03,
+)
+
+
+class Reader03:
+    """For one of the two bindings of 0.3."""
+
+    def __init__(self, *, is_rest: bool, is_legacy: bool = False) -> None:
+        """`is_legacy`: a part may say `type` in place of `kind`."""
+        self._is_rest = is_rest
+        self._is_legacy = is_legacy
+
+    def part(self, part: Part03, path: str) -> Part:
+        if (part.text is not None) + (part.file is not None) + (part.data is not None) != 1:
+            raise InvalidParams.at(path, "a part holds exactly one of text, file and data")
+        if part.text is not None:
+            self._check_kind(part, "text", path)
+            return Part(text=part.text, metadata=part.metadata)
+        if part.file is not None:
+            self._check_kind(part, "file", path)
+            return _file(part.file, part.metadata, join(path, "file"))
+        self._check_kind(part, "data", path)
+        return self._data(part)
+
+    def _check_kind(self, part: Part03, kind: str, path: str) -> None:
+        # The kind may be left out; the member that is there tells it.
+        if part.kind:
+            _check_kind(part.kind, kind, join(path, "kind"))
+        elif self._is_legacy and part.type is not None:
+            _check_kind(str(part.type), kind, join(path, "type"))
+
+    def _data(self, part: Part03) -> Part:
+        data: dict[str, Any] = part.data or {}
+        # A client of the REST binding that writes the shapes of JSON-RPC names the kind.
+        if self._is_rest and not part.kind and isinstance(data.get("data"), dict):
+            data = data["data"]
+        metadata = part.metadata
+        if metadata and metadata.get(WRAPPED) is True and "value" in data:
+            metadata = {key: value for key, value in metadata.items() if key != WRAPPED} or None
+            return Part(data=data["value"], metadata=metadata)
+        return Part(data=data, metadata=metadata)
+
+    def message(self, message: Message03, path: str) -> Message:
+        name = "content" if message.content else "parts"
+        if message.content and message.parts:
+            raise InvalidParams.at(path, "has parts and content; send one of them")
+        parts = message.content or message.parts
+        if not message.message_id:
+            raise InvalidParams.at(join(path, "messageId"), "must not be empty")
+        if not parts:
+            where = join(path, "content" if self._is_rest else "parts")
+            raise InvalidParams.at(where, "must hold at least one part")
+        return Message(
+            message_id=message.message_id,
+            context_id=message.context_id,
+            task_id=message.task_id,
+            role=read_role(message.role, join(path, "role")),
+            parts=tuple(
+                [
+                    self.part(part, f"{join(path, name)}[{index}]")
+                    for index, part in enumerate(parts)
+                ]
+            ),
+            metadata=message.metadata,
+            extensions=message.extensions,
+            reference_task_ids=message.reference_task_ids,
+        )
+
+    def artifact(self, artifact: Artifact03, path: str) -> Artifact:
+        if not artifact.artifact_id:
+            raise InvalidParams.at(join(path, "artifactId"), "must not be empty")
+        return Artifact(
+            artifact_id=artifact.artifact_id,
+            name=artifact.name,
+            description=artifact.description,
+            parts=tuple(
+                [
+                    self.part(part, f"{join(path, 'parts')}[{index}]")
+                    for index, part in enumerate(artifact.parts)
+                ]
+            ),
+            metadata=artifact.metadata,
+            extensions=artifact.extensions,
+        )
+
+    def status(self, status: Status03, path: str) -> TaskStatus:
+        message = status.message
+        return TaskStatus(
+            state=read_state(status.state, join(path, "state")),
+            message=None if message is None else self.message(message, join(path, "message")),
+            timestamp=status.timestamp,
+        )
+
+    def task(self, task: Task03, path: str = "") -> Task:
+        return Task(
+            id=task.id,
+            context_id=task.context_id or "",
+            status=self.status(task.status, join(path, "status")),
+            artifacts=tuple(
+                [
+                    self.artifact(artifact, f"{join(path, 'artifacts')}[{index}]")
+                    for index, artifact in enumerate(task.artifacts)
+                ]
+            ),
+            history=tuple(
+                [
+                    self.message(message, f"{join(path, 'history')}[{index}]")
+                    for index, message in enumerate(task.history)
+                ]
+            ),
+            metadata=task.metadata,
+        )
+
+    def status_update(self, event: StatusUpdate03, path: str = "") -> TaskStatusUpdateEvent:
+        return TaskStatusUpdateEvent(
+            task_id=event.task_id,
+            context_id=event.context_id,
+            status=self.status(event.status, join(path, "status")),
+            metadata=event.metadata,
+        )
+
+    def artifact_update(self, event: ArtifactUpdate03, path: str = "") -> TaskArtifactUpdateEvent:
+        return TaskArtifactUpdateEvent(
+            task_id=event.task_id,
+            context_id=event.context_id,
+            artifact=self.artifact(event.artifact, join(path, "artifact")),
+            append=bool(event.append),
+            last_chunk=event.last_chunk or None,
+            metadata=event.metadata,
+        )
+
+
+def read_role(name: str, path: str) -> Role:
+    role = ROLE_OF.get(name)
+    if role is None:
+        raise InvalidParams.at(path, f"unknown value {quote(name)}; one of {', '.join(ROLES)}")
+    return role
+
+
+def read_state(name: str, path: str) -> TaskState:
+    state = STATE_OF.get(name)
+    if state is None:
+        raise InvalidParams.at(path, f"unknown value {quote(name)}; one of {', '.join(STATES)}")
+    return state
+
+
+def _check_kind(said: str, kind: str, path: str) -> None:
+    if said != kind:
+        why = f"is {quote(said)}, but the part holds {kind}"
+        if said not in ("text", "file", "data"):
+            why = f"unknown value {quote(said)}; one of text, file, data"
+        raise InvalidParams.at(path, why)
+
+
+def _file(file: File03, metadata: dict[str, Any] | None, path: str) -> Part:
+    contents = (file.content, file.file_with_bytes, file.uri, file.file_with_uri)
+    if sum(content is not None for content in contents) != 1:
+        raise InvalidParams.at(path, "a file holds exactly one of bytes and uri")
+    raw = file.content
+    if file.file_with_bytes is not None:
+        raw = _unwrapped_bytes(file.file_with_bytes)
+    return Part(
+        raw=raw,
+        url=file.file_with_uri if file.uri is None else file.uri,
+        metadata=metadata,
+        filename=file.name,
+        media_type=file.mime_type,
+    )
+
+
+def _unwrapped_bytes(content: bytes) -> bytes:
+    # a2a-sdk puts the base64 text of 0.3 where the proto has the bytes themselves, so
+    # what its clients send and expect is encoded twice. Anything else is left as it is.
+    try:
+        return base64.b64decode(content, validate=True)
+    except binascii.Error:
+        return content
+
+
+def read_push_config(config: PushConfig03, path: str) -> TaskPushNotificationConfig:
+    if not config.url:
+        raise InvalidParams.at(join(path, "url"), "must not be empty")
+    given = config.authentication
+    authentication = None
+    if given is not None and (given.schemes or given.credentials):
+        if not given.schemes or not given.schemes[0]:
+            where = join(path, "authentication.schemes")
+            raise InvalidParams.at(where, "must hold at least one scheme")
+        # 0.3 lists the schemes that the receiver takes, 1.0 names one: the first is preferred.
+        authentication = AuthenticationInfo(scheme=given.schemes[0], credentials=given.credentials)
+    return TaskPushNotificationConfig(
+        id=config.id, url=config.url, token=config.token, authentication=authentication
+    )
+
+
+def read_configuration(configuration: Configuration03) -> SendMessageConfiguration:
+    push = configuration.push_notification_config
+    path = "configuration.pushNotificationConfig"
+    if push is None:
+        push, path = configuration.push_notification, "configuration.pushNotification"
+    length = configuration.history_length
+    check_int32(length, "configuration.historyLength")
+    if length is not None and length < 0:
+        raise InvalidParams.at("configuration.historyLength", "must not be negative")
+    return SendMessageConfiguration(
+        accepted_output_modes=configuration.accepted_output_modes,
+        task_push_notification_config=None if push is None else read_push_config(push, path),
+        history_length=length,
+        # 0.3 leaves the default open; to wait is what 1.0 says and what a2a-sdk does.
+        return_immediately=configuration.blocking is False,
+    )
+
+
+def push_config_for(task_id: str, config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+    return structs.replace(config, task_id=task_id)

@@ -1,0 +1,81 @@
+"""How a connection is made: names, both kinds of addresses, TLS."""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, TypeVar
+
+import aiohappyeyeballs
+
+from trunkline.remote.errors import PeerTimeout, PeerUnreachable, RemoteError
+from trunkline.remote.http.place import Origin
+
+P = TypeVar("P", bound=asyncio.Protocol)
+# RFC 8305, 5: how long an address may keep silent before the next one is tried beside it.
+_NEXT_ADDRESS_S: Final = 0.25
+
+
+@lru_cache(maxsize=1)
+def system_trust() -> ssl.SSLContext:
+    """Whom the system trusts. Reading that takes a while, so it is done once."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+async def connect(
+    origin: Origin, make: Callable[[], P], *, within_s: float, tls: ssl.SSLContext | None
+) -> P:
+    """A connection to it. Raises RemoteError; nothing was sent then."""
+    try:
+        async with asyncio.timeout(within_s):
+            return await _connect(origin, make, tls)
+    except TimeoutError as error:
+        if error.errno:
+            # It was the system that gave up.
+            raise _unreachable(error) from None
+        raise PeerTimeout(
+            "connecting to the agent took too long", reason="CONNECT_TIMEOUT", is_unsent=True
+        ) from None
+    except ssl.SSLError:
+        raise PeerUnreachable(
+            "the certificate of the agent is not accepted, or TLS failed",
+            reason="TLS_FAILED",
+            is_unsent=True,
+        ) from None
+    except OSError as error:
+        raise _unreachable(error) from None
+
+
+async def _connect(origin: Origin, make: Callable[[], P], tls: ssl.SSLContext | None) -> P:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    sock = await aiohappyeyeballs.start_connection(
+        found, happy_eyeballs_delay=_NEXT_ADDRESS_S, interleave=1, loop=loop
+    )
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if origin.is_tls:
+            context = tls or system_trust()
+            _, protocol = await loop.create_connection(
+                make, sock=sock, ssl=context, server_hostname=origin.host
+            )
+        else:
+            _, protocol = await loop.create_connection(make, sock=sock)
+    except BaseException:
+        sock.close()
+        raise
+    return protocol
+
+
+def _unreachable(error: OSError) -> RemoteError:
+    if isinstance(error, socket.gaierror):
+        why = error.strerror
+    else:
+        why = os.strerror(error.errno) if error.errno else ""
+    return PeerUnreachable(
+        f"cannot connect to the agent: {why or 'it does not answer'}", is_unsent=True
+    )

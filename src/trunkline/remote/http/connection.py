@@ -1,0 +1,237 @@
+"""One connection to a peer: requests go out one after the other, bytes come in as answers."""
+
+import asyncio
+import select
+from typing import Final, Protocol, cast
+
+import httptools
+
+from trunkline.remote.errors import BadPeerAnswer, PeerUnreachable, RemoteError
+from trunkline.remote.http.answer import headers_of
+from trunkline.remote.http.exchange import Exchange
+from trunkline.remote.http.place import Origin
+from trunkline.remote.http.request import Request
+
+# Servers allow 8 to 64 KB for the heads of requests; that of an answer needs no more.
+MAX_HEAD_BYTES: Final = 64 * 1024
+# A body up to here is copied behind its head: one write is cheaper than two.
+_SMALL_BYTES: Final = 64 * 1024
+# RFC 9110, 6.4.1: no body, whatever the headers say.
+_WITHOUT_BODY: Final = frozenset({204, 304})
+
+
+def broken_off() -> PeerUnreachable:
+    return PeerUnreachable("the connection broke off", reason="CONNECTION_LOST")
+
+
+def _head_too_large() -> BadPeerAnswer:
+    return BadPeerAnswer(
+        f"the head of the answer is larger than {MAX_HEAD_BYTES} bytes", reason="TOO_LARGE"
+    )
+
+
+def _size(lines: list[tuple[bytes, bytes]]) -> int:
+    """Of the head alone: more than that may have come at once."""
+    return sum(len(name) + len(value) + 4 for name, value in lines)
+
+
+class Keeper(Protocol):
+    """Who a connection belongs to."""
+
+    def opened(self, connection: "Connection") -> None:
+        """Its socket is open."""
+
+    def free(self, connection: "Connection") -> None:
+        """It is ready for a further request."""
+
+    def lost(self, connection: "Connection") -> None:
+        """It takes no further request, whatever it was doing."""
+
+    def closed(self, connection: "Connection") -> None:
+        """Its socket is closed."""
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, loop: asyncio.AbstractEventLoop, origin: Origin, keeper: Keeper) -> None:
+        self._loop = loop
+        self.origin = origin
+        self._keeper = keeper
+        self._transport = cast(asyncio.Transport, None)
+        self._parser = httptools.HttpResponseParser(self)
+        # As lax as other clients are about the ends of lines.
+        self._parser.set_dangerous_leniencies(
+            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        self._exchange: Exchange | None = None
+        self._lines: list[tuple[bytes, bytes]] = []
+        self._head_bytes = 0
+        self._is_in_body = False
+        # The end of the connection is the end of the body.
+        self._ends_with_us = False
+        self._is_answered = False
+        self._has_body = True
+        self._may_stay = True
+        self._is_paused = False
+        self._poll: select.poll | None = None
+        # What a peer says before it is asked, which no peer should.
+        self._early = b""
+        self.is_lost = False
+        self.was_used = False
+        self.idle_since = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(sock.fileno(), select.POLLIN)
+        self._keeper.opened(self)
+
+    def send(self, request: Request, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._has_body = request.has_answer
+        self._head_bytes = 0
+        self._is_in_body = self._ends_with_us = self._is_answered = False
+        self.was_used = True
+        exchange.come_from(self)
+        if len(request.body) <= _SMALL_BYTES:
+            self._transport.write(request.head + request.body)
+        else:
+            self._transport.write(request.head)
+            self._transport.write(request.body)
+        if self._early:
+            self._loop.call_soon(self.data_received, self._early)
+            self._early = b""
+            self.resume()
+
+    def is_fit(self, max_idle_s: float) -> bool:
+        """Whether an idle connection can be expected to take a request.
+
+        What the peer sent since, its farewell most of all, may not have been read yet.
+        """
+        if self.is_lost or self._loop.time() - self.idle_since > max_idle_s:
+            return False
+        return self._poll is None or not self._poll.poll(0)
+
+    def data_received(self, data: bytes) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            if self.was_used:
+                self.abort()
+            else:
+                self._early += data
+                self.pause()
+            return
+        exchange.has_begun = True
+        exchange.heard_at = self._loop.time()
+        if not self._is_in_body:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._may_stay = False
+            if not self._is_answered:
+                exchange.fail(self._nonsense())
+                return
+        if self._is_answered:
+            self._finish(exchange)
+        elif not self._is_in_body and self._head_bytes > MAX_HEAD_BYTES:
+            exchange.fail(_head_too_large())
+
+    def _nonsense(self) -> BadPeerAnswer | PeerUnreachable:
+        # A body that does not keep to its own framing is one that did not get through.
+        if self._is_in_body:
+            return broken_off()
+        return BadPeerAnswer("the agent does not answer in HTTP", reason="NOT_HTTP")
+
+    def on_message_begin(self) -> None:
+        if self._is_answered:
+            # More than one answer to one request: whose it is cannot be told.
+            self._may_stay = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._lines.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        lines, self._lines = self._lines, []
+        status, exchange = self._parser.get_status_code(), self._exchange
+        if 100 <= status < 200 or exchange is None or self._is_answered:
+            return
+        if self._head_bytes > MAX_HEAD_BYTES and _size(lines) > MAX_HEAD_BYTES:
+            exchange.fail(_head_too_large())
+            return
+        self._is_in_body = True
+        headers = headers_of(lines)
+        if status not in _WITHOUT_BODY and "content-length" not in headers:
+            coding = headers.get("transfer-encoding", "").lower()
+            self._ends_with_us = not coding.endswith("chunked")
+        exchange.begin(status, headers)
+        if not self._has_body:
+            # The parser cannot be told, and would wait for the body.
+            self._is_answered, self._may_stay = True, False
+
+    def on_body(self, data: bytes) -> None:
+        if self._exchange is not None and not self._is_answered:
+            self._exchange.take(data)
+
+    def on_message_complete(self) -> None:
+        # Trailers, which nobody here asks for.
+        self._lines = []
+        if self._is_in_body and not self._is_answered:
+            self._is_answered = True
+            self._may_stay = self._may_stay and self._parser.should_keep_alive()
+
+    def _finish(self, exchange: Exchange) -> None:
+        self._exchange = None
+        # A request that the peer answered without reading it to its end is still on its way.
+        if self._may_stay and not self.is_lost and not self._transport.get_write_buffer_size():
+            self.resume()
+            self.idle_since = self._loop.time()
+            self._keeper.free(self)
+        else:
+            self.abort()
+        exchange.complete()
+
+    def eof_received(self) -> None:
+        exchange = self._exchange
+        if exchange is not None and self._is_in_body and self._ends_with_us:
+            self._may_stay = False
+            self._finish(exchange)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose()
+        self._keeper.closed(self)
+        # It holds this object's methods; without the circle, memory is free at once.
+        del self._parser
+
+    def pause(self) -> None:
+        if not self._is_paused and not self.is_lost:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._is_paused and not self.is_lost:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """At once; what is still to be sent is not."""
+        if not self.is_lost:
+            self._lose()
+            self._transport.abort()
+
+    def end(self, error: RemoteError) -> None:
+        """`error` is for whoever waits for an answer."""
+        if self._exchange is not None:
+            self._exchange.fail(error)
+        else:
+            self.abort()
+
+    def _lose(self) -> None:
+        if self.is_lost:
+            return
+        self.is_lost = True
+        exchange, self._exchange = self._exchange, None
+        self._keeper.lost(self)
+        if exchange is not None:
+            exchange.fail(broken_off())

@@ -1,0 +1,188 @@
+"""One answer as it comes: a head, pieces of a body, and an end that may be a failure."""
+
+import asyncio
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final, Protocol
+
+from trunkline.remote.errors import RemoteError
+from trunkline.remote.http.answer import refusal_of, too_large
+
+# A body that nobody reads is taken in up to here; the rest waits at the peer.
+MAX_UNREAD_BYTES: Final = 256 * 1024
+
+
+class Line(Protocol):
+    """The connection that an answer comes from."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class _Until(IntEnum):
+    """What somebody waits for; each is also over with the next one."""
+
+    HEAD = 1
+    BODY = 2
+    END = 3
+
+
+class Exchange:
+    """Fed by a connection, read by one caller."""
+
+    __slots__ = (
+        "_line",
+        "_loop",
+        "_max_bytes",
+        "_pieces",
+        "_size",
+        "_until",
+        "_waiter",
+        "error",
+        "has_begun",
+        "headers",
+        "heard_at",
+        "is_over",
+        "is_reused",
+        "status",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, max_bytes: int | None, is_reused: bool
+    ) -> None:
+        """With `max_bytes` the body is taken in whole, and a larger one is an error."""
+        self._loop = loop
+        self._max_bytes = max_bytes
+        # Whether there were requests on the same connection before.
+        self.is_reused = is_reused
+        self._line: Line | None = None
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._until = _Until.HEAD
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+        self.heard_at = 0.0
+        # Whether anything came at all, though it may be no answer yet.
+        self.has_begun = False
+        self.is_over = False
+        self.error: RemoteError | None = None
+
+    def come_from(self, line: Line) -> None:
+        self._line = line
+        self.heard_at = self._loop.time()
+
+    @property
+    def is_stale(self) -> bool:
+        """The peer had left before it was asked, as far as can be told."""
+        return self.is_reused and not self.has_begun
+
+    @property
+    def has_unread(self) -> bool:
+        return self._size > 0
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        refusal: RemoteError | None = refusal_of(status, headers)
+        if refusal is None and self._max_bytes is not None:
+            length = headers.get("content-length", "")
+            if length and int(length) > self._max_bytes:
+                refusal = too_large(self._max_bytes)
+        if refusal is not None:
+            self.fail(refusal)
+            return
+        self.status, self.headers = status, headers
+        if self._until is _Until.HEAD:
+            self._wake()
+
+    def take(self, data: bytes) -> None:
+        if self.is_over:
+            return
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._max_bytes is not None:
+            if self._size > self._max_bytes:
+                self.fail(too_large(self._max_bytes))
+        elif self._size > MAX_UNREAD_BYTES and self._line is not None:
+            self._line.pause()
+        if self._until is _Until.BODY:
+            self._wake()
+
+    def complete(self) -> None:
+        self.is_over = True
+        self._line = None
+        self._wake()
+
+    def fail(self, error: RemoteError) -> None:
+        """The end, unless it was there before. What came until now can still be read."""
+        if self.is_over:
+            return
+        self.error = error
+        self.is_over = True
+        line, self._line = self._line, None
+        if line is not None:
+            line.abort()
+        self._wake()
+
+    def leave(self) -> None:
+        """Nobody reads on. Before the end of the body this ends the connection, too."""
+        self.is_over = True
+        self._pieces.clear()
+        line, self._line = self._line, None
+        if line is not None:
+            line.abort()
+
+    async def head(self) -> None:
+        """Until status and headers are there. Raises RemoteError."""
+        while not (self.status or self.is_over):
+            await self._change(_Until.HEAD)
+        if self.error is not None and not self.status:
+            raise self.error
+
+    async def piece(self) -> bytes:
+        """The next bytes; none at the end. Raises RemoteError for an end that is none."""
+        while not (self._pieces or self.is_over):
+            await self._change(_Until.BODY)
+        data = self._taken()
+        if not data and self.error is not None:
+            raise self.error
+        return data
+
+    async def whole(self) -> bytes:
+        """All of it, once it is there; whoever gives up leaves as well. Raises RemoteError."""
+        self._until = _Until.END
+        while not self.is_over:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            except BaseException:
+                self.leave()
+                raise
+        if self.error is not None:
+            raise self.error
+        pieces = self._pieces
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _taken(self) -> bytes:
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        if self._size > MAX_UNREAD_BYTES and self._line is not None:
+            # The silence of a peer that had to wait for us is our own.
+            self.heard_at = self._loop.time()
+            self._line.resume()
+        self._size = 0
+        return data
+
+    async def _change(self, until: _Until) -> None:
+        self._until = until
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

@@ -1,0 +1,153 @@
+"""The connections to peers: those in use, and those that wait for a further request."""
+
+import asyncio
+import ssl
+from collections import deque
+from typing import Final
+
+from trunkline.remote.errors import PeerUnreachable
+from trunkline.remote.http.connecting import connect
+from trunkline.remote.http.connection import Connection, broken_off
+from trunkline.remote.http.place import Origin
+
+# Requests at the same time; the next ones wait.
+MAX_IN_USE: Final = 100
+# Peers keep a connection for 5 to 75 s; one that was idle for longer is not worth the risk.
+MAX_IDLE_S: Final = 15.0
+
+
+def closed_by_us() -> PeerUnreachable:
+    return PeerUnreachable("the connection to the agent was closed by us", reason="CLOSED")
+
+
+class Pool:
+    def __init__(self, *, max_in_use: int = MAX_IN_USE, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
+        self._max_in_use = max_in_use
+        # Places that are taken, by connections and by those that are being made.
+        self._taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._in_use: set[Connection] = set()
+        # The one that was used last is at the end.
+        self._idle: dict[Origin, list[Connection]] = {}
+        self._sockets: set[Connection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        self._all_closed: asyncio.Future[None] | None = None
+
+    async def take(self, origin: Origin, *, connect_s: float, is_new: bool = False) -> Connection:
+        """For one request; the connection comes back by itself. Raises RemoteError.
+
+        `is_new` wants none that was used before.
+        """
+        if self._taken >= self._max_in_use:
+            await self._place()
+        if self._is_closed:
+            raise closed_by_us()
+        kept = None if is_new else self._idle.get(origin)
+        while kept:
+            connection = kept.pop()
+            if connection.is_fit(MAX_IDLE_S):
+                self._taken += 1
+                self._in_use.add(connection)
+                return connection
+            connection.abort()
+        self._taken += 1
+        try:
+            connection = await self._made(origin, connect_s)
+        except BaseException:
+            self._leave_place()
+            raise
+        self._in_use.add(connection)
+        return connection
+
+    async def _place(self) -> None:
+        """Wait for one; whoever is woken takes it before anybody else can."""
+        while self._taken >= self._max_in_use and not self._is_closed:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            try:
+                await waiter
+            except BaseException:
+                if waiter.done() and not waiter.cancelled():
+                    # It was for us; somebody else may have it.
+                    self._wake_next()
+                raise
+
+    def _leave_place(self) -> None:
+        self._taken -= 1
+        if self._waiting:
+            self._wake_next()
+
+    def _wake_next(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _made(self, origin: Origin, connect_s: float) -> Connection:
+        loop = asyncio.get_running_loop()
+        connection = await connect(
+            origin, lambda: Connection(loop, origin, self), within_s=connect_s, tls=self._tls
+        )
+        if self._is_closed:
+            connection.abort()
+            raise closed_by_us()
+        if connection.is_lost:
+            raise broken_off()
+        return connection
+
+    def opened(self, connection: Connection) -> None:
+        self._sockets.add(connection)
+
+    def free(self, connection: Connection) -> None:
+        self._release(connection)
+        if self._is_closed:
+            connection.abort()
+            return
+        self._idle.setdefault(connection.origin, []).append(connection)
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(MAX_IDLE_S, self._close_idle)
+
+    def lost(self, connection: Connection) -> None:
+        self._release(connection)
+        idle = self._idle.get(connection.origin, ())
+        if connection in idle:
+            self._idle[connection.origin].remove(connection)
+
+    def closed(self, connection: Connection) -> None:
+        self._sockets.discard(connection)
+        if not self._sockets and self._all_closed is not None and not self._all_closed.done():
+            self._all_closed.set_result(None)
+
+    def _release(self, connection: Connection) -> None:
+        if connection in self._in_use:
+            self._in_use.discard(connection)
+            self._leave_place()
+
+    def _close_idle(self) -> None:
+        """One look at all of them is cheaper than a timer for each."""
+        loop = asyncio.get_running_loop()
+        self._sweep = None
+        for kept in [*self._idle.values()]:
+            for connection in [*kept]:
+                if not connection.is_fit(MAX_IDLE_S):
+                    connection.abort()
+        self._idle = {origin: kept for origin, kept in self._idle.items() if kept}
+        if self._idle:
+            self._sweep = loop.call_later(MAX_IDLE_S, self._close_idle)
+
+    async def close(self) -> None:
+        """Whatever is under way fails."""
+        self._is_closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        while self._waiting:
+            self._wake_next()
+        for connection in [*self._sockets]:
+            connection.end(closed_by_us())
+        if self._sockets:
+            self._all_closed = asyncio.get_running_loop().create_future()
+            await self._all_closed

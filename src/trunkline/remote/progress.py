@@ -1,0 +1,119 @@
+"""What a peer has said so far, folded from an answer or from a stream.
+
+A task replaces what was known of its artifacts; a chunk appends to one. Adjacent pieces
+of bare text are one part to a reader, so a streamed answer reads like one that was not.
+"""
+
+from trunkline.engine.growing import GrowingArtifact
+from trunkline.model.values import (
+    INTERRUPTED,
+    TERMINAL,
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from trunkline.remote.peer import StreamItem
+
+SETTLED = TERMINAL | INTERRUPTED
+
+
+class Progress:
+    def __init__(self) -> None:
+        self.task_id = ""
+        self.context_id = ""
+        self.status: TaskStatus | None = None
+        self.has_task = False
+        self.messages = 0
+        self.last_message: Message | None = None
+        self._task: Task | None = None
+        self._artifacts: dict[str, GrowingArtifact] = {}
+
+    def add(self, item: StreamItem) -> None:
+        match item:
+            case Message():
+                self.messages += 1
+                self.last_message = item
+                self._met(item.task_id, item.context_id)
+            case Task():
+                self._task, self.status, self.has_task = item, item.status, True
+                self._artifacts = {
+                    each.artifact_id: GrowingArtifact(each) for each in item.artifacts
+                }
+                self._met(item.id, item.context_id)
+            case TaskStatusUpdateEvent():
+                self.status, self.has_task = item.status, True
+                self._met(item.task_id, item.context_id)
+            case TaskArtifactUpdateEvent():
+                self.has_task = True
+                self._met(item.task_id, item.context_id)
+                known = self._artifacts.get(item.artifact.artifact_id)
+                if item.append and known is not None:
+                    known.extend(item.artifact, replaces_metadata=True)
+                else:
+                    self._artifacts[item.artifact.artifact_id] = GrowingArtifact(item.artifact)
+
+    def _met(self, task_id: str, context_id: str) -> None:
+        self.task_id = task_id or self.task_id
+        self.context_id = context_id or self.context_id
+
+    @property
+    def state(self) -> TaskState | None:
+        return None if self.status is None else self.status.state
+
+    @property
+    def is_settled(self) -> bool:
+        return self.state in SETTLED
+
+    @property
+    def kind(self) -> str:
+        if self.has_task:
+            return "task"
+        return "message" if self.messages == 1 else ""
+
+    def artifacts(self) -> tuple[Artifact, ...]:
+        return tuple([each.artifact() for each in self._artifacts.values()])
+
+    def task(self) -> Task:
+        """The task as of now, whatever of it came in which piece."""
+        status = self.status or TaskStatus(state=TaskState.UNSPECIFIED)
+        return Task(
+            id=self.task_id,
+            context_id=self.context_id,
+            status=status,
+            artifacts=self.artifacts(),
+            history=self._task.history if self._task else (),
+            metadata=self._task.metadata if self._task else None,
+        )
+
+    def answer(self) -> str:
+        """The agent's own words, never the caller's: what it made, then what it said last."""
+        if not self.has_task:
+            return "" if self.last_message is None else _text(self.last_message.parts)
+        texts = [text for each in self.artifacts() if (text := _text(each.parts))]
+        said = _text(self.status.message.parts) if self.status and self.status.message else ""
+        # While the task works, what it says about itself is no part of its answer.
+        if said and said not in texts and (self.is_settled or not texts):
+            texts.append(said)
+        if not texts and self.last_message is not None:
+            texts = [_text(self.last_message.parts)]
+        return "\n\n".join(texts or self._said_in_history())
+
+    def _said_in_history(self) -> list[str]:
+        said: list[str] = []
+        for message in self._task.history if self._task else ():
+            # What came before the last question was the answer to another one.
+            if message.role is Role.USER:
+                said = []
+            elif text := _text(message.parts):
+                said.append(text)
+        return said
+
+
+def _text(parts: tuple[Part, ...]) -> str:
+    return "\n\n".join([part.text for part in parts if part.text])

@@ -1,0 +1,115 @@
+"""What goes to one target: requests with its headers and credentials, over its connections."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from trunkline.ports.clock import Clock
+from trunkline.protocol.asking import Call
+from trunkline.protocol.operations import STREAMING, Operation
+from trunkline.remote.http import SSE, Answer, Http, Opened
+from trunkline.remote.interfaces import Way
+from trunkline.remote.target import Limits, Target, own_headers
+from trunkline.remote.tokens import Authorization
+from trunkline.remote.within import within
+
+_JSON: Final = "application/json"
+_ACCEPT: Final = "application/json, application/a2a+json"
+
+
+class Sender:
+    def __init__(self, target: Target, clock: Clock) -> None:
+        self._target = target
+        self._http = Http()
+        self._headers = own_headers(target.headers)
+        self._authorization = Authorization(target.credentials, clock, self._post_form)
+        # Those that are the same for every call, unless a token has to be fetched.
+        self._fixed = self._authorization.fixed()
+        self.has_fixed_credentials = self._fixed is not None
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def secrets(self) -> tuple[str, ...]:
+        return (*self._target.secrets(), *self._authorization.secrets)
+
+    async def token(self) -> str:
+        """That which calls are made with now, if one has to be fetched. Raises RemoteError."""
+        return await self._authorization.token()
+
+    def forget_token(self, refused: str) -> None:
+        """After a 401: the next call fetches another."""
+        self._authorization.forget(refused)
+
+    async def fetch(
+        self, way: Way, call: Call, operation: Operation, extra: Mapping[str, str], limits: Limits
+    ) -> Answer:
+        """The whole answer. `extra` headers are free of those that a call itself decides."""
+        return await self._http.fetch(
+            call.method,
+            way.url + call.path,
+            headers=await self._for_call(way, operation, extra),
+            body=call.body,
+            limits=limits,
+            max_bytes=limits.max_body_bytes,
+        )
+
+    async def open(
+        self,
+        way: Way,
+        call: Call,
+        operation: Operation,
+        extra: Mapping[str, str],
+        limits: Limits,
+        within_s: float,
+    ) -> Opened:
+        """An answer to read in pieces."""
+        return await self._http.open(
+            call.method,
+            way.url + call.path,
+            headers=await self._for_call(way, operation, extra),
+            body=call.body,
+            limits=limits,
+            within_s=within_s,
+        )
+
+    async def _for_call(
+        self, way: Way, operation: Operation, extra: Mapping[str, str]
+    ) -> dict[str, str]:
+        fixed = self._fixed
+        return {
+            **self._headers,
+            **extra,
+            **(await self._authorization.headers() if fixed is None else fixed),
+            "A2A-Version": way.version,
+            "Content-Type": _JSON,
+            "Accept": f"{SSE}, {_ACCEPT}" if operation in STREAMING else _ACCEPT,
+        }
+
+    async def fetch_card(self, limits: Limits, extra: Mapping[str, str]) -> Answer:
+        headers = {
+            **self._headers,
+            **await self._authorization.headers(),
+            **extra,
+            "Accept": _ACCEPT,
+        }
+        with within(limits.card_s):
+            return await self._http.fetch(
+                "GET",
+                self._target.card_url,
+                headers=headers,
+                body=None,
+                limits=limits,
+                max_bytes=limits.max_card_bytes,
+            )
+
+    async def _post_form(self, url: str, headers: dict[str, str], body: bytes) -> Answer:
+        limits = Limits()
+        with within(limits.card_s):
+            return await self._http.fetch(
+                "POST",
+                url,
+                headers=headers,
+                body=body,
+                limits=limits,
+                max_bytes=limits.max_card_bytes,
+            )

@@ -1,0 +1,170 @@
+"""Whether a card was signed by one of the keys that we trust for its target."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from trunkline.extras import install_command
+from trunkline.model.card import AgentCard, AgentCardSignature
+from trunkline.protocol import card_reading
+from trunkline.protocol.card_signing import (
+    candidates,
+    protected_of,
+    signing_input,
+    unpadded,
+)
+from trunkline.remote.errors import BadPeerAnswer, InvalidTarget
+
+if TYPE_CHECKING:
+    from joserfc.jwk import Key
+
+# Each algorithm goes with one kind of key, so that no signature can choose how it is checked.
+_ALGORITHMS: Final = {
+    "ES256": ("EC", "P-256"),
+    "RS256": ("RSA", ""),
+    "EdDSA": ("OKP", "Ed25519"),
+    "Ed25519": ("OKP", "Ed25519"),
+}
+# Signatures of one card that are looked at; each may cost an attempt per key.
+_MAX_SIGNATURES: Final = 16
+_MIN_RSA_BITS: Final = 2048
+
+
+class CardKeys:
+    """The public keys of whoever may sign the card of a target."""
+
+    def __init__(self, texts: tuple[str, ...], *, is_required: bool) -> None:
+        """Each text is a key in PEM, a JWK or a JWK Set. Raises InvalidTarget."""
+        self._is_required = is_required
+        self._keys = [key for text in texts for key in _keys_in(text)]
+        if not self._keys:
+            raise InvalidTarget("a card is to be checked for its signature, but no key is given")
+
+    def read(self, body: bytes) -> AgentCard:
+        """The card as it was signed; its `signatures` are those that are good.
+
+        What nobody signed is not part of it. An unsigned card is what it is, unless a signature
+        is required. Raises BadPeerAnswer, and InvalidAgentResponse as for any other card.
+        """
+        card = card_reading.decode(body)
+        forms = candidates(body) if card.signatures else []
+        refuted = ""
+        for form in forms:
+            good = [one for one in card.signatures[:_MAX_SIGNATURES] if self._is_good(one, form)]
+            if good:
+                signed = card_reading.decode(form)
+                return msgspec.structs.replace(signed, signatures=tuple(good))
+        for one in card.signatures[:_MAX_SIGNATURES]:
+            protected = protected_of(one)
+            if protected is not None and any(_kid(key) == protected.kid for key in self._keys):
+                refuted = protected.kid
+        if refuted:
+            raise _bad(
+                f'the agent card is not what the key "{refuted[:64]}" signed: it was changed '
+                "since, or the key is another one"
+            )
+        if self._is_required:
+            why = (
+                "none of its signatures is by a key of the target"
+                if card.signatures
+                else "it has no signature"
+            )
+            raise _bad(f"the agent card must be signed, and {why}")
+        return msgspec.structs.replace(card, signatures=())
+
+    def _is_good(self, signature: AgentCardSignature, payload: bytes) -> bool:
+        protected = protected_of(signature)
+        # What is critical must be understood (RFC 7515, 4.1.11), and nothing of it is.
+        if protected is None or protected.crit or protected.alg not in _ALGORITHMS:
+            return False
+        try:
+            raw = unpadded(signature.signature)
+        except ValueError:
+            return False
+        data = signing_input(signature.protected, payload)
+        return any(
+            _verify(key, protected.alg, data, raw)
+            for key in self._keys
+            if _kid(key) in ("", protected.kid)
+        )
+
+
+def signers(card: AgentCard) -> tuple[str, ...]:
+    """The ids of the keys that a card was checked with; none if it is not signed."""
+    found = (protected_of(one) for one in card.signatures)
+    return tuple([one.kid for one in found if one is not None])
+
+
+def _bad(message: str) -> BadPeerAnswer:
+    return BadPeerAnswer(message, reason="BAD_SIGNATURE")
+
+
+def _kid(key: "Key") -> str:
+    return key.kid or ""
+
+
+def _verify(key: "Key", algorithm: str, data: bytes, signature: bytes) -> bool:
+    from joserfc.jws import JWSRegistry
+
+    if _kind(key) != _ALGORITHMS[algorithm]:
+        return False
+    return bool(JWSRegistry.algorithms[algorithm].verify(data, signature, key))
+
+
+def _kind(key: Any) -> tuple[str, str]:
+    return key.key_type, getattr(key, "curve_name", "")
+
+
+def _keys_in(text: str) -> "list[Key]":
+    try:
+        from joserfc.errors import JoseError
+        from joserfc.jwk import import_key
+    except ImportError:
+        raise InvalidTarget(
+            "checking the signature of a card needs a package that is not installed: "
+            f"{install_command('signatures')}"
+        ) from None
+    if "PRIVATE KEY" in text:
+        raise _private()
+    try:
+        if "-----BEGIN" in text:
+            keys = [_from_pem(text)]
+        else:
+            tree = msgspec.json.decode(text)
+            keys = [import_key(one) for one in tree.get("keys", [tree])]
+    except (JoseError, ValueError, TypeError, AttributeError):
+        raise InvalidTarget(
+            "a key for card signatures is neither a public key in PEM nor a JWK nor a JWK Set"
+        ) from None
+    for key in keys:
+        _check(key)
+    return keys
+
+
+def _from_pem(text: str) -> "Key":
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+    for kind in (ECKey, OKPKey):
+        try:
+            return kind.import_key(text)
+        except (JoseError, ValueError, TypeError):
+            continue
+    return RSAKey.import_key(text)
+
+
+def _private() -> InvalidTarget:
+    return InvalidTarget("a key for card signatures is private; give the public one")
+
+
+def _check(key: Any) -> None:
+    kind = _kind(key)
+    if kind not in _ALGORITHMS.values():
+        raise InvalidTarget(
+            f"a key for card signatures is of the kind {' '.join(kind).strip()}; known are "
+            "EC P-256 (ES256), OKP Ed25519 (EdDSA) and RSA (RS256)"
+        )
+    if key.is_private:
+        raise _private()
+    if kind[0] == "RSA" and key.public_key.key_size < _MIN_RSA_BITS:
+        raise InvalidTarget(f"an RSA key for card signatures has less than {_MIN_RSA_BITS} bits")

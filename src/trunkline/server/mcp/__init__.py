@@ -1,0 +1,21 @@
+"""Tools over the Model Context Protocol, for the programs that models run in.
+
+`serving` says what the tools are and calls them, `stdio` and `http` carry it. All three need
+the package `mcp`, so whoever imports them calls `require_mcp` first.
+"""
+
+from importlib.util import find_spec
+
+from trunkline.extras import install_command
+from trunkline.model.errors import ConfigError
+
+PATH = "/mcp"
+
+
+def require_mcp() -> None:
+    """Raises ConfigError where the package is not installed."""
+    if find_spec("mcp") is None:
+        raise ConfigError(
+            "MCP needs the package mcp, which is not installed. "
+            f"Install it: {install_command('mcp')}"
+        )

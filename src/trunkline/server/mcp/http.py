@@ -1,0 +1,70 @@
+"""MCP as streamable HTTP, for callers whom the gateway knows."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from trunkline.model.errors import PermissionDenied, TrunklineError
+from trunkline.protocol import rest
+from trunkline.protocol.versions import Version
+from trunkline.server.access import Access
+from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send
+from trunkline.server.bindings import error_headers
+from trunkline.server.http import Request, hostname_of
+from trunkline.server.mcp.serving import OpenTools, make_server
+
+
+class McpEndpoint:
+    """An ASGI application for one path. It answers while `running` is entered."""
+
+    def __init__(
+        self, open_tools: OpenTools, *, access: Access, max_body_bytes: int, version: str
+    ) -> None:
+        self._access = access
+        self._manager = StreamableHTTPSessionManager(
+            make_server(open_tools, version=version), max_request_body_size=max_body_bytes
+        )
+        self._open: set[anyio.CancelScope] = set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with self._manager.run():
+            yield
+
+    def stop(self) -> None:
+        """End all streams: a host may hold one open for good."""
+        for scope in list(self._open):
+            scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = AsgiRequest(scope, receive)
+        try:
+            principal = self._access.identify(request)
+            _check_origin(request)
+        except TrunklineError as error:
+            status, body = rest.error(error, Version.V1_0)
+            await AsgiResponse(send).answer(status, body, headers=error_headers(error))
+            return
+        # Whoever opened a session is the only one who may use it.
+        token = AccessToken(token="", client_id=principal, scopes=[])
+        known = {**scope, "user": AuthenticatedUser(token)}
+        with anyio.CancelScope() as cancelable:
+            self._open.add(cancelable)
+            try:
+                await self._manager.handle_request(known, receive, send)
+            finally:
+                self._open.discard(cancelable)
+
+
+def _check_origin(request: Request) -> None:
+    """A page of another site must not use the gateway through somebody's browser."""
+    origin = request.headers.get(b"origin")
+    if origin is None:
+        return
+    host = request.headers.get(b"host", b"")
+    if hostname_of(origin.partition(b"://")[2]) != hostname_of(host):
+        raise PermissionDenied("Pages of other sites may not call this address")

@@ -1,0 +1,43 @@
+"""Agents that speak the Agent Client Protocol."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from trunkline.settings.backends.program import ProgramSettings
+
+
+class AcpBackend(
+    ProgramSettings,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="acp",
+):
+    """A program that speaks the Agent Client Protocol on its standard input and output.
+
+    Each session has a process of its own.
+    """
+
+    mode: Annotated[
+        str, Meta(description="Id of the mode to set in each session. Empty: the agent's own.")
+    ] = ""
+    permissions: Annotated[
+        Literal["ask", "reject"],
+        Meta(
+            description="When the agent wants to use a tool that needs permission: ask the "
+            "caller, or say no."
+        ),
+    ] = "ask"
+    start_timeout_s: Annotated[
+        float, Meta(gt=0, description="Seconds that it may take to start and open a session.")
+    ] = 60.0
+    question_timeout_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Seconds that its process waits for the answer to a question. An answer "
+            "that comes later fails the task.",
+        ),
+    ] = 3600.0

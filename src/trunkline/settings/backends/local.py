@@ -1,0 +1,32 @@
+"""Agents that run inside this process."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+
+class EchoBackend(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="echo"
+):
+    """Answers with what it was told."""
+
+
+class PythonBackend(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="python"
+):
+    """An agent written in Python, run in this process."""
+
+    target: Annotated[
+        str,
+        Meta(
+            description="`file.py`, `file.py:attribute`, `module` or `module:attribute`. Relative "
+            "files start at the folder of this file. Graphs of LangGraph and agents of pydantic-ai "
+            "and Google ADK are taken as they are."
+        ),
+    ]
+
+
+class ScriptedBackend(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="scripted"
+):
+    """Follows the commands in the message; for tests of clients."""

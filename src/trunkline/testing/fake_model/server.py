@@ -1,0 +1,236 @@
+"""The fake model as a server."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Self
+
+import msgspec
+
+from trunkline.ports.clock import Clock
+from trunkline.runtime.clock import SystemClock
+from trunkline.testing.fake_model import chat, messages
+from trunkline.testing.fake_model.answering import HTML, JSON, Answering, CutOff
+from trunkline.testing.fake_model.asked import Asked, read_chat, read_messages, read_responses
+from trunkline.testing.fake_model.chat import ChatWriter
+from trunkline.testing.fake_model.http import BadRequest, Incoming, Reply, read_request
+from trunkline.testing.fake_model.messages import MessagesWriter
+from trunkline.testing.fake_model.responses import ResponsesWriter
+from trunkline.testing.fake_model.script import Fail, Html
+from trunkline.testing.fake_model.seen import SeenRequest
+from trunkline.testing.fake_model.writing import Whole, Writer
+
+_READERS = {
+    "/v1/chat/completions": read_chat,
+    "/v1/responses": read_responses,
+    "/v1/messages": read_messages,
+}
+_COUNT = "/v1/messages/count_tokens"
+_MODELS = ("fake-1", "fake-2")
+
+
+class FakeModel:
+    """Use it with `async with`, or `start` and `close`. The package's docstring has the script."""
+
+    def __init__(self, *, port: int = 0, api_key: str = "", clock: Clock | None = None) -> None:
+        self.url = ""
+        self.requests: list[SeenRequest] = []
+        self._port = port
+        self._api_key = api_key
+        self._clock = clock or SystemClock()
+        self._server: asyncio.Server | None = None
+        self._running: set[asyncio.Task[Any]] = set()
+        self._failures: Counter[str] = Counter()
+        self._watchers: list[tuple[Callable[[SeenRequest], bool], asyncio.Future[SeenRequest]]] = []
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
+        port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+
+    async def close(self) -> None:
+        """Cuts off whatever is being answered."""
+        if self._server is not None:
+            self._server.close()
+        running = tuple(self._running)
+        for task in running:
+            task.cancel()
+        if running:
+            _ = await asyncio.wait(running)
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def until(self, is_it: Callable[[SeenRequest], bool]) -> SeenRequest:
+        """The first request of which this is true, now or later."""
+        for seen in self.requests:
+            if is_it(seen):
+                return seen
+        found: asyncio.Future[SeenRequest] = asyncio.get_running_loop().create_future()
+        self._watchers.append((is_it, found))
+        return await found
+
+    def _tell(self, seen: SeenRequest) -> None:
+        for is_it, found in self._watchers:
+            if not found.done() and is_it(seen):
+                found.set_result(seen)
+        self._watchers = [item for item in self._watchers if not item[1].done()]
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, asyncio.CancelledError):
+            writer.transport.abort()
+        finally:
+            self._running.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reply = Reply(writer)
+        try:
+            incoming = await read_request(reader, writer)
+        except BadRequest as error:
+            await reply.whole(400, "text/plain", f"{error}\n".encode())
+            return
+        if incoming is None:
+            return
+        if incoming.path in ("/", "/requests", "/v1/models"):
+            await self._plain(incoming, reply)
+            return
+        seen = SeenRequest(
+            number=len(self.requests) + 1,
+            method=incoming.method,
+            path=incoming.path,
+            headers=incoming.headers,
+            body=_decoded(incoming.body),
+        )
+        self.requests.append(seen)
+        outcome = "closed"
+        try:
+            outcome = await self._while_connected(self._answer(seen, reply), reader)
+        except CutOff:
+            outcome = "cut"
+            # What was written so far still goes out; the end of the body never comes.
+            await writer.drain()
+        finally:
+            seen.outcome = outcome
+            self._tell(seen)
+
+    async def _while_connected(self, answer: Any, reader: asyncio.StreamReader) -> str:
+        """The outcome; "closed" when the client goes away first."""
+        loop = asyncio.get_running_loop()
+        answering = loop.create_task(answer, name="fake model answers")
+        gone = loop.create_task(reader.read(1), name="fake model watches the client")
+        try:
+            _ = await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                return str(answering.result())
+            return "closed"
+        except ConnectionError:
+            return "closed"
+        finally:
+            answering.cancel()
+            gone.cancel()
+            _ = await asyncio.gather(answering, gone, return_exceptions=True)
+
+    async def _plain(self, incoming: Incoming, reply: Reply) -> None:
+        match incoming.method, incoming.path:
+            case "GET", "/requests":
+                await reply.whole(200, JSON, msgspec.json.encode(self.requests))
+            case "DELETE", "/requests":
+                self.requests.clear()
+                await reply.whole(200, JSON, b"[]")
+            case "GET", "/v1/models":
+                listed = [{"id": name, "object": "model", "owned_by": "fake"} for name in _MODELS]
+                body: Any = {"object": "list", "data": listed}
+                status = 200
+                if not self._is_let_in(incoming.headers):
+                    status, body = 401, chat.error_body(401, "Incorrect API key provided.")
+                await reply.whole(status, JSON, msgspec.json.encode(body))
+            case _:
+                await reply.whole(200, "text/plain", b"")
+
+    def _is_let_in(self, headers: dict[str, str]) -> bool:
+        given = (headers.get("authorization", ""), headers.get("x-api-key", ""))
+        return (
+            not self._api_key or given[0] == f"Bearer {self._api_key}" or given[1] == self._api_key
+        )
+
+    async def _answer(self, seen: SeenRequest, reply: Reply) -> str:
+        if seen.path == _COUNT and seen.method == "POST":
+            tokens = {"input_tokens": _tokens(seen.body)}
+            await reply.whole(200, JSON, msgspec.json.encode(tokens))
+            return "answered"
+        reads = _READERS.get(seen.path)
+        if reads is None or seen.method != "POST":
+            return await _refuse(seen, reply, 404, f"Unknown request: {seen.method} {seen.path}")
+        if not self._is_let_in(seen.headers):
+            return await _refuse(seen, reply, 401, "Incorrect API key provided.")
+        if not isinstance(seen.body, dict):
+            return await _refuse(seen, reply, 400, "The body is not a JSON object.")
+        asked = reads(seen.body)
+        seen.text = asked.text
+        self._tell(seen)
+        if asked.model.startswith("missing"):
+            text = f"The model `{asked.model}` does not exist."
+            return await _refuse(seen, reply, 404, text)
+        return await self._follow(seen, asked, reply)
+
+    async def _follow(self, seen: SeenRequest, asked: Asked, reply: Reply) -> str:
+        steps = asked.steps()
+        match steps[0]:
+            case Fail(status, after_s, times) if not times or self._failures[asked.text] < times:
+                self._failures[asked.text] += 1
+                more = {"Retry-After": after_s} if after_s else {}
+                return await _refuse(seen, reply, status, "The script says so.", more)
+            case Html():
+                await reply.whole(200, "text/html", HTML)
+                return "answered"
+            case _:
+                pass
+        whole = Whole(prompt_tokens=_tokens(seen.body))
+        answering = Answering(
+            _writer(seen, asked, whole), whole, reply, self._clock, is_streamed=asked.is_streamed
+        )
+        await answering.play(steps)
+        return "answered"
+
+
+def _writer(seen: SeenRequest, asked: Asked, whole: Whole) -> Writer:
+    if seen.path == "/v1/messages":
+        return MessagesWriter(seen.number, asked.model, whole)
+    if seen.path == "/v1/responses":
+        return ResponsesWriter(seen.number, asked.model, whole)
+    options = seen.body.get("stream_options") or {}
+    tells_usage = options.get("include_usage") is True
+    return ChatWriter(seen.number, asked.model, whole, tells_usage=tells_usage)
+
+
+async def _refuse(
+    seen: SeenRequest, reply: Reply, status: int, text: str, more: dict[str, str] | None = None
+) -> str:
+    is_anthropic = seen.path.startswith("/v1/messages")
+    body = (messages if is_anthropic else chat).error_body(status, text)
+    await reply.whole(status, JSON, msgspec.json.encode(body), more)
+    return "refused"
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return body.decode(errors="replace")
+
+
+def _tokens(body: Any) -> int:
+    """About four bytes each, as a rule of thumb has it."""
+    return len(msgspec.json.encode(body)) // 4 + 1

@@ -1,0 +1,161 @@
+import os
+import socket
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trunkline.app.doctor import examine
+from trunkline.ports.doctor import Finding
+from trunkline.settings import from_document
+from trunkline.stores.sqlite import SqliteStore
+from trunkline.testing.fake_model import FakeModel
+
+ECHO = {"acme/echo": {"name": "Echo", "backend": {"kind": "echo"}}}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+    return port
+
+
+async def found(
+    tmp_path: Path, part: str, *, agents: dict[str, Any] = ECHO, **tables: Any
+) -> list[Finding]:
+    document = {
+        "server": {"port": free_port()},
+        "store": {"path": str(tmp_path / "x.db")},
+        "agents": agents,
+    } | tables
+    settings = from_document(document, folder=tmp_path)
+    return [one.finding async for one in examine(settings) if one.part == part]
+
+
+async def test_a_free_port_and_one_that_is_taken(tmp_path: Path) -> None:
+    [free] = await found(tmp_path, "server")
+    assert free.level == "ok"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        [finding] = await found(tmp_path, "server", server={"port": port})
+    assert finding.level == "warning"
+    assert finding.what.startswith(f"127.0.0.1:{port} cannot be had now: ")
+    assert "while the gateway runs" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("server", "level", "what"),
+    [
+        ({"host": "0.0.0.0"}, "warning", "cards will name 127.0.0.1"),
+        ({"public_url": "http://192.0.2.1"}, "warning", "is not encrypted"),
+        ({"public_url": "https://no-such-name.invalid"}, "warning", "is not known here"),
+        ({"public_url": "https://192.0.2.1"}, "ok", "cards name https://192.0.2.1"),
+    ],
+)
+async def test_addresses(server: dict[str, str], level: str, what: str, tmp_path: Path) -> None:
+    keys = {"keys": {"me": {"key": "0123456789abcdef0123"}}}
+    given = {"port": free_port(), **server}
+    *_, last = await found(tmp_path, "server", server=given, auth=keys)
+    assert last.level == level
+    assert what in last.what
+
+
+async def test_a_store_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
+    file = tmp_path / "a" / "b" / "x.db"
+    [finding] = await found(tmp_path, "store", store={"path": str(file)})
+    assert finding == Finding("ok", f"{file} is made at the first start")
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_store_that_is_there(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    await store.open()
+    [used] = await found(tmp_path, "store")
+    assert used.level == "ok"
+    assert used.what.endswith(f"is in use by process {os.getpid()}, by a gateway that runs")
+    await store.close()
+    assert await found(tmp_path, "store") == [Finding("ok", f"{tmp_path}/x.db can be used")]
+
+
+async def test_an_older_database_is_not_migrated_by_looking(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "x.db")
+    await store.open()
+    await store.close()
+    with sqlite3.connect(tmp_path / "x.db") as database:
+        database.execute("PRAGMA user_version = 1")
+    database.close()
+    [finding] = await found(tmp_path, "store")
+    assert finding.what.endswith("x.db can be used, and is brought up to date at the next start")
+    database = sqlite3.connect(tmp_path / "x.db")
+    assert database.execute("PRAGMA user_version").fetchone() == (1,)
+    database.close()
+
+
+async def test_a_store_that_cannot_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "x.db"
+    file.write_bytes(b"no database at all, " * 100)
+    [damaged] = await found(tmp_path, "store")
+    assert damaged.level == "error"
+    assert "is not a SQLite database" in damaged.what
+    file.unlink()
+    database = sqlite3.connect(file)
+    database.execute("CREATE TABLE other (x)")
+    database.close()
+    [other] = await found(tmp_path, "store")
+    assert other.level == "error"
+    assert "of another program" in other.what
+
+
+async def test_other_stores(tmp_path: Path) -> None:
+    [memory] = await found(tmp_path, "store", store={"kind": "memory"})
+    assert memory.level == "warning"
+    folder = {"kind": "json-file", "path": str(tmp_path)}
+    assert await found(tmp_path, "store", store=folder) == [
+        Finding("ok", f"{tmp_path} can be used")
+    ]
+
+
+async def test_agents(tmp_path: Path) -> None:
+    (tmp_path / "good.py").write_text(
+        "from trunkline import agent\n@agent(name='Good')\nasync def good(turn):\n    return ''\n"
+    )
+    (tmp_path / "bad.py").write_text("import nothing_that_is_there\n")
+    agents = ECHO | {
+        f"acme/{name}": {"backend": {"kind": "python", "target": f"{name}.py"}}
+        for name in ("good", "bad")
+    }
+    assert await found(tmp_path, 'agents."acme/echo"', agents=agents) == [
+        Finding("ok", "needs nothing else")
+    ]
+    [good] = await found(tmp_path, 'agents."acme/good"', agents=agents)
+    assert good == Finding("ok", f"{tmp_path}/good.py has Good")
+    [bad] = await found(tmp_path, 'agents."acme/bad"', agents=agents)
+    assert bad.level == "error"
+    assert "nothing_that_is_there" in bad.what
+
+
+async def test_a_model_is_asked_for(tmp_path: Path) -> None:
+    def agents(url: str) -> dict[str, Any]:
+        backend = {"kind": "openai", "base_url": url, "model": "fake", "api_key": "a-key-of-mine"}
+        return {"acme/model": {"name": "Model", "backend": backend}}
+
+    part = 'agents."acme/model"'
+    async with FakeModel(api_key="a-key-of-mine") as model:
+        levels = [
+            one.level for one in await found(tmp_path, part, agents=agents(f"{model.url}/v1"))
+        ]
+    assert levels[0] == "ok"
+    assert "error" not in levels
+    [gone] = await found(tmp_path, part, agents=agents(f"{model.url}/v1"))
+    assert gone.level == "error"
+    assert gone.remedy
+    assert "a-key-of-mine" not in f"{gone}"
+
+
+async def test_an_agent_behind_the_gateway_is_asked_for(tmp_path: Path) -> None:
+    backend = {"kind": "a2a", "url": f"http://127.0.0.1:{free_port()}"}
+    agents = {"acme/far": {"name": "Far", "backend": backend}}
+    [gone] = await found(tmp_path, 'agents."acme/far"', agents=agents)
+    assert gone.level == "error"
+    assert "Start the agent" in gone.remedy

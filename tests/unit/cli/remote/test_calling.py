@@ -1,0 +1,65 @@
+"""What is noticed before anything is sent."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trunkline.cli.commands import app
+from trunkline.cli.remote.conversations import Conversation, Conversations
+
+run = CliRunner().invoke
+URL = "http://127.0.0.1:1"
+
+
+@pytest.fixture(autouse=True)
+def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TRUNKLINE_CONFIG", "TRUNKLINE_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("send localhost:1 x", 'error: "localhost:1" has no scheme. Did you mean http://localhost'),
+        ("card 127.0.0.1", "Did you mean http://127.0.0.1 ?"),
+        ("send agent.example x", "Did you mean https://agent.example ?"),
+        ("send alias x", "or --config FILE with a table [targets.alias]."),
+        ("send ftp://x.test x", "is not an http or https url"),
+        ("send http://me:secret@x.test x", "holds a password; use credentials instead."),
+        ("targets", "Give --config FILE with a table [targets.name]"),
+        ("doctor -c none.toml", "none.toml: no such file."),
+        (f"send {URL}", "there is nothing to send. Give TEXT, --file or --data"),
+        (f"send {URL} x -f none", "--file none: there is no such file."),
+        (f"send {URL} x --data {{", "--data is not JSON"),
+        (f"send {URL} x -H nonsense", "-H: expected 'NAME: VALUE', with a colon"),
+        (f"send {URL} x -H bad(name:x", "is not the name of a header"),
+        (f"send {URL} x --continue --task t", "Leave it out to name another one"),
+        (f"watch {URL}", f"no task of {URL} is known here. Name one: `trunkline list {URL}`"),
+        (f"status {URL}", "no task of"),
+        (f"cancel {URL}", f"TASK is missing. Find it: trunkline list {URL}"),
+    ],
+)
+def test_wrong_use_is_said_with_its_remedy(words: str, complaint: str) -> None:
+    result = run(app, words.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert complaint in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert "secret" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["cancel", "send", f"list {URL} --status none", f"send {URL} x --protocol grpc"]
+)
+def test_what_the_command_line_itself_refuses(words: str) -> None:
+    assert run(app, words.split()).exit_code == 2
+
+
+def test_what_is_canceled_is_named_and_not_guessed() -> None:
+    Conversations().remember(URL, Conversation(context_id="c", task_id="t 1"))
+    result = run(app, ["cancel", URL, "--protocol", "http"])
+    assert result.exit_code == 2
+    again = f"trunkline cancel {URL} 't 1' --protocol http"
+    assert result.stderr == f"error: TASK is missing. For the last one: {again}\n"

@@ -1,0 +1,116 @@
+import pytest
+
+from trunkline.cli.exits import MEANINGS, Exit, exit_of
+from trunkline.cli.remote.calling import Call
+from trunkline.cli.remote.problems import explained
+from trunkline.model.values import TaskState
+from trunkline.remote import (
+    BadPeerAnswer,
+    Bearer,
+    InvalidTarget,
+    PeerRefused,
+    PeerTimeout,
+    PeerUnreachable,
+    RemoteError,
+    StreamEnded,
+    Target,
+    TransportUnsupported,
+)
+
+CALL = Call(named="support", target=Target(url="https://a.test"), flags=("--a2a-version", "0.3"))
+
+
+def refused(
+    message: str = "no", *, retry_after_s: float | None = None, **fields: object
+) -> PeerRefused:
+    error = PeerRefused(message, **fields)  # type: ignore[arg-type]
+    error.retry_after_s = retry_after_s
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (InvalidTarget("bad url"), Exit.WRONG_USE, "bad url."),
+        (TransportUnsupported("none"), Exit.NOT_UNDERSTOOD, "Leave out --a2a-version"),
+        (PeerUnreachable("down"), Exit.UNREACHABLE, "support (https://a.test): down. Is it"),
+        (PeerUnreachable("x", reason="TLS_FAILED"), Exit.UNREACHABLE, "the certificate."),
+        (
+            StreamEnded("cut", task_id="t1"),
+            Exit.UNREACHABLE,
+            "The task may go on: trunkline watch support t1 --a2a-version 0.3",
+        ),
+        (PeerTimeout("slow"), Exit.TIMEOUT, "--timeout SECONDS."),
+        (refused(status=401), Exit.NO_ACCESS, "Give a token with --token or TRUNKLINE_TOKEN"),
+        (refused(reason="PERMISSION_DENIED"), Exit.NO_ACCESS, "refuses access: no."),
+        (refused(reason="TASK_NOT_FOUND"), Exit.NOT_FOUND, "no. List your tasks: trunkline list"),
+        (refused(reason="TASK_NOT_CANCELABLE"), Exit.REFUSED, "has ended cannot be canceled."),
+        (refused(reason="VERSION_NOT_SUPPORTED"), Exit.NOT_UNDERSTOOD, "Leave out"),
+        (refused(reason="METHOD_NOT_FOUND"), Exit.REFUSED, "cannot do that: no."),
+        (refused(status=429, retry_after_s=7.2), Exit.REFUSED, "refuses: no. Try again in 7 s."),
+        (refused(status=413), Exit.REFUSED, "Send less, or the link of a file"),
+        (BadPeerAnswer("nonsense"), Exit.NOT_UNDERSTOOD, "does not make sense: nonsense."),
+        (BadPeerAnswer("forged", reason="BAD_SIGNATURE"), Exit.NOT_UNDERSTOOD, "Check card_keys"),
+        (BadPeerAnswer("go there", reason="REDIRECT"), Exit.NOT_UNDERSTOOD, "go there."),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, RemoteError) else None,
+)
+def test_every_error_ends_with_a_code_and_words(error: RemoteError, code: Exit, words: str) -> None:
+    found, text = explained(error, CALL)
+    assert found is code
+    assert words in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("error", [refused(status=404), BadPeerAnswer("HTML")])
+def test_a_place_without_a_card_is_no_agent(error: RemoteError) -> None:
+    code, text = explained(error, CALL, is_card=True)
+    assert code is Exit.NOT_UNDERSTOOD
+    assert text.startswith("there is no agent card at https://a.test/.well-known/agent-card.json")
+    assert text.endswith("Give the base url of an A2A agent, or the url of its card.")
+
+
+def test_a_credential_that_is_refused_is_not_shown() -> None:
+    call = Call(named="x", target=Target(url="https://a.test", credentials=Bearer("very-secret")))
+    _, text = explained(refused("no\x1b[31m\nreally", status=403), call)
+    assert "refuses access: no really. The credential that was sent is not accepted" in text
+    assert "very-secret" not in text
+
+
+def test_a_command_to_go_on_can_be_pasted() -> None:
+    call = Call(
+        named="my agent",
+        target=Target(url="https://a.test"),
+        flags=("--config", "'a b.toml'", "--token", "…"),
+    )
+    assert call.command("watch", "t1") == (
+        "trunkline watch 'my agent' t1 --config 'a b.toml' --token …"
+    )
+    assert call.command("send", "--continue", says=True) == (
+        "trunkline send 'my agent' --continue \"…\" --config 'a b.toml' --token …"
+    )
+
+
+@pytest.mark.parametrize(
+    ("task_id", "shown"),
+    [
+        ("x…; rm -rf ~", "'x…; rm -rf ~'"),
+        ("$(reboot)'", "'$(reboot)'\"'\"''"),
+        ("a\x1b]0;t\x07\x9b31m\nb", "'a b'"),
+    ],
+)
+def test_an_id_of_the_agent_cannot_do_harm_in_a_command(task_id: str, shown: str) -> None:
+    call = Call(named="a", target=Target(url="https://a.test"))
+    assert call.command("watch", task_id) == f"trunkline watch a {shown}"
+    _, text = explained(StreamEnded("cut", task_id=task_id), call)
+    assert text.endswith(f"trunkline watch a {shown}")
+
+
+def test_every_exit_code_has_one_meaning() -> None:
+    assert set(MEANINGS) == set(Exit)
+    assert len(set(MEANINGS.values())) == len(Exit)
+    codes = {state: exit_of(state) for state in TaskState}
+    assert codes[TaskState.COMPLETED] is Exit.DONE
+    bad = [codes[state] for state in TaskState if codes[state]]
+    assert sorted(bad) == [3, 4, 5, 6, 7]
+    assert exit_of(None) is Exit.DONE

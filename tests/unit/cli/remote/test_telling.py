@@ -1,0 +1,195 @@
+from typing import Any
+
+import pytest
+
+from trunkline.cli.remote.telling import Made, Moved, Noted, Said, Telling, Words, answer_of
+from trunkline.cli.remote.tools import ToolUse
+from trunkline.model.values import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
+from trunkline.remote import StreamItem
+
+WORKING, COMPLETED = TaskState.WORKING, TaskState.COMPLETED
+
+
+def message(text: str, id: str = "m") -> Message:
+    return Message(message_id=id, role=Role.AGENT, parts=(Part(text=text),))
+
+
+def status(state: TaskState, text: str = "", id: str = "m") -> TaskStatus:
+    return TaskStatus(state=state, message=message(text, id) if text else None)
+
+
+def moved(state: TaskState, text: str = "") -> TaskStatusUpdateEvent:
+    return TaskStatusUpdateEvent(task_id="t", context_id="c", status=status(state, text))
+
+
+def artifact(id: str, *parts: Part | str, **fields: Any) -> Artifact:
+    made = tuple(Part(text=part) if isinstance(part, str) else part for part in parts)
+    return Artifact(artifact_id=id, parts=made, **fields)
+
+
+def chunk(artifact: Artifact, *, append: bool = False) -> TaskArtifactUpdateEvent:
+    return TaskArtifactUpdateEvent(task_id="t", context_id="c", artifact=artifact, append=append)
+
+
+def task(state: TaskState, *artifacts: Artifact, text: str = "") -> Task:
+    return Task(id="t", context_id="c", status=status(state, text), artifacts=artifacts)
+
+
+def told(*items: StreamItem, before: Task | None = None) -> list[Said]:
+    telling = Telling(before)
+    return [said for item in items for said in telling.add(item)]
+
+
+def test_a_text_that_grows_is_told_piece_by_piece() -> None:
+    said = told(
+        task(TaskState.SUBMITTED),
+        moved(WORKING),
+        chunk(artifact("a", "one ")),
+        chunk(artifact("a", "two"), append=True),
+        # Many agents end with a status that repeats the answer.
+        moved(COMPLETED, "one two"),
+    )
+    assert said == [
+        Moved(TaskState.SUBMITTED),
+        Moved(WORKING),
+        Words(place="a", text="one "),
+        Words(place="a", text="two"),
+        Moved(COMPLETED),
+    ]
+    assert answer_of(said) == "one two"
+
+
+def test_a_snapshot_tells_only_what_is_new() -> None:
+    file = Part(raw=b"x", filename="x.bin")
+    said = told(
+        chunk(artifact("a", "one ")),
+        chunk(artifact("b", file)),
+        task(WORKING, artifact("a", "one two"), artifact("b", file, Part(url="http://x.test"))),
+        task(WORKING, artifact("a", "one two"), artifact("b", file, Part(url="http://x.test"))),
+    )
+    assert said == [
+        Words(place="a", text="one "),
+        Made(name="x.bin", part=file),
+        Words(place="a", text="two"),
+        Made(name="", part=Part(url="http://x.test")),
+        Moved(WORKING),
+    ]
+
+
+def test_a_text_in_place_of_another() -> None:
+    said = told(chunk(artifact("a", "no")), chunk(artifact("a", "yes")))
+    assert said == [
+        Words(place="a", text="no"),
+        Words(place="a", text="yes", replaces=True),
+    ]
+    assert answer_of(said) == "yes"
+
+
+def test_pieces_that_are_joined_otherwise_are_not_told_again() -> None:
+    said = told(
+        chunk(artifact("a", "one\n", "two")),
+        task(WORKING, artifact("a", "one\n\n\ntwo")),
+    )
+    assert [each for each in said if isinstance(each, Words)] == [
+        Words(place="a", text="one\n\ntwo")
+    ]
+
+
+@pytest.mark.parametrize("state", [TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED])
+def test_why_a_task_was_not_done_is_no_answer(state: TaskState) -> None:
+    said = told(moved(state, "no paper"))
+    assert said == [Moved(state, "no paper")]
+    assert answer_of(said) == ""
+
+
+def test_notes_are_told_once_and_are_no_answer() -> None:
+    said = told(moved(WORKING, "thinking"), moved(WORKING, "thinking"), moved(WORKING, "writing"))
+    assert said == [Noted("thinking"), Moved(WORKING), Noted("writing")]
+
+
+def test_a_question_is_an_answer() -> None:
+    said = told(moved(TaskState.INPUT_REQUIRED, "how many?"))
+    assert answer_of(said) == "how many?"
+
+
+def test_what_was_there_before_the_message_is_not_told() -> None:
+    before = task(TaskState.INPUT_REQUIRED, artifact("a", "Hm."), text="how many?")
+    again = task(WORKING, artifact("a", "Hm."), artifact("a-2", "two"))
+    said = told(before, again, moved(COMPLETED, "two"), before=before)
+    assert said == [Words(place="a-2", text="two"), Moved(WORKING), Moved(COMPLETED)]
+
+
+def test_another_question_is_told_although_the_state_is_the_same() -> None:
+    before = task(TaskState.INPUT_REQUIRED, text="how many?")
+    after = Task(id="t", context_id="c", status=status(TaskState.INPUT_REQUIRED, "how long?", "m2"))
+    assert answer_of(told(after, before=before)) == "how long?"
+
+
+def test_words_of_an_earlier_turn_that_come_again_are_new() -> None:
+    before = task(TaskState.INPUT_REQUIRED, artifact("a", "done"), text="more?")
+    assert answer_of(told(moved(COMPLETED, "done"), before=before)) == "done"
+
+
+def test_tools() -> None:
+    def use(phase: str, data: dict[str, Any]) -> Artifact:
+        about = {"source": "tool", "toolName": "search", "phase": phase}
+        return artifact("tool-1", Part(data=data), metadata=about)
+
+    said = told(
+        chunk(use("start", {"data": {"q": 1}})),
+        chunk(use("start", {"data": {"q": 1}})),
+        chunk(use("result", {"result": "none", "isError": True})),
+    )
+    assert said == [
+        ToolUse(name="search", phase="start", data={"q": 1}),
+        ToolUse(name="search", phase="result", data="none", is_error=True),
+    ]
+    assert answer_of(said) == ""
+
+
+def test_tools_as_the_adk_reports_them() -> None:
+    def part(kind: str, data: dict[str, Any]) -> Part:
+        return Part(data=data, metadata={"adk_type": kind})
+
+    said = told(
+        chunk(artifact("a", part("function_call", {"name": "add", "args": {"a": 1}}))),
+        TaskStatusUpdateEvent(
+            task_id="t",
+            context_id="c",
+            status=TaskStatus(
+                state=WORKING,
+                message=Message(
+                    message_id="m",
+                    role=Role.AGENT,
+                    parts=(part("function_response", {"name": "add", "response": 2}),),
+                ),
+            ),
+        ),
+    )
+    assert said == [
+        ToolUse(name="add", phase="start", data={"a": 1}),
+        ToolUse(name="add", phase="result", data=2),
+        Moved(WORKING),
+    ]
+
+
+def test_an_answer_of_data_alone_is_json() -> None:
+    assert answer_of(told(task(COMPLETED, artifact("a", Part(data=[1]))))) == "[\n  1\n]"
+    both = task(COMPLETED, artifact("a", Part(data=[1])), artifact("b", "in words"))
+    assert answer_of(told(both)) == "in words"
+
+
+def test_several_texts_are_apart() -> None:
+    assert answer_of(told(task(COMPLETED, artifact("a", "one\n"), artifact("b", "two")))) == (
+        "one\n\ntwo"
+    )

@@ -1,0 +1,184 @@
+"""What is to be written, and when the log may go: whatever comes while a file is written."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from msgspec import Raw
+
+from trunkline.model.values import TaskState
+from trunkline.ports.store import Append
+from trunkline.stores.jsonfile.changes import Appended, Change, Noted, Said
+from trunkline.stores.jsonfile.records import TaskHead
+from trunkline.stores.jsonfile.state import State
+from trunkline.testing.stores.kit import ALICE, WORKING, create, follow
+
+PAUSED = TaskState.INPUT_REQUIRED
+
+
+def apply(state: State, *appends: Append) -> None:
+    for append in appends:
+        state.apply(Appended(state.n + 1, append))
+
+
+def test_the_log_stays_until_the_record_has_all_that_is_to_go_with_it() -> None:
+    state = State()
+    apply(state, create("t", state=PAUSED))
+    (being_written,) = state.take_due(1)
+    apply(state, follow("t", 1, state=PAUSED))
+    state.retire()
+    state.written(being_written, 100)
+    assert not state.is_retired
+    # At work again, it is written all the same: its second change is in no record yet.
+    apply(state, follow("t", 2))
+    assert not state.is_retired
+    (again,) = state.take_due(1)
+    state.written(again, 100)
+    assert state.is_retired
+
+
+def test_the_log_goes_although_more_came_since() -> None:
+    state = State()
+    apply(state, create("t", state=PAUSED))
+    state.retire()
+    (being_written,) = state.take_due(1)
+    apply(state, follow("t", 1))
+    state.written(being_written, 100)
+    assert state.is_retired
+    assert state.take_due(1) == []
+
+
+class Disk:
+    """What a crash leaves: the log as far as it has not gone, and files that hold changes up
+    to some number. Files are begun and finished whenever the test likes."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        # Per file: the last change that is in there.
+        self.files: dict[str, int] = {}
+        # Changes of each file, and those that the log still has.
+        self.changes: list[tuple[int, str]] = []
+        self.log: set[int] = set()
+        self._seqs: dict[str, int] = {}
+        self._finish: Callable[[], None] | None = None
+        self._heads: list[TaskHead] = []
+
+    def append(self, task_id: str, *, is_paused: bool) -> None:
+        seq = self._seqs.get(task_id, 0)
+        self._seqs[task_id] = seq + 1
+        new = PAUSED if is_paused else WORKING
+        append = follow(task_id, seq, state=new) if seq else create(task_id, state=new)
+        self._commit(task_id, Appended(self.state.n + 1, append))
+
+    def say(self, context_id: str) -> None:
+        n = self.state.n + 1
+        self._commit(f"said-{context_id}", Said(n, ALICE, context_id, n, Raw(b"[]")))
+
+    def note(self) -> None:
+        n = self.state.n + 1
+        self._commit("notes", Noted(n, ALICE, "c", "name", f"text {n}", n))
+
+    def _commit(self, file: str, change: Change) -> None:
+        self.state.apply(change)
+        self.changes.append((change.n, file))
+        self.log.add(change.n)
+
+    def retire(self) -> None:
+        # As before a commit, when the log is long.
+        if self.state.is_retired:
+            self.state.retire()
+
+    def begin_write(self) -> None:
+        """As `Opened.write_records` chooses."""
+        state = self.state
+        if self._finish is not None:
+            return
+        if heads := state.take_due(1):
+            self._heads, self._finish = heads, self._write_heads
+        elif not self._begin_other() and state.is_retired:
+            self.log = {n for n in self.log if n > state.retires_up_to}
+
+    def _begin_other(self) -> bool:
+        state = self.state
+        if due := state.conversations.due(1):
+            (place, changes), *_ = due.items()
+            name = f"said-{place.context_id}"
+
+            def said() -> None:
+                self.files[name] = changes[-1].n
+                state.conversations.written(due)
+
+            self._finish = said
+        elif file := state.notes.due():
+
+            def noted() -> None:
+                self.files["notes"] = file.n
+                state.notes.written(file)
+
+            self._finish = noted
+        return self._finish is not None
+
+    def _write_heads(self) -> None:
+        heads, self._heads = self._heads, []
+        for head in heads:
+            self.files[head.id] = head.n
+            self.state.written(head, 100)
+
+    def end_write(self) -> None:
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
+
+    def fail_write(self) -> None:
+        self._finish = None
+        self.state.give_back(self._heads)
+        self._heads = []
+
+    def finish(self) -> None:
+        """As `Opened.finish`, while a file may still be being written."""
+        state = self.state
+        state.retire()
+        own = state.take_due(9)
+        self.end_write()
+        while own:
+            self._heads = own
+            self._write_heads()
+            own = state.take_due(9)
+        while self._begin_other():
+            self.end_write()
+        self.log.clear()
+
+    def check(self) -> None:
+        lost = [
+            (n, file)
+            for n, file in self.changes
+            if n not in self.log and self.files.get(file, 0) < n
+        ]
+        assert not lost, f"neither in the log nor in their files: {lost}"
+
+
+STEPS: list[Callable[[Disk], None]] = [
+    lambda disk: disk.append("a", is_paused=True),
+    lambda disk: disk.append("a", is_paused=False),
+    lambda disk: disk.append("b", is_paused=True),
+    lambda disk: disk.say("c"),
+    Disk.note,
+    Disk.retire,
+    Disk.begin_write,
+    Disk.end_write,
+    Disk.fail_write,
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_comes_while_files_are_written_no_change_is_lost(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(300):
+        disk = Disk()
+        # What takes several steps in a row is more likely among few.
+        steps = chance.sample(STEPS, 5)
+        for _ in range(chance.randrange(40)):
+            chance.choice(steps)(disk)
+            disk.check()
+        disk.finish()
+        disk.check()
