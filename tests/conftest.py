@@ -1,8 +1,15 @@
-"""Suites that want more than a checkout: they run only when they are asked for by their marker."""
+"""Which tests run, and what the processes inherit that they start."""
+
+import signal
 
 import pytest
 
+# Suites that want more than a checkout: they run only when they are asked for by their marker.
 OPT_IN = ("openclaw", "claude", "codex")
+
+# What a shell starts in the background ignores Ctrl+C, and so does all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
