@@ -169,7 +169,8 @@ class TaskFold:
         if entry.seq != self.seq + 1:
             raise GatewayBug(f"entry {entry.seq} does not follow {self.seq}")
         self.seq = entry.seq
-        event = entry.event
+        # Not by way of the property where it is known: this runs for every entry.
+        event = entry.known or entry.event
         if isinstance(event, TaskArtifactUpdateEvent):
             self._apply_artifact(event)
         elif isinstance(event, TaskStatusUpdateEvent):

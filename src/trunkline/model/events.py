@@ -102,11 +102,12 @@ class Entry(Struct, gc=False, eq=False):
     seq: int
     kind: str
     body: bytes
-    _event: Event | None = None
+    # None in an entry that was read and that nobody has looked into.
+    known: Event | None = None
     _public: bytes | None = None
     # Other encodings of the same event, made by whoever sends it and kept
     # here so that a thousand readers cost one conversion.
-    wire: dict[str, bytes] = msgspec.field(default_factory=dict)
+    _wire: dict[str, bytes] | None = None
 
     @classmethod
     def of(cls, seq: int, event: Event) -> "Entry":
@@ -114,9 +115,15 @@ class Entry(Struct, gc=False, eq=False):
 
     @property
     def event(self) -> Event:
-        if self._event is None:
-            self._event = _DECODERS[self.kind].decode(self.body)
-        return self._event
+        if self.known is None:
+            self.known = _DECODERS[self.kind].decode(self.body)
+        return self.known
+
+    @property
+    def wire(self) -> dict[str, bytes]:
+        if self._wire is None:
+            self._wire = {}
+        return self._wire
 
     @property
     def public(self) -> PublicEvent:

@@ -131,4 +131,5 @@ class TaskArtifactUpdateEvent(
 
 def text_of(parts: tuple[Part, ...]) -> str:
     """The text parts, one per line; other kinds of content are passed over."""
-    return "\n".join(part.text for part in parts if part.text is not None)
+    # A list, which costs half of what a generator does.
+    return "\n".join([part.text for part in parts if part.text is not None])

@@ -32,15 +32,16 @@ from trunkline.protocol.dialect import Dialect, Dispatching, PushConfigQuery, pa
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
 
+# How an event begins; behind it come its JSON and a brace.
 _MEMBER: Final = {
-    TASK: b'{"task":%b}',
-    SUBMITTED: b'{"task":%b}',
-    STATUS: b'{"statusUpdate":%b}',
-    ARTIFACT: b'{"artifactUpdate":%b}',
+    TASK: b'{"task":',
+    SUBMITTED: b'{"task":',
+    STATUS: b'{"statusUpdate":',
+    ARTIFACT: b'{"artifactUpdate":',
     # The public form of a further message is the status update that came with it.
-    MESSAGE: b'{"statusUpdate":%b}',
-    SHOWN: b'{"statusUpdate":%b}',
-    RETRIED: b'{"statusUpdate":%b}',
+    MESSAGE: b'{"statusUpdate":',
+    SHOWN: b'{"statusUpdate":',
+    RETRIED: b'{"statusUpdate":',
 }
 _encode = msgspec.json.Encoder().encode
 
@@ -85,19 +86,19 @@ class _V1(Dispatching):
         return task
 
     def sent_task(self, task: bytes) -> bytes:
-        return b'{"task":%b}' % task
+        return b"".join((b'{"task":', task, b"}"))
 
     def sent_message(self, message: bytes) -> bytes:
-        return b'{"message":%b}' % message
+        return b"".join((b'{"message":', message, b"}"))
 
     def event(self, entry: Entry) -> bytes:
-        return _MEMBER[entry.kind] % entry.public_body
+        return b"".join((_MEMBER[entry.kind], entry.public_body, b"}"))
 
     def stream_task(self, task: bytes) -> bytes:
-        return b'{"task":%b}' % task
+        return b"".join((b'{"task":', task, b"}"))
 
     def stream_message(self, message: bytes) -> bytes:
-        return b'{"message":%b}' % message
+        return b"".join((b'{"message":', message, b"}"))
 
     def page(
         self, tasks: Sequence[bytes], *, next_page_token: str, page_size: int, total_size: int

@@ -1,7 +1,6 @@
 """What a run says, on its way into the journal of its task, or back as a direct reply."""
 
 from collections.abc import Callable
-from typing import cast
 
 from msgspec import structs
 
@@ -99,7 +98,8 @@ class Recorder:
         if run.first is not None:
             output = self._after_first(run, live, output)
         elif live.is_dirty and fold.may_be_all(output):
-            run.first = cast(Text, output)
+            assert isinstance(output, Text)
+            run.first = output
             return False
         ended = False
         for decision in fold.feed(output):

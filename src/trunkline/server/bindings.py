@@ -58,7 +58,12 @@ class Bindings:
         try:
             # Before anything else: an unknown caller learns nothing, and costs nothing.
             principal = self._access.identify(request)
-            value = await exchange.read(request, endpoint.limits)
+            exchange.begin(request)
+            limits = endpoint.limits
+            body = request.whole_body(limit=limits.max_body_bytes)
+            if body is None:
+                body = await request.body(limit=limits.max_body_bytes)
+            value = exchange.read(request, body, limits)
             caller = _caller(endpoint, exchange, request, principal, value)
             if exchange.operation in STREAMING:
                 await self._stream(endpoint, exchange, request, response, caller, value)

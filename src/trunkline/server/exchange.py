@@ -22,14 +22,18 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 class Exchange(Protocol):
-    """`read` comes first; the answers come out in the version that the request used."""
+    """`begin` and `read` come first, with the body between them; the answers come out in the
+    version that the request used."""
 
     binding: str
     operation: Operation | None
     dialect: Dialect
     content_type: bytes
 
-    async def read(self, request: Request, limits: Limits) -> RequestValue: ...
+    def begin(self, request: Request) -> None:
+        """Raises for what is wrong with the head."""
+
+    def read(self, request: Request, body: bytes, limits: Limits) -> RequestValue: ...
 
     def result(self, body: bytes) -> bytes: ...
 
@@ -54,12 +58,13 @@ class JsonRpcExchange:
         self.operation: Operation | None = None
         self.content_type = b"application/json"
 
-    async def read(self, request: Request, limits: Limits) -> RequestValue:
+    def begin(self, request: Request) -> None:
         if request.method != "POST":
             raise WrongHttpMethod("JSON-RPC requests are POSTed to this address", allow="POST")
         if request.headers.get(b"content-type") != b"application/json":
             rest.accepts_body(request.header(b"content-type"))
-        body = await request.body(limit=limits.max_body_bytes)
+
+    def read(self, request: Request, body: bytes, limits: Limits) -> RequestValue:
         check_json(body, max_depth=limits.max_json_depth)
         call = self._decode(request, body)
         self._id = call.id
@@ -116,7 +121,7 @@ class JsonRpcExchange:
 
 
 class RestExchange:
-    __slots__ = ("_path", "_spoken", "content_type", "dialect", "operation")
+    __slots__ = ("_path", "_route", "_spoken", "content_type", "dialect", "operation")
 
     binding = "rest"
 
@@ -124,13 +129,14 @@ class RestExchange:
         """`path` is relative to the interface's URL, as it came, not decoded."""
         self._path = path
         self._spoken = spoken
+        self._route: rest.Route | None = None
         # What an answer looks like that is given before the request is read.
         version = Version.V0_3 if path.startswith("/v1/") else Version.V1_0
         self.dialect = spoken.rest[version]
         self.operation: Operation | None = None
         self.content_type = rest.content_type(None, None, version).encode()
 
-    async def read(self, request: Request, limits: Limits) -> RequestValue:
+    def begin(self, request: Request) -> None:
         spoken = self._spoken
         kind = request.header(b"content-type")
         self._answer_as(request, kind)
@@ -145,14 +151,17 @@ class RestExchange:
                 f"This agent does not serve {route.operation}",
                 metadata={"method": route.operation},
             )
+        self._route = route
         self.operation = route.operation
         self.dialect = spoken.rest[route.version]
         self._answer_as(request, kind)
-        body = await request.body(limit=limits.max_body_bytes)
+
+    def read(self, request: Request, body: bytes, limits: Limits) -> RequestValue:
+        assert self._route is not None
         if body and request.method == "POST":
-            rest.accepts_body(kind)
+            rest.accepts_body(request.header(b"content-type"))
             check_json(body, max_depth=limits.max_json_depth)
-        return rest.decode(route, request.query, body, spoken.rest)
+        return rest.decode(self._route, request.query, body, self._spoken.rest)
 
     def _answer_as(self, request: Request, kind: str | None) -> None:
         accept = request.header(b"accept")

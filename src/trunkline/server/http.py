@@ -64,6 +64,10 @@ class Request(ABC):
                 return value
         return None
 
+    def whole_body(self, *, limit: int) -> bytes | None:
+        """The body, if it has come and is within the limit; else None: ask for `body`."""
+        return None
+
     async def body(self, *, limit: int) -> bytes:
         """Raises PayloadTooLarge as soon as the limit is passed or announced."""
         announced = self.headers.get(b"content-length")

@@ -49,13 +49,13 @@ class Incoming(Request):
         """Nothing more will come of it, and nobody waits for an answer."""
         return self._is_over or self._flow.is_lost
 
-    async def body(self, *, limit: int) -> bytes:
+    def whole_body(self, *, limit: int) -> bytes | None:
         # Nearly all bodies are here, and in one piece, when somebody asks for them.
         body = self._body
         if self._is_complete and type(body) is bytes and len(body) <= limit and not self.is_broken:
             self._body = b""
             return body
-        return await super().body(limit=limit)
+        return None
 
     async def piece(self) -> tuple[bytes, bool]:
         if self.awaits_continue:

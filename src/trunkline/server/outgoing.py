@@ -44,17 +44,22 @@ class Outgoing(Response):
     ) -> None:
         self._check()
         request = self._request
-        data = b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n%b%b\r\n%b" % (
+        # Quicker than a format, which does not know how much there is to come.
+        data = (
             _STATUS_LINES[status],
             self._date,
+            b"content-type: ",
             content_type,
-            len(body),
+            b"\r\ncontent-length: ",
+            str(len(body)).encode(),
+            b"\r\n",
             _lines(headers) if headers else b"",
             b"" if request.keep_alive else _CLOSE,
+            b"\r\n",
             b"" if request.method == "HEAD" else body,
         )
         self.has_begun = self.is_complete = True
-        self._flow.write(data)
+        self._flow.write(b"".join(data))
 
     async def begin(self, status: int, headers: Sequence[Header]) -> None:
         self._check()

@@ -68,14 +68,13 @@ class Frames:
     def frame(self, item: Item) -> bytes:
         if isinstance(item, Entry):
             data = self._dialect.event(item)
-            if not self._is_resumable:
-                return b"%b%b%b" % (self._before, data, self._behind)
-            return b"id: %d\n%b%b%b" % (item.seq, self._before, data, self._behind)
+            id = b"id: %d\n" % item.seq if self._is_resumable else b""
+            return b"".join((id, self._before, data, self._behind))
         match item:
             case Opening():
                 data = self._dialect.stream_task(item.task)
                 id = b"id: %d\n" % item.seq if self._is_resumable else b""
-                return b"%b%b%b%b" % (id, self._before, data, self._behind)
+                return b"".join((id, self._before, data, self._behind))
             case Reply():
                 data = self._dialect.stream_message(item.message)
                 return b"%b%b%b" % (self._before, data, self._behind)
