@@ -1,5 +1,6 @@
 """A commit costs the event and not the task (D9), counted in bytes and in files."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,16 @@ class Meter:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.written = 0
         self.writes = 0
+        # Log and records are written by threads of their own.
+        self._counting = threading.Lock()
         self._write_all = files.write_all
         for module in (files, log):
             monkeypatch.setattr(module, "write_all", self.write)
 
     def write(self, fd: int, data: bytes) -> None:
-        self.written += len(data)
-        self.writes += 1
+        with self._counting:
+            self.written += len(data)
+            self.writes += 1
         self._write_all(fd, data)
 
 
