@@ -99,7 +99,7 @@ class Lanes(Generic[Lane, Ticket]):
             behind.append(ticket)
             return False
         self._heads[lane] = ticket
-        if self.has_room:
+        if not self._max_running or self.has_room:
             self._running.add(lane)
             return True
         self._held[lane] = None

@@ -215,7 +215,8 @@ class Intake:
         self, run: Run, record: IdempotencyRecord | None, refused: Refusal | None = None
     ) -> LiveTask:
         now_ms = self._clock.now_ms()
-        live = LiveTask(task_id=run.task_id, scope=run.scope, context_id=run.context_id, epoch=1)
+        scope = run.lane.scope
+        live = LiveTask(task_id=run.task_id, scope=scope, context_id=run.context_id, epoch=1)
         if record is not None:
             self._keys.keep(live, record)
         state = _SUBMITTED

@@ -14,7 +14,6 @@ from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import Text
 from trunkline.model.values import Message
-from trunkline.ports.store import Scope
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
 from trunkline.runtime.live import Durable, LiveTask
 
@@ -58,10 +57,6 @@ class Run(Struct, kw_only=True, eq=False):
     timer: asyncio.Task[None] | None = None
     answer: asyncio.Future[Reply | NoReply | LiveTask] | None = None
     reader: Subscription | None = None
-
-    @property
-    def scope(self) -> Scope:
-        return self.lane.scope
 
     @property
     def is_waiting(self) -> bool:

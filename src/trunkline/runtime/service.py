@@ -117,7 +117,9 @@ class Service:
                 live = outcome
             assert live is not None
             await self._journal.settled(live)
-        return TaskAnswer(task_json(live.view(), history_length, live.position))
+        # Most tasks have ended, or run, and so have no place in the queue.
+        position = live.position if live.waiting else None
+        return TaskAnswer(task_json(live.view(), history_length, position))
 
     async def stream(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest

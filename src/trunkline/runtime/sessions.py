@@ -6,6 +6,7 @@ durable as the tasks are, belongs to their caller, and goes when they go.
 """
 
 import msgspec
+from msgspec import Struct
 
 from trunkline.engine.fold import TaskFold
 from trunkline.engine.session import msg_context, session_key
@@ -53,16 +54,13 @@ class Sessions:
         )
 
 
-class RunSession:
+class RunSession(Struct, frozen=True, eq=False):
     """The session of one run. Of use also after the run, to say something later."""
 
-    __slots__ = ("_clock", "_follow_ups", "_run", "_store")
-
-    def __init__(self, run: Run, store: Store, clock: Clock, follow_ups: FollowUps) -> None:
-        self._run = run
-        self._store = store
-        self._clock = clock
-        self._follow_ups = follow_ups
+    _run: Run
+    _store: Store
+    _clock: Clock
+    _follow_ups: FollowUps
 
     @property
     def key(self) -> str:

@@ -111,7 +111,7 @@ async def serve_with(app: App, request: Request, response: Response) -> None:
         "raw_path": request.raw_path,
         "query_string": request.query,
         "root_path": "",
-        "headers": request.header_lines,
+        "headers": list(request.header_lines),
         "client": None,
         "server": None,
     }

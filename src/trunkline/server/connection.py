@@ -20,6 +20,7 @@ from trunkline.server.flow import Flow
 from trunkline.server.http import Disconnected, Header, Request, Response
 from trunkline.server.incoming import Incoming
 from trunkline.server.outgoing import Outgoing
+from trunkline.server.repeats import Repeats
 
 _log = logging.getLogger("trunkline.server")
 
@@ -94,6 +95,7 @@ class Connection(asyncio.Protocol):
         self._unfinished_bytes = 0
         # The head that was part of a wish for another protocol, without the wish.
         self._plain_head = b""
+        self._repeats = Repeats()
         # Whose body is being read, and those whose turn to be answered has not come.
         self._incoming: Incoming | None = None
         self._waiting: deque[Incoming] = deque()
@@ -138,6 +140,21 @@ class Connection(asyncio.Protocol):
         self._flow.resume_writing()
 
     def data_received(self, data: bytes) -> None:
+        if self._incoming is not None or self._unfinished_bytes or self._waiting:
+            self._parse(data)
+        elif (request := self._repeats.read(data)) is not None:
+            self._waiting.append(request)
+        else:
+            self._parse(data)
+            if len(self._waiting) == 1:
+                self._repeats.remember(data, self._waiting[0])
+        if self._waiting:
+            if self._served is None:
+                self._serve_next()
+            if self._waiting:
+                self._flow.pause_reading()
+
+    def _parse(self, data: bytes) -> None:
         self._unfinished_bytes += len(data)
         try:
             try:
@@ -150,11 +167,6 @@ class Connection(asyncio.Protocol):
         else:
             if self._unfinished_bytes:
                 self._check_unfinished(len(data))
-        if self._waiting:
-            if self._served is None:
-                self._serve_next()
-            if self._waiting:
-                self._flow.pause_reading()
 
     def _feed_on(self, data: bytes, upgrade: httptools.HttpParserUpgrade) -> None:
         """The connection stays what it is, and the request is served (RFC 9110, 7.8)."""

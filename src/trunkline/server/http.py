@@ -26,14 +26,18 @@ class Request(ABC):
         raw_path: bytes | None,
         query: bytes,
         header_lines: list[Header],
+        headers: dict[bytes, bytes] | None = None,
     ) -> None:
-        """`raw_path` is the path as it came, still percent-encoded, where that is known."""
+        """`raw_path` is the path as it came, still percent-encoded, where that is known.
+
+        `headers` are the lines as a table, for who has them already. Neither is changed.
+        """
         self.method = method
         self.path = path
         self.raw_path = raw_path
         self.query = query
         self.header_lines = header_lines
-        self.headers: dict[bytes, bytes] = dict(header_lines)
+        self.headers = dict(header_lines) if headers is None else headers
 
     @abstractmethod
     async def piece(self) -> tuple[bytes, bool]:

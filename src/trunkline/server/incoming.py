@@ -7,6 +7,7 @@ from trunkline.server.http import Disconnected, Header, Request
 
 # A body that nobody reads is taken in up to here; the rest waits at the client.
 MAX_UNREAD_BYTES = 64 * 1024
+_LENGTH = b"content-length"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -14,11 +15,11 @@ class Incoming(Request):
     __slots__ = (
         "_body",
         "_flow",
-        "_is_complete",
         "_is_over",
         "_waiter",
         "_waits_since",
         "awaits_continue",
+        "is_complete",
         "is_http_1_0",
         "keep_alive",
     )
@@ -31,11 +32,12 @@ class Incoming(Request):
         raw_path: bytes,
         query: bytes,
         header_lines: list[Header],
+        headers: dict[bytes, bytes] | None = None,
     ) -> None:
-        super().__init__(method, path, raw_path, query, header_lines)
+        super().__init__(method, path, raw_path, query, header_lines, headers)
         self._flow = flow
         self._body: bytes | bytearray = b""
-        self._is_complete = False
+        self.is_complete = False
         self._is_over = False
         self._waiter: asyncio.Future[None] | None = None
         self._waits_since: float | None = None
@@ -43,6 +45,16 @@ class Incoming(Request):
         self.is_http_1_0 = False
         # The client sends its body once it is told that somebody wants it.
         self.awaits_continue = False
+
+    def again(self, length: bytes) -> "Incoming":
+        """Another request with the same head, but for the length of its body."""
+        lines, headers = self.header_lines, self.headers
+        if headers[_LENGTH] != length:
+            lines = [(name, length if name == _LENGTH else value) for name, value in lines]
+            headers = {**headers, _LENGTH: length}
+        path, raw_path = self.path, self.raw_path
+        assert raw_path is not None
+        return Incoming(self._flow, self.method, path, raw_path, self.query, lines, headers)
 
     @property
     def is_broken(self) -> bool:
@@ -52,23 +64,25 @@ class Incoming(Request):
     def whole_body(self, *, limit: int) -> bytes | None:
         # Nearly all bodies are here, and in one piece, when somebody asks for them.
         body = self._body
-        if self._is_complete and type(body) is bytes and len(body) <= limit and not self.is_broken:
-            self._body = b""
-            return body
-        return None
+        if not self.is_complete or self._is_over or self._flow.is_lost:
+            return None
+        if type(body) is not bytes or len(body) > limit:
+            return None
+        self._body = b""
+        return body
 
     async def piece(self) -> tuple[bytes, bool]:
         if self.awaits_continue:
             self.awaits_continue = False
             self._flow.write(_CONTINUE)
         self._waits_since = self._flow.loop.time()
-        while not (self._body or self._is_complete or self.is_broken):
+        while not (self._body or self.is_complete or self.is_broken):
             await self._change()
         self._waits_since = None
         if self.is_broken:
             raise Disconnected
         body, self._body = bytes(self._body), b""
-        return body, not self._is_complete
+        return body, not self.is_complete
 
     def is_overdue(self, moment: float) -> bool:
         """Whether the next piece of its body is waited for since then, or longer."""
@@ -103,7 +117,7 @@ class Incoming(Request):
             self.wake()
 
     def complete(self) -> None:
-        self._is_complete = True
+        self.is_complete = True
         self.awaits_continue = False
         if self._waiter is not None:
             self.wake()

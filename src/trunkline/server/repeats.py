@@ -1,0 +1,70 @@
+"""Requests of one client differ in little but their bodies.
+
+The parser calls back for every line of a head, which takes more than all else that HTTP
+costs. So a connection remembers the head that it read last: one that is the same to the
+letter, but for the length of the body, means the same.
+"""
+
+import re
+
+from trunkline.server.incoming import Incoming
+
+# Longer heads are not worth the memory while a connection keeps still.
+MAX_HEAD_BYTES = 4096
+_END = b"\r\n\r\n"
+_LENGTH_LINE = re.compile(rb"\r\ncontent-length: ?([0-9]+)\r\n", re.IGNORECASE)
+_LENGTH = b"content-length"
+# With one of these a request is more than its head and so many bytes.
+_SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
+# Of a body that can have come with its head in one piece.
+_MAX_DIGITS = 7
+
+
+class Repeats:
+    """The last request of a connection, if another one may be read by its head."""
+
+    __slots__ = ("_after", "_before", "_last")
+
+    def __init__(self) -> None:
+        # What stands before and behind the length.
+        self._before = b""
+        self._after = b""
+        self._last: Incoming | None = None
+
+    def read(self, data: bytes) -> Incoming | None:
+        """The request that the data are, if they are one, whole, with the head of the last."""
+        last, before, after = self._last, self._before, self._after
+        if last is None or not data.startswith(before):
+            return None
+        start = len(before)
+        end = data.find(b"\r", start, start + _MAX_DIGITS + 1)
+        length = data[start:end]
+        if not length.isdigit() or not data.startswith(after, end):
+            return None
+        body_start = end + len(after)
+        if len(data) - body_start != int(length):
+            return None
+        request = last.again(length)
+        request.take(data[body_start:])
+        request.complete()
+        return request
+
+    def remember(self, data: bytes, request: Incoming) -> None:
+        """The parser made this request of these data."""
+        self._last = None
+        end = data.find(_END, 0, MAX_HEAD_BYTES)
+        line = _LENGTH_LINE.search(data, 0, end + 2) if end > 0 else None
+        if line is None or not request.is_complete or not _is_plain(request):
+            return
+        body_start = end + len(_END)
+        # Else the parser saw more in it, or another end of the head.
+        if len(data) - body_start == int(line[1]):
+            self._before = data[: line.start(1)]
+            self._after = data[line.end(1) : body_start]
+            self._last = request
+
+
+def _is_plain(request: Incoming) -> bool:
+    names = [name for name, _ in request.header_lines]
+    is_framed = names.count(_LENGTH) == 1 and _SPECIAL.isdisjoint(names)
+    return is_framed and request.keep_alive
