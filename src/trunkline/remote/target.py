@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from trunkline.model.addresses import without_password
 from trunkline.remote.credentials import MASK, ApiKey, Credentials, secrets_of
 from trunkline.remote.errors import InvalidTarget
 
@@ -101,7 +102,9 @@ def check_url(url: str) -> None:
         is_sound = False
         parts = urlsplit("")
     if not is_sound:
-        raise InvalidTarget(f'"{url[:200]}" is not an http or https url of an agent')
+        raise InvalidTarget(
+            f'"{without_password(url)[:200]}" is not an http or https url of an agent'
+        )
     if parts.username or parts.password:
         raise InvalidTarget("the url of an agent holds a password; use credentials instead")
 
