@@ -10,6 +10,7 @@ from trunkline.cli.failures import reported
 from trunkline.cli.options import Debug, Form, OpenClawConfig
 from trunkline.cli.remote import options
 from trunkline.cli.storage import ConfigOption, DataOption, DbOption
+from trunkline.cli.typed import seconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,7 +29,7 @@ def doctor(
     db: DbOption = None,
     output: options.Output = Form.text,
     timeout: Annotated[
-        float, typer.Option(min=0.001, metavar="SECONDS", help="How long a target may take.")
+        float, typer.Option(parser=seconds, metavar="SECONDS", help="How long a target may take.")
     ] = 15.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out what is well.")] = False,
     debug: Debug = False,

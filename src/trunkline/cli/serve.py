@@ -8,6 +8,7 @@ import typer
 from trunkline.cli.failures import reported
 from trunkline.cli.options import Debug, LogFormat, LogLevel, OpenClawConfig
 from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
+from trunkline.cli.typed import whole
 
 if TYPE_CHECKING:
     from trunkline.settings import Settings
@@ -30,7 +31,12 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(help="Port; 0 takes any free port.", show_default="8642"),
+        typer.Option(
+            parser=whole(0, 65_535),
+            metavar="PORT",
+            help="Port; 0 takes any free port.",
+            show_default="8642",
+        ),
     ] = None,
     data: DataOption = None,
     db: DbOption = None,

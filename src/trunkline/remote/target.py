@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from trunkline.model.addresses import without_password
-from trunkline.remote.credentials import MASK, ApiKey, Credentials, secrets_of
+from trunkline.remote.credentials import MASK, ApiKey, Bearer, Credentials, secrets_of
 from trunkline.remote.errors import InvalidTarget
 
 Idempotency: TypeAlias = Literal["auto", "always", "never"]
@@ -84,6 +84,8 @@ class Target(Struct, frozen=True, kw_only=True):
         check_url(self.url)
         for name, value in self.headers.items():
             check_header(name, value)
+        if isinstance(self.credentials, Bearer):
+            check_header("Authorization", self.credentials.token)
         if isinstance(self.credentials, ApiKey):
             check_header(self.credentials.header, self.credentials.key)
 

@@ -7,6 +7,7 @@ import typer
 from trunkline.cli.options import Form
 from trunkline.cli.remote import options
 from trunkline.cli.remote.calling import Call, calls_agent
+from trunkline.cli.typed import not_empty, whole
 
 if TYPE_CHECKING:
     from trunkline.cli.exits import Exit
@@ -22,12 +23,17 @@ _PAGE = 100
 def list_tasks(
     call: Call,
     context: Annotated[
-        str, typer.Option(metavar="ID", help="Tasks of this conversation.", show_default="all")
+        str,
+        typer.Option(
+            metavar="ID", help="Tasks of this conversation.", show_default="all", callback=not_empty
+        ),
     ] = "",
     status: Annotated[
         options.State | None, typer.Option(help="Tasks in this state.", show_default="all")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="At most so many.")
+    ] = 20,
     all_: Annotated[bool, typer.Option("--all", "-a", help="All there are.")] = False,
 ) -> None:
     """List your tasks at an agent, the latest first."""

@@ -59,6 +59,13 @@ def test_what_the_command_line_itself_refuses(words: str) -> None:
     assert run(app, words.split()).exit_code == 2
 
 
+def test_a_token_with_a_line_break_is_named_and_not_shown() -> None:
+    result = run(app, ["card", URL, "--token", "secret\nsecret"])
+    assert result.exit_code == 2
+    assert 'the header "Authorization" holds a line break.' in result.stderr
+    assert "secret" not in result.stderr
+
+
 def test_what_is_canceled_is_named_and_not_guessed() -> None:
     Conversations().remember(URL, Conversation(context_id="c", task_id="t 1"))
     result = run(app, ["cancel", URL, "--protocol", "http"])
