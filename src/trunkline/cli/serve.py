@@ -57,7 +57,7 @@ def serve(
     With --openclaw-config it serves what an openclaw.json describes, and the agent of TARGET
     answers; the keys of --config win over that file.
     """
-    from trunkline.cli.startup import announce
+    from trunkline.cli.startup import announce, say_what_is_waited_for
     from trunkline.settings import database_path, make_private_dir
     from trunkline.settings.references import literal
 
@@ -77,7 +77,9 @@ def serve(
         from trunkline.app import serve as serve_gateway
 
         code = serve_gateway(
-            settings, on_ready=lambda started: announce(started, settings, notes=notes)
+            settings,
+            on_ready=lambda started: announce(started, settings, notes=notes),
+            on_waiting=lambda: say_what_is_waited_for(settings.server.drain_s),
         )
     raise typer.Exit(code)
 

@@ -1,4 +1,4 @@
-"""What `serve` prints once the gateway listens."""
+"""What `serve` prints once the gateway listens, and while it stops."""
 
 import json
 import os
@@ -73,6 +73,16 @@ def announce(
     text = screen(started, needs_key=needs_key, notes=notes, coloured=coloured)
     # A supervisor reads this through a pipe and waits for it.
     print(text, file=stream, flush=True)
+
+
+def say_what_is_waited_for(drain_s: float) -> None:
+    """For people: a supervisor has limits of its own, and the log."""
+    if sys.stderr.isatty():
+        print(
+            f"\nStopping: what runs has up to {drain_s:g} s to finish. Ctrl+C again ends it now.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def screen(

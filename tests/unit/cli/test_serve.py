@@ -43,7 +43,13 @@ class Gateway(ModuleType):
         self.failure: Exception | None = None
         self.code = 0
 
-    def serve(self, settings: Settings, *, on_ready: Callable[[Info], None]) -> int:
+    def serve(
+        self,
+        settings: Settings,
+        *,
+        on_ready: Callable[[Info], None],
+        on_waiting: Callable[[], None],
+    ) -> int:
         self.served.append(settings)
         if self.failure is not None:
             raise self.failure
