@@ -94,10 +94,11 @@ def _line(one: "Examined") -> str:
     sign, colour = _SIGNS[one.finding.level]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         sign = f"\x1b[{colour}m{sign}\x1b[0m"
-    remedy = f". {one.finding.remedy}" if one.finding.remedy else ""
-    return (
-        f"{sign} {one_line(one.part)}: {one_line(one.finding.what).rstrip('.')}{one_line(remedy)}"
-    )
+    what, *more = filter(None, map(one_line, one.finding.what.splitlines()))
+    text = f"{sign} {one_line(one.part)}: {what}"
+    # Why code cannot be imported takes some lines, which make sense as lines alone.
+    text += "".join(f"\n    {line}" for line in more)
+    return f"{text.rstrip('.')}. {one_line(one.finding.remedy)}" if one.finding.remedy else text
 
 
 def _fields(one: "Examined") -> dict[str, str]:
