@@ -77,7 +77,8 @@ class Target(Struct, frozen=True, kw_only=True):
         if urlsplit(self.url).path.endswith(".json"):
             return self.url
         # The path of the url is kept: several agents may live below one host.
-        return f"{self.url.rstrip('/')}/{self.card_path.lstrip('/')}"
+        base, mark, query = self.url.partition("?")
+        return f"{base.rstrip('/')}/{self.card_path.lstrip('/')}{mark}{query}"
 
     def check(self) -> None:
         """Raises InvalidTarget."""
@@ -100,7 +101,10 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         is_sound = parts.scheme in ("http", "https") and bool(parts.hostname)
         _ = parts.port
-    except ValueError:
+    except ValueError as error:
+        if str(error).startswith("Port"):
+            shown = without_password(url)[:200]
+            raise InvalidTarget(f'"{shown}" has a port that is not from 0 to 65535') from None
         is_sound = False
         parts = urlsplit("")
     if not is_sound:

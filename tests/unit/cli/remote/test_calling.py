@@ -29,7 +29,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("send alias x", "or --config FILE with a table [targets.alias]."),
         ("send ftp://x.test x", "is not an http or https url"),
         ("send http://me:secret@x.test x", "holds a password; use credentials instead."),
-        ("send http://me:secret@x.test:99999 x", '"http://***@x.test:99999" is not an http'),
+        ("send http://me:secret@x.test:99999 x", '"http://***@x.test:99999" has a port that'),
         ("send me:secret@x.test x", 'error: "***@x.test" has no scheme.'),
         ("targets", "Give --config FILE with a table [targets.name]"),
         ("doctor -c none.toml", "none.toml: no such file."),
