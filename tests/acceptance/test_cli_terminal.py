@@ -95,6 +95,17 @@ def test_a_gateway_that_has_nothing_to_wait_for_just_ends(shell: Shell) -> None:
     assert b"Stopping" not in terminal.shown
 
 
+def test_a_list_has_room_for_words_in_80_columns(shell: Shell, shared: Gateway) -> None:
+    shell.run("send", shared.url, "ask Which colour?", "--context", "cli-narrow")
+    for columns, since in (("80", r"\d\d-\d\d \d\d:\d\d"), ("120", r"\d{4}-[-\d]+ [:\d]{8}")):
+        arguments = ("list", shared.url, "--context", "cli-narrow")
+        with shell.on_terminal(*arguments, COLUMNS=columns) as terminal:
+            assert terminal.end() == 0
+        *_, heads, row = plain(terminal.shown)
+        assert re.fullmatch(r"TASK +STATE +SINCE +LAST WORDS *", heads), heads
+        assert re.fullmatch(rf"\S+  input-required  {since}  Which col\S+ *", row), row
+
+
 def test_ctrl_c_puts_the_terminal_in_order(shell: Shell, shared: Gateway) -> None:
     with shell.on_terminal("send", shared.url, "hang") as terminal:
         terminal.until("is at work")

@@ -89,10 +89,10 @@ async def _pages(
 def _print(page: "TaskPage", call: Call) -> None:
     import sys
 
-    from trunkline.cli.remote.tables import print_rows
+    from trunkline.cli.remote.tables import is_narrow, print_rows
     from trunkline.cli.remote.tasks import task_row
 
-    rows = [task_row(task) for task in page.tasks]
+    rows = [task_row(task, brief=is_narrow()) for task in page.tasks]
     if rows:
         print_rows(("TASK", "STATE", "SINCE", "LAST WORDS"), rows)
     if call.quiet or not sys.stderr.isatty():
