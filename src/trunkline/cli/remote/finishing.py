@@ -67,7 +67,10 @@ class Finish(Struct, frozen=True, kw_only=True):
         message = status.message if status is not None else self.progress.last_message
         known = self.before.artifacts if self.before is not None else ()
         new = [one for one in self.progress.artifacts() if one not in known]
-        save_all(new, message, self.save, quiet=self.call.quiet)
+        again = ""
+        if self.progress.has_task:
+            again = self.call.command("status", self.progress.task_id, "--save", "DIR")
+        save_all(new, message, self.save, quiet=self.call.quiet, again=again)
 
     def _advise(self, state: TaskState) -> None:
         call, screen = self.call, self.screen
