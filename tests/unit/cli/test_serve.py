@@ -166,7 +166,10 @@ def test_0_3_is_tried_where_that_is_spoken() -> None:
         (["--db", "mysql://x"], "--db mysql://x: expected sqlite:///FILE or memory:."),
         (["--db", "sqlite:///"], "--db sqlite:///: expected sqlite:///FILE or memory:."),
         (["--db", "memory:", "--data", "d"], "--data and --db both say where the database is."),
-        (["--host", "0.0.0.0"], 'server.host = "0.0.0.0": others than this machine could call'),
+        (
+            ["--host", "0.0.0.0"],
+            'the command line: server.host = "0.0.0.0": others than this machine could call',
+        ),
         (["--config", "none.toml"], "none.toml: no such file."),
         (["none.py"], "error: none.py: no such file."),
         (["--port", "70000"], "expected a whole number from 0 to 65535"),
