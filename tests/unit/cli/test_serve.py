@@ -198,7 +198,12 @@ def test_a_file_that_is_not_python_is_refused(gateway: Gateway, tmp_path: Path) 
     [
         (OSError(errno.EADDRINUSE, "in use", "[::1]:80"), 1, "error: [::1]:80 is in use already."),
         (OSError(errno.EADDRNOTAVAIL, "no", "h:1"), 1, "error: h:1 is not an address of this"),
-        (OSError(errno.EACCES, "no"), 1, "Ports below 1024 need privileges"),
+        (
+            OSError(errno.EACCES, "Permission denied", "127.0.0.1:80"),
+            1,
+            "error: 127.0.0.1:80: Permission denied. Ports below 1024 need privileges",
+        ),
+        (OSError(errno.ENOSPC, "No space left", "/d/x"), 1, "error: /d/x: No space left."),
         (OSError("odd"), 1, "error: odd."),
         (ConfigError("port 8642 is in use. Take --port 0."), 2, "error: port 8642 is in use."),
         (StoreInUse("another process holds it"), 1, "error: another process holds it"),

@@ -89,6 +89,7 @@ async def _deliver(agent: RemoteAgent, errand: Errand, sending: Sending) -> Exit
         progress=following.progress,
         before=place.before,
         save=sending.save,
+        is_remembered=following.is_remembered,
     )
     if call.output is Form.json:
         if not sending.shows_stream:
