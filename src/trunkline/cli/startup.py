@@ -94,8 +94,10 @@ def screen(
     rows = [("Gateway", started.url)]
     if started.card_url:
         rows.append(("Card", started.card_url))
-    for i, (handle, name, url) in enumerate(started.agents):
-        rows.append(("Agents" if i == 0 else "", f"{handle}  {name}  {url}"))
+    widths = [max(map(len, column)) for column in zip(*started.agents, strict=True)]
+    for i, row in enumerate(started.agents):
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+        rows.append(("Agents" if i == 0 else "", "  ".join(cells).rstrip()))
     if started.mcp_url:
         rows.append(("MCP", started.mcp_url))
     rows += [("Data", started.data), ("Access", started.auth)]

@@ -238,6 +238,13 @@ def test_the_screen_names_everything(gateway: Gateway) -> None:
     assert "\x1b" not in text
 
 
+def test_several_agents_stand_below_each_other() -> None:
+    agents = (("me/a", "A", "http://h/a"), ("me/long-name", "Long name", "http://h/b"))
+    lines = screen(Info(agents=agents), needs_key=False).splitlines()
+    assert "Agents    me/a          A          http://h/a" in lines
+    assert "          me/long-name  Long name  http://h/b" in lines
+
+
 def test_a_key_is_asked_for_where_one_is_needed() -> None:
     line = curl("http://h/rpc", needs_key=True)
     assert "Authorization: Bearer $TRUNKLINE_KEY" in shlex.split(line)
