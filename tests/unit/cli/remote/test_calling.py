@@ -39,6 +39,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"send {URL} x -H nonsense", "-H: expected 'NAME: VALUE', with a colon"),
         (f"send {URL} x -H bad(name:x", "is not the name of a header"),
         (f"send {URL} x --continue --task t", "Leave it out to name another one"),
+        (f"send {URL} x --no-wait --save d", "Leave one of them out; later, `trunkline status`"),
         (f"watch {URL}", f"no task of {URL} is known here. Name one: `trunkline list {URL}`"),
         (f"status {URL}", "no task of"),
         (f"cancel {URL}", f"TASK is missing. Find it: trunkline list {URL}"),
