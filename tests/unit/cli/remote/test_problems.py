@@ -47,11 +47,6 @@ def refused(
         (refused(reason="TASK_NOT_CANCELABLE"), Exit.REFUSED, "has ended cannot be canceled."),
         (refused(reason="VERSION_NOT_SUPPORTED"), Exit.NOT_UNDERSTOOD, "Leave out"),
         (refused(reason="METHOD_NOT_FOUND"), Exit.REFUSED, "cannot do that: no. Not every agent"),
-        (
-            refused("it has ended", reason="UNSUPPORTED_OPERATION"),
-            Exit.REFUSED,
-            "support (https://a.test) cannot do that: it has ended.",
-        ),
         (refused(status=502), Exit.REFUSED, "of its own: no. Try again later, or ask whoever"),
         (refused(status=503, retry_after_s=7.2), Exit.REFUSED, "no. Try again in 7 s."),
         (refused(status=429, retry_after_s=7.2), Exit.REFUSED, "refuses: no. Try again in 7 s."),
@@ -79,6 +74,11 @@ def test_a_place_without_a_card_is_no_agent(error: RemoteError) -> None:
     assert code is Exit.NOT_UNDERSTOOD
     assert text.startswith("there is no agent card at https://a.test/.well-known/agent-card.json")
     assert text.endswith("Give the base url of an A2A agent, or the url of its card.")
+
+
+def test_what_the_agent_cannot_do_is_said_in_its_words_alone() -> None:
+    _, text = explained(refused("the task has ended", reason="UNSUPPORTED_OPERATION"), CALL)
+    assert text == "support (https://a.test) cannot do that: the task has ended."
 
 
 CARD = "there is no agent card at https://a.test/.well-known/agent-card.json"
