@@ -1,6 +1,7 @@
 """`trunkline send` and `stream`: what a script reads of them."""
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -228,3 +229,23 @@ def test_ctrl_c_leaves_the_task_and_says_how_to_go_on(shell: Shell, shared: Gate
     cancel = lines[2].removeprefix("  Stop it:   trunkline ").split()
     assert lines[1].removeprefix("  Follow it: trunkline ").split() == ["watch", *cancel[1:]]
     assert shell.run(*cancel).out == "canceled\n"
+
+
+def test_files_that_cannot_be_written_can_be_had_again(shell: Shell, shared: Gateway) -> None:
+    (shell.folder / "file").write_text("")
+    sent = shell.run("send", shared.url, "artifact file a.txt text/plain hi", "--save", "file/x")
+    assert sent.code == 1
+    again = sent.err.strip().partition("The task has it still: trunkline ")[2].split()
+    assert again[:2] == ["status", shared.url]
+    assert again[3:] == ["--save", "DIR"]
+    assert shell.run(*again).code == 0
+    assert (shell.folder / "DIR" / "a.txt").read_text() == "hi"
+
+
+def test_without_a_place_for_conversations_the_task_is_named(shell: Shell, shared: Gateway) -> None:
+    (shell.folder / "file").write_text("")
+    sent = shell.run("send", shared.url, "ask What?", XDG_DATA_HOME=str(shell.folder / "file"))
+    assert sent.code == 6
+    assert "note: --continue will not know of this, for " in sent.err
+    assert "cannot be written. Set XDG_DATA_HOME to a folder that can.\n" in sent.err
+    assert re.search(r"Answer: trunkline send \S+ --task \S+ \"…\"", sent.err)

@@ -71,6 +71,41 @@ def test_the_agent_cannot_write_to_the_terminal_itself(shell: Shell, shared: Gat
     assert "\x1b]" not in shown
 
 
+def test_a_gateway_that_waits_for_its_agents_says_so(shell: Shell) -> None:
+    (shell.folder / "slow.toml").write_text(
+        "[server]\nport = 0\n[store]\nkind = 'memory'\n"
+        "[agents.'demo/slow']\nname = 'Slow'\ndefault = true\nbackend = { kind = 'scripted' }\n"
+    )
+    with shell.on_terminal("serve", "--config", "slow.toml") as terminal:
+        terminal.until("Stop with Ctrl+C.")
+        url = re.search(r"http://127\.0\.0\.1:\d+", plain(terminal.shown)[0])
+        assert url is not None
+        assert shell.run("send", url[0], "hang", "--no-wait").code == 0
+        terminal.interrupt()
+        terminal.until("Stopping: what runs has up to 10 s to finish. Ctrl+C again ends it now.")
+        terminal.interrupt()
+        assert terminal.end() == 0
+
+
+def test_a_gateway_that_has_nothing_to_wait_for_just_ends(shell: Shell) -> None:
+    with shell.on_terminal("serve", "--port", "0", "--db", "memory:") as terminal:
+        terminal.until("Stop with Ctrl+C.")
+        terminal.interrupt()
+        assert terminal.end() == 0
+    assert b"Stopping" not in terminal.shown
+
+
+def test_a_list_has_room_for_words_in_80_columns(shell: Shell, shared: Gateway) -> None:
+    shell.run("send", shared.url, "ask Which colour?", "--context", "cli-narrow")
+    for columns, since in (("80", r"\d\d-\d\d \d\d:\d\d"), ("120", r"\d{4}-[-\d]+ [:\d]{8}")):
+        arguments = ("list", shared.url, "--context", "cli-narrow")
+        with shell.on_terminal(*arguments, COLUMNS=columns) as terminal:
+            assert terminal.end() == 0
+        *_, heads, row = plain(terminal.shown)
+        assert re.fullmatch(r"TASK +STATE +SINCE +LAST WORDS *", heads), heads
+        assert re.fullmatch(rf"\S+  input-required  {since}  Which col\S+ *", row), row
+
+
 def test_ctrl_c_puts_the_terminal_in_order(shell: Shell, shared: Gateway) -> None:
     with shell.on_terminal("send", shared.url, "hang") as terminal:
         terminal.until("is at work")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+from trunkline.model.addresses import without_password
 from trunkline.model.errors import ConfigError
 from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials, Credentials
 from trunkline.remote.target import Target
@@ -67,12 +68,12 @@ def target_for(settings: Settings, url_or_alias: str) -> Target:
     if named is not None:
         return named
     if "://" not in url_or_alias:
-        raise ConfigError(_unknown(url_or_alias, config.aliases))
+        raise ConfigError(_unknown(without_password(url_or_alias), config.aliases))
     url = normalized(url_or_alias)
     if url is None:
         raise ConfigError(
-            f'"{url_or_alias[:200]}" is not the URL of an agent. Give an http or https URL '
-            "without user and password; credentials belong in [targets.ALIAS]."
+            f'"{without_password(url_or_alias)[:200]}" is not the URL of an agent. Give an http '
+            "or https URL without user and password; credentials belong in [targets.ALIAS]."
         )
     same = [target for target in config.targets if target.url == url]
     if len(same) > 1:

@@ -35,8 +35,16 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
     version: str
 
 
-def serve(settings: Settings, *, on_ready: Callable[[ServeInfo], None]) -> int:
-    """Returns the exit code. Raises ConfigError and StoreError before it listens."""
+def serve(
+    settings: Settings,
+    *,
+    on_ready: Callable[[ServeInfo], None],
+    on_waiting: Callable[[], None] = lambda: None,
+) -> int:
+    """Returns the exit code. Raises ConfigError and StoreError before it listens.
+
+    `on_waiting` is called when it is to stop and turns are still running.
+    """
     server = settings.server
     logs.configure(
         level=server.log_level,
@@ -44,10 +52,12 @@ def serve(settings: Settings, *, on_ready: Callable[[ServeInfo], None]) -> int:
         secrets=secrets_in(settings),
         requests=server.log_requests,
     )
-    return uvloop.run(_serve(settings, on_ready))
+    return uvloop.run(_serve(settings, on_ready, on_waiting))
 
 
-async def _serve(settings: Settings, on_ready: Callable[[ServeInfo], None]) -> int:
+async def _serve(
+    settings: Settings, on_ready: Callable[[ServeInfo], None], on_waiting: Callable[[], None]
+) -> int:
     sock = listen(settings.server.host, settings.server.port)
     try:
         base_url = _base_url(settings, sock)
@@ -64,6 +74,7 @@ async def _serve(settings: Settings, on_ready: Callable[[ServeInfo], None]) -> i
                     on_started=lambda: on_ready(_info(gateway, base_url)),
                     drain=lambda grace_s: _drain(gateway, grace_s),
                     drain_s=settings.server.drain_s,
+                    on_waiting=on_waiting,
                 )
                 settle_in()
                 await listener.serve(sockets=[sock])

@@ -99,8 +99,11 @@ def _unknown(handle: str, found: Iterable[str], settings: Settings) -> str:
     agent = settings.agents.get(handle)
     if agent is not None and agent.unavailable:
         return f'the agent "{handle}" is off: {agent.unavailable}'
+    found = list(found)
+    if not handle:
+        # As the functions are called, unless a slug says otherwise; the loader corrects that.
+        names = ", ".join(name.partition("/")[2].replace("-", "_") for name in found)
+        return f"there are several agents. Name one, as FILE.py:attribute. There is: {names}."
     known = list(dict.fromkeys([*found, *settings.agents]))
     listed = f"There is: {', '.join(known) or 'none'}."
-    if not handle:
-        return f"there are several agents. Name one, as FILE.py:attribute. {listed}"
     return f'there is no agent "{handle}". {did_you_mean(handle, known)}{listed}'

@@ -8,12 +8,14 @@ from trunkline.cli import agent, config, db, doctor, mcp, serve, tool, version
 from trunkline.cli.help import command
 from trunkline.cli.options import Debug
 from trunkline.cli.remote import cancel, card, list, send, status, stream, targets, watch
+from trunkline.cli.usage import Commands
 
 RUNNING = "Run agents"
 CALLING = "Call agents"
 KEEPING = "Look after the gateway"
 
 app = typer.Typer(
+    cls=Commands,
     help="A durable gateway for the Agent2Agent protocol (A2A).",
     epilog="Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration; those of "
     "commands that call agents are in docs/cli.md.",

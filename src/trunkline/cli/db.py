@@ -10,6 +10,7 @@ from trunkline.cli.failures import reported
 from trunkline.cli.help import command
 from trunkline.cli.options import Debug, OpenClawConfig
 from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
+from trunkline.cli.typed import whole
 
 if TYPE_CHECKING:
     from trunkline.settings import Settings
@@ -38,7 +39,9 @@ def prune(
     ] = "",
     keep: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="All but the N that ended last, for each agent."),
+        typer.Option(
+            parser=whole(0), metavar="N", help="All but the N that ended last, for each agent."
+        ),
     ] = None,
     agent: Agent = "",
     dry_run: DryRun = False,

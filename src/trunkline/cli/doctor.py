@@ -10,6 +10,7 @@ from trunkline.cli.failures import reported
 from trunkline.cli.options import Debug, Form, OpenClawConfig
 from trunkline.cli.remote import options
 from trunkline.cli.storage import ConfigOption, DataOption, DbOption
+from trunkline.cli.typed import seconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,7 +29,7 @@ def doctor(
     db: DbOption = None,
     output: options.Output = Form.text,
     timeout: Annotated[
-        float, typer.Option(min=0.001, metavar="SECONDS", help="How long a target may take.")
+        float, typer.Option(parser=seconds, metavar="SECONDS", help="How long a target may take.")
     ] = 15.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out what is well.")] = False,
     debug: Debug = False,
@@ -93,10 +94,11 @@ def _line(one: "Examined") -> str:
     sign, colour = _SIGNS[one.finding.level]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         sign = f"\x1b[{colour}m{sign}\x1b[0m"
-    remedy = f". {one.finding.remedy}" if one.finding.remedy else ""
-    return (
-        f"{sign} {one_line(one.part)}: {one_line(one.finding.what).rstrip('.')}{one_line(remedy)}"
-    )
+    what, *more = filter(None, map(one_line, one.finding.what.splitlines()))
+    text = f"{sign} {one_line(one.part)}: {what}"
+    # Why code cannot be imported takes some lines, which make sense as lines alone.
+    text += "".join(f"\n    {line}" for line in more)
+    return f"{text.rstrip('.')}. {one_line(one.finding.remedy)}" if one.finding.remedy else text
 
 
 def _fields(one: "Examined") -> dict[str, str]:

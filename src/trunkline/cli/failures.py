@@ -63,9 +63,12 @@ def _explained(error: OSError) -> str:
         )
     if error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
         return f"{error.filename} is not an address of this machine. Choose another with --host."
+    # Python's own text begins with a number.
+    reason = error.strerror or str(error) or type(error).__name__
+    what = f"{error.filename}: {reason}" if error.filename else reason
     if error.errno == errno.EACCES:
         return (
-            f"not permitted ({error}). Ports below 1024 need privileges: choose another with "
+            f"{what}. Ports below 1024 need privileges: choose another with "
             "--port N; a data folder must be writable: choose another with --data DIR."
         )
-    return f"{str(error) or type(error).__name__}."
+    return f"{what}."

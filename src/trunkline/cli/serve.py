@@ -8,6 +8,7 @@ import typer
 from trunkline.cli.failures import reported
 from trunkline.cli.options import Debug, LogFormat, LogLevel, OpenClawConfig
 from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
+from trunkline.cli.typed import whole
 
 if TYPE_CHECKING:
     from trunkline.settings import Settings
@@ -30,7 +31,12 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(help="Port; 0 takes any free port.", show_default="8642"),
+        typer.Option(
+            parser=whole(0, 65_535),
+            metavar="PORT",
+            help="Port; 0 takes any free port.",
+            show_default="8642",
+        ),
     ] = None,
     data: DataOption = None,
     db: DbOption = None,
@@ -51,7 +57,7 @@ def serve(
     With --openclaw-config it serves what an openclaw.json describes, and the agent of TARGET
     answers; the keys of --config win over that file.
     """
-    from trunkline.cli.startup import announce
+    from trunkline.cli.startup import announce, say_what_is_waited_for
     from trunkline.settings import database_path, make_private_dir
     from trunkline.settings.references import literal
 
@@ -71,7 +77,9 @@ def serve(
         from trunkline.app import serve as serve_gateway
 
         code = serve_gateway(
-            settings, on_ready=lambda started: announce(started, settings, notes=notes)
+            settings,
+            on_ready=lambda started: announce(started, settings, notes=notes),
+            on_waiting=lambda: say_what_is_waited_for(settings.server.drain_s),
         )
     raise typer.Exit(code)
 

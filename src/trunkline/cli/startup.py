@@ -1,4 +1,4 @@
-"""What `serve` prints once the gateway listens."""
+"""What `serve` prints once the gateway listens, and while it stops."""
 
 import json
 import os
@@ -75,6 +75,16 @@ def announce(
     print(text, file=stream, flush=True)
 
 
+def say_what_is_waited_for(drain_s: float) -> None:
+    """For people: a supervisor has limits of its own, and the log."""
+    if sys.stderr.isatty():
+        print(
+            f"\nStopping: what runs has up to {drain_s:g} s to finish. Ctrl+C again ends it now.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
 def screen(
     started: Started, *, needs_key: bool, notes: Sequence[str] = (), coloured: bool = False
 ) -> str:
@@ -84,8 +94,10 @@ def screen(
     rows = [("Gateway", started.url)]
     if started.card_url:
         rows.append(("Card", started.card_url))
-    for i, (handle, name, url) in enumerate(started.agents):
-        rows.append(("Agents" if i == 0 else "", f"{handle}  {name}  {url}"))
+    widths = [max(map(len, column)) for column in zip(*started.agents, strict=True)]
+    for i, row in enumerate(started.agents):
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+        rows.append(("Agents" if i == 0 else "", "  ".join(cells).rstrip()))
     if started.mcp_url:
         rows.append(("MCP", started.mcp_url))
     rows += [("Data", started.data), ("Access", started.auth)]

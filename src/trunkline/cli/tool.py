@@ -12,6 +12,7 @@ from trunkline.cli.failures import reported
 from trunkline.cli.options import Debug, OpenClawConfig
 from trunkline.cli.program import program
 from trunkline.cli.storage import ConfigOption, DataOption, store_overrides
+from trunkline.cli.typed import from_json
 
 if TYPE_CHECKING:
     from trunkline.ports.tools import ToolDefinition
@@ -138,8 +139,6 @@ def _named(found: "list[ToolDefinition]", name: str) -> "ToolDefinition":
 
 
 def _request(settings: "Settings", name: str | None, given: str | None) -> tuple[str, object]:
-    import msgspec
-
     from trunkline.app.tools import definitions
     from trunkline.model.errors import ConfigError
 
@@ -155,10 +154,7 @@ def _request(settings: "Settings", name: str | None, given: str | None) -> tuple
             f"there is no request. Give it as JSON: {program()} tool {name} "
             '\'{"action":"list_targets"}\', or on stdin.'
         )
-    try:
-        return name, msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the request is not JSON: {error}.") from None
+    return name, from_json(text, what="the request")
 
 
 def _text(given: str | None) -> bytes:

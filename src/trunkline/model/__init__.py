@@ -6,5 +6,6 @@ snapshots share one encoding. Imports nothing of Trunkline.
 
 Read in this order: `timestamps`, `values` (messages, tasks, artifacts), `events`
 (what the journal holds), `outputs` (what an agent emits), `calls` (what a client
-asks), `card` (how an agent describes itself), `errors` (how we refuse).
+asks), `card` (how an agent describes itself), `errors` (how we refuse), `addresses`
+(what may be shown of one).
 """

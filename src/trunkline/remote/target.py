@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from trunkline.remote.credentials import MASK, ApiKey, Credentials, secrets_of
+from trunkline.model.addresses import without_password
+from trunkline.remote.credentials import MASK, ApiKey, Bearer, Credentials, secrets_of
 from trunkline.remote.errors import InvalidTarget
 
 Idempotency: TypeAlias = Literal["auto", "always", "never"]
@@ -76,13 +77,16 @@ class Target(Struct, frozen=True, kw_only=True):
         if urlsplit(self.url).path.endswith(".json"):
             return self.url
         # The path of the url is kept: several agents may live below one host.
-        return f"{self.url.rstrip('/')}/{self.card_path.lstrip('/')}"
+        base, mark, query = self.url.partition("?")
+        return f"{base.rstrip('/')}/{self.card_path.lstrip('/')}{mark}{query}"
 
     def check(self) -> None:
         """Raises InvalidTarget."""
         check_url(self.url)
         for name, value in self.headers.items():
             check_header(name, value)
+        if isinstance(self.credentials, Bearer):
+            check_header("Authorization", self.credentials.token)
         if isinstance(self.credentials, ApiKey):
             check_header(self.credentials.header, self.credentials.key)
 
@@ -97,11 +101,16 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         is_sound = parts.scheme in ("http", "https") and bool(parts.hostname)
         _ = parts.port
-    except ValueError:
+    except ValueError as error:
+        if str(error).startswith("Port"):
+            shown = without_password(url)[:200]
+            raise InvalidTarget(f'"{shown}" has a port that is not from 0 to 65535') from None
         is_sound = False
         parts = urlsplit("")
     if not is_sound:
-        raise InvalidTarget(f'"{url[:200]}" is not an http or https url of an agent')
+        raise InvalidTarget(
+            f'"{without_password(url)[:200]}" is not an http or https url of an agent'
+        )
     if parts.username or parts.password:
         raise InvalidTarget("the url of an agent holds a password; use credentials instead")
 

@@ -20,6 +20,8 @@ from trunkline.server.descriptors import room_for_connections
 
 BACKLOG = 2048
 KEEP_ALIVE_S = 75.0
+# An end that takes no longer needs no words.
+SILENT_S = 0.3
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -48,7 +50,9 @@ class Listener(uvicorn.Server):
         on_started: Callable[[], None],
         drain: Callable[[float], Coroutine[Any, Any, None]],
         drain_s: float,
+        on_waiting: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_waiting` is called when it was told to stop and work is still to finish."""
         self._shared = Shared(
             handler,
             max_header_bytes=max_header_bytes,
@@ -75,6 +79,7 @@ class Listener(uvicorn.Server):
         self._on_started = on_started
         self._drain = drain
         self._drain_s = drain_s
+        self._on_waiting = on_waiting
         self._hurries = asyncio.Event()
 
     def _connect(self, **_: Any) -> Connection:
@@ -121,7 +126,13 @@ class Listener(uvicorn.Server):
         async with asyncio.TaskGroup() as stopping:
             draining = stopping.create_task(self._drain(self._drain_s))
             hurrying = stopping.create_task(self._hurries.wait())
-            await asyncio.wait((draining, hurrying), return_when=asyncio.FIRST_COMPLETED)
+            either = (draining, hurrying)
+            ended, _ = await asyncio.wait(
+                either, timeout=SILENT_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not ended:
+                self._on_waiting()
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             draining.cancel()
             hurrying.cancel()
         if self._hurries.is_set():

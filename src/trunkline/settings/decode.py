@@ -191,6 +191,11 @@ class _Decoder:
 
 def _hint(field: FieldInfo, *, default: bool = False) -> str:
     text = description(field.type)
+    kinds = [arg for arg in get_args(bare_type(field.type)) if is_struct(arg)]
+    if kinds and is_union(bare_type(field.type)):
+        # The page of the reference that has them is not at hand here.
+        names = one_of(str(kind.__struct_config__.tag) for kind in kinds)
+        text = text.replace("see its kinds", f"kinds are {names}")
     value = default_of(field)
     if default and isinstance(value, str | int | float | tuple) and value not in ("", ()):
         return f"{text} Default: {shown(value)}.".lstrip()

@@ -25,6 +25,14 @@ from trunkline.settings.text import read_text
 Document = Mapping[str, Any]
 
 POSITION = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+# Where the parser speaks of its own work.
+TOML_FAULTS = {
+    r"Cannot overwrite a value": "the key is there already. Remove one of the two",
+    r"Cannot declare \(.*\) twice": "the table is there already. Put all its keys into one",
+    r"Cannot mutate immutable namespace \(.*\)": "the table in braces is closed. Put all its keys "
+    "between the braces",
+    r"Invalid value": 'this is no value. Texts are in "quotes", and switches are true or false',
+}
 DEMO: Document = {
     "agents": {
         "demo/echo": {
@@ -61,7 +69,7 @@ def load(path: str | Path, *, overrides: Document | None = None) -> Settings:
 
 def demo(*, overrides: Document | None = None) -> Settings:
     """One echo agent on loopback, to try things out."""
-    return from_document(merged(DEMO, overrides or {}), source="the demo configuration")
+    return from_document(merged(DEMO, overrides or {}), source="the command line")
 
 
 def for_target(
@@ -140,13 +148,16 @@ def _syntax_fault(file: Path, text: str, message: str) -> str:
     position = POSITION.search(message)
     if position is None:
         return f"{file}: not TOML: {message}."
+    what = message[: position.start()]
+    for theirs, ours in TOML_FAULTS.items():
+        what = re.sub(theirs, ours, what)
     if position[1]:
         line, column = int(position[1]), int(position[2])
     else:
         lines = text.splitlines() or [""]
         line, column = len(lines), len(lines[-1]) + 1
     # The line itself is not quoted: it may hold a key.
-    return f"{file}, line {line}, column {column}: not TOML: {message[: position.start()]}."
+    return f"{file}, line {line}, column {column}: not TOML: {what}."
 
 
 def merged(base: Document, over: Document) -> dict[str, Any]:

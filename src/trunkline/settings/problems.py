@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from trunkline.model.addresses import without_password
 from trunkline.model.errors import ConfigError
 from trunkline.settings.secret import MASK, Secret
 
@@ -76,14 +77,15 @@ def dotted(path: Path) -> str:
 
 def shown(value: Any) -> str:
     if isinstance(value, Referenced):
-        return json.dumps(value.written, ensure_ascii=False)
+        return json.dumps(without_password(value.written), ensure_ascii=False)
     if isinstance(value, Secret):
         return MASK
     if isinstance(value, dict | Struct):
         return "{…}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(shown(item) for item in value)}]"[:SHOWN_CHARS]
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    given = without_password(value) if isinstance(value, str) else value
+    text = json.dumps(given, ensure_ascii=False, default=str)
     if len(text) <= SHOWN_CHARS:
         return text
     # Of a path or a URL, the end says most.

@@ -96,6 +96,23 @@ async def test_a_body_beyond_its_limit(data: bytes) -> None:
         assert len((await fetch(http, one.url, max_bytes=2000)).body) == 2000
 
 
+@pytest.mark.parametrize(
+    ("location", "end"),
+    [
+        (b"https://elsewhere.example/hunter2", "redirects to, which begins with https://"),
+        (b"http://elsewhere.example/hunter2", "redirects to"),
+        (b"/hunter2", "redirects to"),
+    ],
+)
+async def test_a_redirect_tells_whether_it_leads_to_tls_and_no_more(
+    location: bytes, end: str
+) -> None:
+    data = answer(b"", b"Location: " + location, status=b"301 Moved")
+    async with peer(says(data)) as one, client() as http:
+        said = (await failure(http, one.url)).message
+    assert said == f"the agent redirects (status 301); use the url it {end}"
+
+
 async def test_a_peer_that_speaks_first() -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"220 mail.example ESMTP\r\n")

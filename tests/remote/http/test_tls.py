@@ -101,6 +101,30 @@ async def test_a_peer_that_knows_no_tls(tmp_path: Path) -> None:
     assert (reason in ("TLS_FAILED", "CONNECTION_FAILED"), is_unsent) == (True, True)
 
 
+async def words(url: str, tls: ssl.SSLContext | None) -> str:
+    async with client(tls) as http:
+        with pytest.raises(PeerUnreachable) as refused:
+            await fetch(http, url)
+    return refused.value.message
+
+
+async def test_what_is_wrong_with_tls_is_said(tmp_path: Path) -> None:
+    async def answer_in_plain_text(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await reader.read()
+
+    async with raw(answer_in_plain_text) as one:
+        said = await words(one.url.replace("http", "https"), None)
+    assert said == "the agent does not speak TLS there; its url may begin with http://"
+    expired = LONG_AGO + datetime.timedelta(days=1)
+    async with peer(says(answer(b"x")), tls=certificate(tmp_path, until=expired)) as one:
+        said = await words(one.url, trusting(tmp_path))
+    assert said == "the certificate of the agent is not accepted: certificate has expired"
+
+
 async def test_connecting_takes_too_long() -> None:
     """The peer takes the connection and never says a word of TLS."""
 

@@ -117,7 +117,7 @@ def test_any_other_url_gets_no_key_of_ours() -> None:
             '"https://example.com/agent". Known: support, billing.',
         ),
         ("ftp://x", '"ftp://x" is not the URL of an agent.'),
-        ("https://me:pw@x", '"https://me:pw@x" is not the URL of an agent.'),
+        ("https://me:pw@x", '"https://***@x" is not the URL of an agent.'),
     ],
 )
 def test_a_name_that_means_nothing_says_what_does(name: str, message: str) -> None:

@@ -53,6 +53,26 @@ def test_what_is_said_wins() -> None:
     assert made.direct
 
 
+def test_a_function_that_cannot_take_the_turn_is_noticed_at_once() -> None:
+    def no_turn() -> str:
+        return "x"
+
+    def more(turn: Turn, other: str) -> str:
+        return other
+
+    for wrong in (no_turn, more):
+        with pytest.raises(TypeError, match=r"takes one argument, the turn: def \w+\(turn\)$"):
+            agent(wrong)  # type: ignore[arg-type]
+    assert agent(functools.partial(more, other="x")).name == "More"
+
+
+def test_what_is_said_must_be_known() -> None:
+    with pytest.raises(TypeError, match=r"@agent knows no skill; did you mean skills\?"):
+        agent(name="R", skill=["ask"])  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="@agent knows no zzz; there is name, slug, description"):
+        agent(zzz=1)  # type: ignore[call-overload]
+
+
 async def test_an_agent_is_still_the_function() -> None:
     made = agent(rust_expert)
     assert await made(Turn(turn_request("hi"))) == "hi"

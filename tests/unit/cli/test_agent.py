@@ -102,7 +102,7 @@ def test_a_limit_in_time_stops_the_agent(config: str) -> None:
         ("test/scriptd", 'there is no agent "test/scriptd". Did you mean "test/scripted"?'),
         ("local/none", "There is: local/greeter, local/other, test/scripted,"),
         ("other/broken", "nothing_that_is_there"),
-        ("{folder}/code.py", "there are several agents. Name one, as FILE.py:attribute."),
+        ("{folder}/code.py", "Name one, as FILE.py:attribute. There is: greeter, other.\n"),
         ("{folder}/none.py", "no such file"),
     ],
 )

@@ -43,7 +43,13 @@ class Gateway(ModuleType):
         self.failure: Exception | None = None
         self.code = 0
 
-    def serve(self, settings: Settings, *, on_ready: Callable[[Info], None]) -> int:
+    def serve(
+        self,
+        settings: Settings,
+        *,
+        on_ready: Callable[[Info], None],
+        on_waiting: Callable[[], None],
+    ) -> int:
         self.served.append(settings)
         if self.failure is not None:
             raise self.failure
@@ -160,10 +166,13 @@ def test_0_3_is_tried_where_that_is_spoken() -> None:
         (["--db", "mysql://x"], "--db mysql://x: expected sqlite:///FILE or memory:."),
         (["--db", "sqlite:///"], "--db sqlite:///: expected sqlite:///FILE or memory:."),
         (["--db", "memory:", "--data", "d"], "--data and --db both say where the database is."),
-        (["--host", "0.0.0.0"], 'server.host = "0.0.0.0": others than this machine could call'),
+        (
+            ["--host", "0.0.0.0"],
+            'the command line: server.host = "0.0.0.0": others than this machine could call',
+        ),
         (["--config", "none.toml"], "none.toml: no such file."),
         (["none.py"], "error: none.py: no such file."),
-        (["--port", "70000"], "server.port = 70000: expected a whole number <= 65535."),
+        (["--port", "70000"], "expected a whole number from 0 to 65535"),
         (["--log-level", "loud"], "loud"),
     ],
 )
@@ -189,7 +198,12 @@ def test_a_file_that_is_not_python_is_refused(gateway: Gateway, tmp_path: Path) 
     [
         (OSError(errno.EADDRINUSE, "in use", "[::1]:80"), 1, "error: [::1]:80 is in use already."),
         (OSError(errno.EADDRNOTAVAIL, "no", "h:1"), 1, "error: h:1 is not an address of this"),
-        (OSError(errno.EACCES, "no"), 1, "Ports below 1024 need privileges"),
+        (
+            OSError(errno.EACCES, "Permission denied", "127.0.0.1:80"),
+            1,
+            "error: 127.0.0.1:80: Permission denied. Ports below 1024 need privileges",
+        ),
+        (OSError(errno.ENOSPC, "No space left", "/d/x"), 1, "error: /d/x: No space left."),
         (OSError("odd"), 1, "error: odd."),
         (ConfigError("port 8642 is in use. Take --port 0."), 2, "error: port 8642 is in use."),
         (StoreInUse("another process holds it"), 1, "error: another process holds it"),
@@ -222,6 +236,13 @@ def test_the_screen_names_everything(gateway: Gateway) -> None:
         '{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hello"}]}}}\''
     ) in text
     assert "\x1b" not in text
+
+
+def test_several_agents_stand_below_each_other() -> None:
+    agents = (("me/a", "A", "http://h/a"), ("me/long-name", "Long name", "http://h/b"))
+    lines = screen(Info(agents=agents), needs_key=False).splitlines()
+    assert "Agents    me/a          A          http://h/a" in lines
+    assert "          me/long-name  Long name  http://h/b" in lines
 
 
 def test_a_key_is_asked_for_where_one_is_needed() -> None:

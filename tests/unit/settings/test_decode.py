@@ -82,6 +82,7 @@ def test_a_missing_backend_is_shown_by_example() -> None:
     assert problem.key == 'agents."acme/echo".backend'
     assert problem.what == "missing"
     assert '{ kind = "echo" }' in problem.remedy
+    assert 'kinds are "echo", "python", ' in problem.remedy
 
 
 @pytest.mark.parametrize(

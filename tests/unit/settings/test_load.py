@@ -70,6 +70,22 @@ def test_a_syntax_error_names_line_and_column(tmp_path: Path, text: str, place: 
     assert "secret-looking" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[server]\nport = 1\nport = 2\n", "the key is there already. Remove one of the two."),
+        ("[server]\n[server]\n", "the table is there already. Put all its keys into one."),
+        ("[store]\na = {b = 1}\na.c = 2\n", "Put all its keys between the braces."),
+        ("[server]\nhost = localhost\n", 'this is no value. Texts are in "quotes", and'),
+    ],
+)
+def test_a_syntax_error_is_said_in_words_of_the_file(tmp_path: Path, text: str, what: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(written(tmp_path, text))
+    assert what in caught.value.message
+    assert "('" not in caught.value.message
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: no such file\. Give the path"):
         load(tmp_path / "none.toml")
@@ -140,7 +156,7 @@ def test_half_a_reference_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "server", [{"public_url": "https://u:${V}@h"}, {"port": "${V}"}, {"log_level": "${V}"}]
+    "server", [{"public_url": "ftp://${V}"}, {"port": "${V}"}, {"log_level": "${V}"}]
 )
 def test_what_came_out_of_the_environment_is_not_shown(server: dict[str, str]) -> None:
     error = refused({"V": "hunter2"}, server=server)

@@ -96,6 +96,20 @@ def test_a_base_url_is_one_that_can_be_called(url: str, what: str) -> None:
     assert problem.remedy == 'Example: base_url = "https://support.example.com".'
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me:hunter2@x.example",
+        "https://me:hunter2@x.example:0",
+        "https://me:hunter2@x.example/${A:-a}",
+    ],
+)
+def test_the_password_in_a_url_is_not_repeated(url: str) -> None:
+    problem = only(targets=target(base_url=url))
+    assert problem.value.startswith('"https://***@x.example')
+    assert "hunter2" not in str(problem)
+
+
 def test_a_target_without_a_url_is_told_so() -> None:
     [problem] = [one for one in problems(targets={"support": {}}) if "missing" in one]
     assert problem.startswith("targets.support.base_url: missing. Add it.")

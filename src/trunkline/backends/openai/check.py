@@ -45,12 +45,15 @@ async def check_openai(options: Options, *, timeout_s: float = 20.0) -> list[Fin
 def found(options: Options, answer: Answer) -> list[Finding]:
     """What the answer to `GET /models` means."""
     if answer.status in (404, 405, 501):
+        remedy = "Run `trunkline agent try` to see whether it answers."
+        if not options.base_url.rstrip("/").endswith("/v1"):
+            remedy = f"Check base_url: it usually ends with /v1. {remedy}"
         return [
             Finding("ok", f"{options.base_url} answers"),
             Finding(
                 "warning",
                 "it has no list of models, so the model was not checked",
-                "Run `trunkline agent try` to see whether it answers.",
+                remedy,
             ),
         ]
     if not 200 <= answer.status < 300:

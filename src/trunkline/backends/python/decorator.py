@@ -1,5 +1,6 @@
 """`@agent`: a function becomes something that can be published."""
 
+import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -39,6 +40,7 @@ class Agent:
         if not callable(fn):
             raise TypeError(f"@agent goes above a function, not {type(fn).__name__}")
         words = _words(fn)
+        _check_takes_turn(fn, words)
         self.fn = fn
         self.name = name or " ".join(words).capitalize()
         self.slug = slug or "-".join(words).lower()
@@ -90,7 +92,30 @@ def agent(fn: AgentFunction | None = None, /, **about: Any) -> Any:
     """Make an agent of a function; see `Agent` for what may be said about it."""
     if fn is not None:
         return Agent(fn)
+    _check_known(about)
     return lambda fn: Agent(fn, **about)
+
+
+def _check_known(about: Mapping[str, Any]) -> None:
+    known = [*inspect.signature(Agent).parameters][1:]
+    for name in about:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there is {', '.join(known)}"
+            raise TypeError(f"@agent knows no {name}; {hint}")
+
+
+def _check_takes_turn(fn: AgentFunction, words: list[str]) -> None:
+    try:
+        inspect.signature(fn).bind(None)
+    except TypeError:
+        name = "_".join(words)
+        raise TypeError(
+            f"the function of an agent takes one argument, the turn: def {name}(turn)"
+        ) from None
+    except ValueError:
+        # Some that are written in C do not tell; the first turn will.
+        return
 
 
 def _words(fn: object) -> list[str]:

@@ -18,6 +18,7 @@ from trunkline.cli.program import program
 from trunkline.cli.remote import options
 from trunkline.cli.remote.clean import one_line
 from trunkline.cli.storage import ConfigOption
+from trunkline.model.addresses import without_password
 from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -143,7 +144,8 @@ def resolved(named: str, config: Path | None, openclaw_config: Path | None) -> "
     if any(sign in named for sign in ".:/") or named == "localhost":
         is_local = re.match(r"localhost|127\.|\[::1\]", named) is not None
         scheme = "http" if is_local else "https"
-        raise ConfigError(f'"{named}" has no scheme. Did you mean {scheme}://{named} ?')
+        shown = without_password(named)
+        raise ConfigError(f'"{shown}" has no scheme. Did you mean {scheme}://{shown} ?')
     raise ConfigError(
         f'"{named}" is not a url, and no configuration says what it stands for. Give a url such '
         f"as https://agent.example, or --config FILE with a table [targets.{named or 'name'}]."

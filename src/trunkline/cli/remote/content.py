@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import msgspec
-
+from trunkline.cli.typed import from_json
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import Part
 
@@ -111,12 +110,7 @@ def _json(text: str) -> Any:
             text = Path(text[1:]).expanduser().read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError):
             raise ConfigError(f"--data {text}: there is no such file that can be read.") from None
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ConfigError(
-            f"--data is not JSON: {error}. Quote it for the shell: --data '{{\"key\": 1}}'."
-        ) from None
+    return from_json(text, what="--data", remedy="Quote it for the shell: --data '{\"key\": 1}'.")
 
 
 def size(count: int) -> str:

@@ -29,6 +29,7 @@ class Finish(Struct, frozen=True, kw_only=True):
     progress: Progress
     before: Task | None = None
     save: Path | None = None
+    is_remembered: bool = True
 
     async def print_document(self, agent: RemoteAgent, *, history: int | None) -> None:
         """The whole as one document, as A2A 1.0 answers a message."""
@@ -67,20 +68,27 @@ class Finish(Struct, frozen=True, kw_only=True):
         message = status.message if status is not None else self.progress.last_message
         known = self.before.artifacts if self.before is not None else ()
         new = [one for one in self.progress.artifacts() if one not in known]
-        save_all(new, message, self.save, quiet=self.call.quiet)
+        again = ""
+        if self.progress.has_task:
+            again = self.call.command("status", self.progress.task_id, "--save", "DIR")
+        save_all(new, message, self.save, quiet=self.call.quiet, again=again)
 
     def _advise(self, state: TaskState) -> None:
         call, screen = self.call, self.screen
         if state is TaskState.INPUT_REQUIRED:
-            screen.hint("Answer:", call.command("send", "--continue", says=True))
+            screen.hint("Answer:", self._answer())
         elif state is TaskState.AUTH_REQUIRED:
-            screen.hint("Sign in as it says, then:", call.command("send", "--continue", says=True))
+            screen.hint("Sign in as it says, then:", self._answer())
         elif state in HAS_WORK:
             screen.hint("Follow it:", call.command("watch", self.progress.task_id))
         elif self.save is None and (count := self._files()):
             what = "a file" if count == 1 else f"{count} files"
             line = call.command("status", self.progress.task_id, "--save", "DIR")
             screen.hint(f"Get {what}:", line)
+
+    def _answer(self) -> str:
+        named = ("--continue",) if self.is_remembered else ("--task", self.progress.task_id)
+        return self.call.command("send", *named, says=True)
 
     def _files(self) -> int:
         said = self.view.said if isinstance(self.view, TextView) else []

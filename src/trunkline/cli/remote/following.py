@@ -17,6 +17,7 @@ from trunkline.ports.clock import Clock
 from trunkline.remote import PeerRefused, PeerTimeout, StreamItem, Target
 from trunkline.remote.clock import SystemClock
 from trunkline.remote.progress import Progress
+from trunkline.settings.paths import data_dir
 
 # How agents say that a task is no longer to be followed.
 _NOT_STREAMED: Final = frozenset(
@@ -59,6 +60,8 @@ class Following:
         self.progress = Progress()
         self._clock = clock or SystemClock()
         self._remembered: Conversation | None = None
+        # Whether --continue will find it.
+        self.is_remembered = True
         self._agent = agent
         self._errand = errand
         self._view = view
@@ -141,9 +144,14 @@ class Following:
         self._remembered = current
         try:
             Conversations().remember(self._agent.target.url, current)
-        except (OSError, ConfigError) as error:
-            if not self._errand.call.quiet:
-                print(f"note: --continue will not know of this: {error}", file=sys.stderr)
+        except (OSError, ConfigError):
+            if self.is_remembered and not self._errand.call.quiet:
+                print(
+                    f"note: --continue will not know of this, for {data_dir()} cannot be written. "
+                    "Set XDG_DATA_HOME to a folder that can.",
+                    file=sys.stderr,
+                )
+            self.is_remembered = False
 
 
 def at_once(request: SendMessageRequest) -> SendMessageRequest:

@@ -7,6 +7,7 @@ import typer
 from trunkline.cli.options import Form
 from trunkline.cli.remote import options
 from trunkline.cli.remote.calling import Call, calls_agent
+from trunkline.cli.typed import not_empty, whole
 
 if TYPE_CHECKING:
     from trunkline.cli.exits import Exit
@@ -22,12 +23,17 @@ _PAGE = 100
 def list_tasks(
     call: Call,
     context: Annotated[
-        str, typer.Option(metavar="ID", help="Tasks of this conversation.", show_default="all")
+        str,
+        typer.Option(
+            metavar="ID", help="Tasks of this conversation.", show_default="all", callback=not_empty
+        ),
     ] = "",
     status: Annotated[
         options.State | None, typer.Option(help="Tasks in this state.", show_default="all")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="At most so many.")
+    ] = 20,
     all_: Annotated[bool, typer.Option("--all", "-a", help="All there are.")] = False,
 ) -> None:
     """List your tasks at an agent, the latest first."""
@@ -83,10 +89,10 @@ async def _pages(
 def _print(page: "TaskPage", call: Call) -> None:
     import sys
 
-    from trunkline.cli.remote.tables import print_rows
+    from trunkline.cli.remote.tables import is_narrow, print_rows
     from trunkline.cli.remote.tasks import task_row
 
-    rows = [task_row(task) for task in page.tasks]
+    rows = [task_row(task, brief=is_narrow()) for task in page.tasks]
     if rows:
         print_rows(("TASK", "STATE", "SINCE", "LAST WORDS"), rows)
     if call.quiet or not sys.stderr.isatty():

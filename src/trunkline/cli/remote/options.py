@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from trunkline.cli.options import Form
+from trunkline.cli.typed import not_empty, seconds, whole
 from trunkline.model.values import TaskState
 
 
@@ -49,6 +50,7 @@ TaskArgument = Annotated[
         metavar="TASK",
         help="The id of a task.",
         show_default="the last one that was sent to this target",
+        callback=not_empty,
     ),
 ]
 Output = Annotated[Form, typer.Option("--output", "-o", help="text for people, json for programs.")]
@@ -79,12 +81,13 @@ Token = Annotated[
         metavar="TOKEN",
         help="A bearer token. From the environment it is for targets without a credential.",
         show_default=False,
+        callback=not_empty,
     ),
 ]
 Timeout = Annotated[
     float | None,
     typer.Option(
-        min=0.001,
+        parser=seconds,
         metavar="SECONDS",
         help="Give up after this time; what was begun goes on.",
         show_default="none",
@@ -129,13 +132,19 @@ Save = Annotated[
 Context = Annotated[
     str,
     typer.Option(
-        metavar="ID", help="The conversation that the message belongs to.", show_default="a new one"
+        metavar="ID",
+        help="The conversation that the message belongs to.",
+        show_default="a new one",
+        callback=not_empty,
     ),
 ]
 TaskOption = Annotated[
     str,
     typer.Option(
-        metavar="ID", help="The task to go on with, that waits for input.", show_default="a new one"
+        metavar="ID",
+        help="The task to go on with, that waits for input.",
+        show_default="a new one",
+        callback=not_empty,
     ),
 ]
 Continue = Annotated[
@@ -146,5 +155,5 @@ Continue = Annotated[
 ]
 History = Annotated[
     int | None,
-    typer.Option(min=0, metavar="N", help="How many messages of the past to ask for."),
+    typer.Option(parser=whole(0), metavar="N", help="How many messages of the past to ask for."),
 ]

@@ -46,12 +46,15 @@ def explained(error: RemoteError, call: Call, *, is_card: bool = False) -> tuple
             remedy = "Check card_keys of the target, and who serves the card."
             return Exit.NOT_UNDERSTOOD, f"{_where(call)}: {said}. {remedy}"
         case BadPeerAnswer() if is_card:
-            return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} ({said}). {_BASE}"
+            why = said.removeprefix(f"{_no_agent(call)}: ")
+            return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} ({why}). {_BASE}"
         case _:
-            remedy = "It may be broken, or no A2A agent."
-            return Exit.NOT_UNDERSTOOD, f"{_where(call)} does not make sense: {said}. {remedy}"
+            what = f"the answer of {_where(call)} does not make sense"
+            return Exit.NOT_UNDERSTOOD, f"{what}: {said}. It may be broken, or no A2A agent."
 
 
+# A gateway with many agents may name all of them where it has none.
+_SAID_CHARS: Final = 400
 _BASE: Final = "Give the base url of an A2A agent, or the url of its card."
 
 
@@ -59,7 +62,7 @@ def _refused(error: PeerRefused, call: Call, said: str, *, is_card: bool) -> tup
     if error.status in (401, 403) or error.reason in _NO_ACCESS:
         return Exit.NO_ACCESS, f"{_where(call)} refuses access: {said}. {_credential(call)}"
     if is_card and error.status in (404, 405, 410):
-        return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} (status {error.status}). {_BASE}"
+        return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} ({_status(error, said)}). {_BASE}"
     match error.reason:
         case "TASK_NOT_FOUND":
             remedy = f"List your tasks: {call.command('list')}"
@@ -68,7 +71,9 @@ def _refused(error: PeerRefused, call: Call, said: str, *, is_card: bool) -> tup
             return Exit.REFUSED, f"{said}. A task that has ended cannot be canceled."
         case "VERSION_NOT_SUPPORTED":
             return Exit.NOT_UNDERSTOOD, f"{said}. {_other_way(call)}"
-        case "METHOD_NOT_FOUND" | "UNSUPPORTED_OPERATION":
+        case "UNSUPPORTED_OPERATION":
+            return Exit.REFUSED, f"{_where(call)} cannot do that: {said}."
+        case "METHOD_NOT_FOUND":
             remedy = "Not every agent can; those of A2A 0.3 list no tasks, for one."
             return Exit.REFUSED, f"{_where(call)} cannot do that: {said}. {remedy}"
         case _:
@@ -78,7 +83,18 @@ def _refused(error: PeerRefused, call: Call, said: str, *, is_card: bool) -> tup
         remedy = f" Try again in {error.retry_after_s:.0f} s."
     elif error.status == 413:
         remedy = " Send less, or the link of a file: --file https://…"
+    if error.status >= 500:
+        remedy = remedy or " Try again later, or ask whoever runs it."
+        return Exit.REFUSED, f"{_where(call)} has a problem of its own: {said}.{remedy}"
     return Exit.REFUSED, f"{_where(call)} refuses: {said}.{remedy}"
+
+
+def _status(error: PeerRefused, said: str) -> str:
+    """The status, and what the agent says of it: it may be where its cards are."""
+    status = f"status {error.status}"
+    if said.endswith(status):
+        return status
+    return f"{status}: {said if len(said) <= _SAID_CHARS else said[:_SAID_CHARS] + '…'}"
 
 
 def _where(call: Call) -> str:

@@ -126,17 +126,22 @@ def check_folder(folder: Path | None) -> None:
 
 
 def save_all(
-    artifacts: Iterable[Artifact], message: Message | None, folder: Path, *, quiet: bool
+    artifacts: Iterable[Artifact],
+    message: Message | None,
+    folder: Path,
+    *,
+    quiet: bool,
+    again: str = "",
 ) -> None:
-    """Raises TrunklineError."""
+    """`again` is the command that gets the same once more. Raises TrunklineError."""
     count = 0
     for content in contents(artifacts, message):
         try:
             path = save(content, folder)
         except OSError as error:
+            remedy = f"The task has it still: {again}" if again else "Name another folder."
             raise TrunklineError(
-                f"--save {folder}: {content.name} cannot be written: {error.strerror}. The answer "
-                "is not lost: `trunkline status` with another --save gets it again."
+                f"--save {folder}: {content.name} cannot be written: {error.strerror}. {remedy}"
             ) from error
         count += 1
         if not quiet:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from trunkline.cli.exits import Exit
 from trunkline.cli.options import Form
+from trunkline.cli.program import program
 from trunkline.cli.remote.calling import Call
 from trunkline.cli.remote.clean import one_line
 from trunkline.cli.remote.conversations import Conversations
@@ -38,6 +39,11 @@ class Sending(Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raises ConfigError."""
         check_folder(self.save)
+        if self.save is not None and not self.waits:
+            raise ConfigError(
+                "--save needs the answer, which --no-wait does not wait for. Leave one of them "
+                f"out; later, `{program()} status` and `{program()} watch` take --save too."
+            )
         if self.is_continued and (self.task_id or self.context_id):
             raise ConfigError(
                 "--continue takes up the last conversation. Leave it out to name another one "
@@ -89,6 +95,7 @@ async def _deliver(agent: RemoteAgent, errand: Errand, sending: Sending) -> Exit
         progress=following.progress,
         before=place.before,
         save=sending.save,
+        is_remembered=following.is_remembered,
     )
     if call.output is Form.json:
         if not sending.shows_stream:

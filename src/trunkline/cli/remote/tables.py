@@ -14,10 +14,16 @@ _GAP: Final = 2
 # A column that is narrower than this tells nothing.
 _LEAST: Final = 8
 _LABEL: Final = 11
+_WIDE: Final = 100
 
 
 def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
+
+
+def is_narrow() -> bool:
+    """Whether it is a terminal in which an id, a state and a whole time leave no room."""
+    return sys.stdout.isatty() and console().width < _WIDE
 
 
 def print_rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -12,6 +12,7 @@ from trunkline.cli.failures import reported
 from trunkline.cli.options import Debug, Form, OpenClawConfig
 from trunkline.cli.remote import options
 from trunkline.cli.storage import ConfigOption
+from trunkline.cli.typed import seconds, whole
 
 if TYPE_CHECKING:
     from trunkline.remote import Target
@@ -41,13 +42,20 @@ def targets(
         bool, typer.Option("--tasks", help="List your latest tasks at all of them.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="With --tasks, at most so many of each.")
+        int,
+        typer.Option(
+            "--limit",
+            "-n",
+            parser=whole(1),
+            metavar="N",
+            help="With --tasks, at most so many of each.",
+        ),
     ] = 10,
     output: options.Output = Form.text,
     config: ConfigOption = None,
     openclaw_config: OpenClawConfig = None,
     timeout: Annotated[
-        float, typer.Option(min=0.001, metavar="SECONDS", help="How long an answer may take.")
+        float, typer.Option(parser=seconds, metavar="SECONDS", help="How long an answer may take.")
     ] = 15.0,
     quiet: options.Quiet = False,
     debug: Debug = False,

@@ -28,11 +28,14 @@ def shown_time(timestamp: str) -> str:
     return one_line(timestamp) if match is None else f"{match[1]} {match[2]}"
 
 
-def task_row(task: Task) -> tuple[str, str, str, str]:
-    """What a list says of it: id, state, time, last words."""
+def task_row(task: Task, *, brief: bool = False) -> tuple[str, str, str, str]:
+    """What a list says of it: id, state, time, last words; `brief`: the time to the minute."""
     message = task.status.message or (task.history[-1] if task.history else None)
     words = text_of(message.parts)[:200] if message is not None else ""
-    return task.id, state_name(task.status.state), shown_time(task.status.timestamp), words
+    since = shown_time(task.status.timestamp)
+    if brief and _UTC.fullmatch(task.status.timestamp):
+        since = since[len("2026-") : -len(":56")]
+    return task.id, state_name(task.status.state), since, words
 
 
 def print_task(task: Task, *, history: bool) -> None:

@@ -45,7 +45,14 @@ def watch(call: Call, task: options.TaskArgument = "", save: options.Save = None
         )
         following = Following(agent, errand, view)
         await following.watch(task_id)
-        finish = Finish(call=call, screen=screen, view=view, progress=following.progress, save=save)
+        finish = Finish(
+            call=call,
+            screen=screen,
+            view=view,
+            progress=following.progress,
+            save=save,
+            is_remembered=following.is_remembered,
+        )
         return finish.end()
 
     perform(call, work)

@@ -38,9 +38,12 @@ class Answer(Struct, frozen=True):
 def refusal_of(status: int, headers: Mapping[str, str]) -> BadPeerAnswer | None:
     """Why an answer is not read at all, if so."""
     if 300 <= status < 400 and status != 304:
-        # The place it points to was not chosen by whoever chose the target.
+        # The place it points to was not chosen by whoever chose the target. Nor is it shown: a
+        # peer may put anything there, what we sent included. Most mean the same place with TLS.
+        is_tls = headers.get("location", "").lower().startswith("https://")
+        hint = ", which begins with https://" if is_tls else ""
         return BadPeerAnswer(
-            f"the agent redirects (status {status}); use the url it redirects to",
+            f"the agent redirects (status {status}); use the url it redirects to{hint}",
             reason="REDIRECT",
         )
     encoding = headers.get("content-encoding", "identity").lower()

@@ -16,6 +16,8 @@ from trunkline.remote.http.place import Origin
 P = TypeVar("P", bound=asyncio.Protocol)
 # RFC 8305, 5: how long an address may keep silent before the next one is tried beside it.
 _NEXT_ADDRESS_S: Final = 0.25
+# What OpenSSL makes of an answer that is not TLS.
+_PLAIN_TEXT: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"})
 
 
 @lru_cache(maxsize=1)
@@ -40,14 +42,18 @@ async def connect(
         raise PeerTimeout(
             "connecting to the agent took too long", reason="CONNECT_TIMEOUT", is_unsent=True
         ) from None
-    except ssl.SSLError:
-        raise PeerUnreachable(
-            "the certificate of the agent is not accepted, or TLS failed",
-            reason="TLS_FAILED",
-            is_unsent=True,
-        ) from None
+    except ssl.SSLError as error:
+        raise PeerUnreachable(_tls_fault(error), reason="TLS_FAILED", is_unsent=True) from None
     except OSError as error:
         raise _unreachable(error) from None
+
+
+def _tls_fault(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of the agent is not accepted: {error.verify_message}"
+    if error.reason in _PLAIN_TEXT:
+        return "the agent does not speak TLS there; its url may begin with http://"
+    return "TLS with the agent failed"
 
 
 async def _connect(origin: Origin, make: Callable[[], P], tls: ssl.SSLContext | None) -> P:

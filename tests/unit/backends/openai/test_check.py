@@ -29,6 +29,14 @@ def test_a_model_that_is_not_listed() -> None:
 
 def test_a_server_without_a_list() -> None:
     assert [finding.level for finding in levels(404, {})] == ["ok", "warning"]
+    assert levels(404, {})[1].remedy == "Run `trunkline agent try` to see whether it answers."
+
+
+def test_without_a_list_the_usual_end_of_the_url_is_missed() -> None:
+    options = Options(base_url="http://x", model="m")
+    assert found(options, Answer(404, {}, b""))[1].remedy.startswith(
+        "Check base_url: it usually ends with /v1. Run "
+    )
 
 
 @pytest.mark.parametrize("body", [b"<html>", {"data": 4}, {}, 4])

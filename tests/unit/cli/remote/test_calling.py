@@ -29,6 +29,8 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("send alias x", "or --config FILE with a table [targets.alias]."),
         ("send ftp://x.test x", "is not an http or https url"),
         ("send http://me:secret@x.test x", "holds a password; use credentials instead."),
+        ("send http://me:secret@x.test:99999 x", '"http://***@x.test:99999" has a port that'),
+        ("send me:secret@x.test x", 'error: "***@x.test" has no scheme.'),
         ("targets", "Give --config FILE with a table [targets.name]"),
         ("doctor -c none.toml", "none.toml: no such file."),
         (f"send {URL}", "there is nothing to send. Give TEXT, --file or --data"),
@@ -37,6 +39,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"send {URL} x -H nonsense", "-H: expected 'NAME: VALUE', with a colon"),
         (f"send {URL} x -H bad(name:x", "is not the name of a header"),
         (f"send {URL} x --continue --task t", "Leave it out to name another one"),
+        (f"send {URL} x --no-wait --save d", "Leave one of them out; later, `trunkline status`"),
         (f"watch {URL}", f"no task of {URL} is known here. Name one: `trunkline list {URL}`"),
         (f"status {URL}", "no task of"),
         (f"cancel {URL}", f"TASK is missing. Find it: trunkline list {URL}"),
@@ -55,6 +58,13 @@ def test_wrong_use_is_said_with_its_remedy(words: str, complaint: str) -> None:
 )
 def test_what_the_command_line_itself_refuses(words: str) -> None:
     assert run(app, words.split()).exit_code == 2
+
+
+def test_a_token_with_a_line_break_is_named_and_not_shown() -> None:
+    result = run(app, ["card", URL, "--token", "secret\nsecret"])
+    assert result.exit_code == 2
+    assert 'the header "Authorization" holds a line break.' in result.stderr
+    assert "secret" not in result.stderr
 
 
 def test_what_is_canceled_is_named_and_not_guessed() -> None:

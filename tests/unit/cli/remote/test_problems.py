@@ -46,10 +46,16 @@ def refused(
         (refused(reason="TASK_NOT_FOUND"), Exit.NOT_FOUND, "no. List your tasks: trunkline list"),
         (refused(reason="TASK_NOT_CANCELABLE"), Exit.REFUSED, "has ended cannot be canceled."),
         (refused(reason="VERSION_NOT_SUPPORTED"), Exit.NOT_UNDERSTOOD, "Leave out"),
-        (refused(reason="METHOD_NOT_FOUND"), Exit.REFUSED, "cannot do that: no."),
+        (refused(reason="METHOD_NOT_FOUND"), Exit.REFUSED, "cannot do that: no. Not every agent"),
+        (refused(status=502), Exit.REFUSED, "of its own: no. Try again later, or ask whoever"),
+        (refused(status=503, retry_after_s=7.2), Exit.REFUSED, "no. Try again in 7 s."),
         (refused(status=429, retry_after_s=7.2), Exit.REFUSED, "refuses: no. Try again in 7 s."),
         (refused(status=413), Exit.REFUSED, "Send less, or the link of a file"),
-        (BadPeerAnswer("nonsense"), Exit.NOT_UNDERSTOOD, "does not make sense: nonsense."),
+        (
+            BadPeerAnswer("nonsense"),
+            Exit.NOT_UNDERSTOOD,
+            "the answer of support (https://a.test) does not make sense: nonsense. It may be",
+        ),
         (BadPeerAnswer("forged", reason="BAD_SIGNATURE"), Exit.NOT_UNDERSTOOD, "Check card_keys"),
         (BadPeerAnswer("go there", reason="REDIRECT"), Exit.NOT_UNDERSTOOD, "go there."),
     ],
@@ -68,6 +74,28 @@ def test_a_place_without_a_card_is_no_agent(error: RemoteError) -> None:
     assert code is Exit.NOT_UNDERSTOOD
     assert text.startswith("there is no agent card at https://a.test/.well-known/agent-card.json")
     assert text.endswith("Give the base url of an A2A agent, or the url of its card.")
+
+
+def test_what_the_agent_cannot_do_is_said_in_its_words_alone() -> None:
+    _, text = explained(refused("the task has ended", reason="UNSUPPORTED_OPERATION"), CALL)
+    assert text == "support (https://a.test) cannot do that: the task has ended."
+
+
+CARD = "there is no agent card at https://a.test/.well-known/agent-card.json"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (refused("the agent answered with status 404", status=404), "status 404"),
+        (refused("cards are at /a, /b", status=404), "status 404: cards are at /a, /b"),
+        (refused("x" * 401, status=404), f"status 404: {'x' * 400}…"),
+        (BadPeerAnswer(f"{CARD}: it answers text/html"), "it answers text/html"),
+    ],
+    ids=["status", "words", "many words", "html"],
+)
+def test_why_there_is_no_card_is_said_once(error: RemoteError, why: str) -> None:
+    assert explained(error, CALL, is_card=True)[1].startswith(f"{CARD} ({why}). Give the base")
 
 
 def test_a_credential_that_is_refused_is_not_shown() -> None:

@@ -81,7 +81,9 @@ def test_what_cannot_be_saved_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
         check_folder(file)
     check_folder(tmp_path / "not there yet")
     text = Artifact(artifact_id="a", parts=(Part(text="a"),))
-    with pytest.raises(TrunklineError, match=r"a\.txt cannot be written: .*gets it again"):
+    with pytest.raises(TrunklineError, match=r"a\.txt cannot be written: .*Name another folder\."):
         save_all([text], None, file / "below", quiet=False)
+    with pytest.raises(TrunklineError, match=r"\. The task has it still: status x --save DIR$"):
+        save_all([text], None, file / "below", quiet=False, again="status x --save DIR")
     save_all([], None, tmp_path, quiet=False)
     assert "nothing to save" in capsys.readouterr().err
