@@ -111,6 +111,9 @@ def answer(session: str, text: str, said: list[str], blocks: list[dict[str, Any]
         case "two":
             say(session, "first thoughts", "msg_1")
             say(session, "the answer", "msg_2")
+        case "pieces":
+            for piece in rest.split():
+                say(session, piece)
         case "history":
             say(session, " | ".join(said))
         case "pid":
