@@ -437,9 +437,14 @@ HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: "
             b'data: {"choices":[{"delta":{"refusal":"No."},"finish_reason":"stop"}]}\n\n',
             Refused("No."),
         ),
+        (
+            HEAD + b"text/event-stream\r\n\r\ndata:\n\n"
+            b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n',
+            Final(),
+        ),
         (b"SSH-2.0-OpenSSH\r\n", Failed("The model server sent something that is not an answer.")),
     ],
-    ids=["no end", "no done", "no choice", "redirect", "refusal", "no http"],
+    ids=["no end", "no done", "no choice", "redirect", "refusal", "nothing", "no http"],
 )
 async def test_odd_servers(make: Make, answer: bytes, end: Output) -> None:
     async with _raw(answer) as url:

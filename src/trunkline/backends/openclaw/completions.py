@@ -163,6 +163,8 @@ class _Answer:
         self.is_ended = False
 
     def take(self, data: bytes) -> list[Output]:
+        if not data.strip():
+            return []
         if data == b"[DONE]":
             return self._end(Done((), {"usage": self._usage} if self._usage else None))
         try:
