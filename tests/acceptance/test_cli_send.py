@@ -228,3 +228,29 @@ def test_ctrl_c_leaves_the_task_and_says_how_to_go_on(shell: Shell, shared: Gate
     cancel = lines[2].removeprefix("  Stop it:   trunkline ").split()
     assert lines[1].removeprefix("  Follow it: trunkline ").split() == ["watch", *cancel[1:]]
     assert shell.run(*cancel).out == "canceled\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("\udcff",),
+        ("hello", "--context", "\udcff"),
+        ("hello", "--data", '"\udcff"'),
+        ("hello", "--file", "http://host/\udcff"),
+        ("hello", "--token", "\udcff"),
+        ("hello", "-H", "X-Team: \udcff"),
+    ],
+    ids=["text", "context", "data", "link", "token", "header"],
+)
+def test_bytes_that_are_no_text_are_wrong_use(
+    arguments: tuple[str, ...], shell: Shell, shared: Gateway
+) -> None:
+    ended = shell.run("send", shared.url, *arguments)
+    assert ended.code == 2
+    assert "is not UTF-8 text" in ended.err or "is no" in ended.err
+
+
+def test_a_file_whose_name_is_no_text_is_sent(shell: Shell, shared: Gateway) -> None:
+    (shell.folder / "a\udcff.txt").write_text("hello")
+    ended = shell.run("send", shared.url, "say got it", "--file", "a\udcff.txt")
+    assert (ended.code, ended.out) == (0, "got it\n")

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from trunkline.remote.credentials import MASK, ApiKey, Credentials, secrets_of
 from trunkline.remote.errors import InvalidTarget
+from trunkline.remote.headers import spelled_as
 
 Idempotency: TypeAlias = Literal["auto", "always", "never"]
 
@@ -20,6 +21,8 @@ _OWN_HEADERS: Final = frozenset(
 )
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+# What Python makes of bytes on the command line that are no UTF-8.
+_BROKEN: Final = re.compile(r"[\ud800-\udfff]")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -96,7 +99,7 @@ def check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_sound = parts.scheme in ("http", "https") and bool(parts.hostname)
-        _ = parts.port
+        _ = parts.port, url.encode()
     except ValueError:
         is_sound = False
         parts = urlsplit("")
@@ -111,11 +114,14 @@ def check_header(name: str, value: str) -> None:
         raise InvalidTarget(f'"{name[:64]}" is not the name of a header')
     if _CONTROL.search(value):
         raise InvalidTarget(f'the value of the header "{name}" holds a line break')
+    if _BROKEN.search(value):
+        raise InvalidTarget(f'the value of the header "{name}" is no UTF-8 text')
 
 
-def own_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Without those that the call itself decides."""
-    return {name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS}
+def own_headers(headers: Mapping[str, str], *known: str) -> dict[str, str]:
+    """Without those that the call itself decides; under the names that are `known`."""
+    given = spelled_as((*known, "A2A-Version"), headers)
+    return {name: value for name, value in given.items() if name.lower() not in _OWN_HEADERS}
 
 
 def masked(text: str, secrets: tuple[str, ...]) -> str:
