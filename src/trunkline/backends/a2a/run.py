@@ -100,6 +100,7 @@ class Run:
                 yield output
         finally:
             # Whoever leaves stops nothing on the other side.
+            self._pipe.drop()
             if not self._copy.is_over:
                 work.cancel()
 
