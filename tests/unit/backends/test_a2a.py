@@ -141,6 +141,7 @@ RUN = "t1.3"
     [
         (None, Ask()),
         (Kept(RUN), LookFor()),
+        (Kept(RUN, context="c"), LookFor("c")),
         (Kept(RUN, "up", "c"), Follow("up", "c")),
         (Kept(RUN, "up", "c", answers=True), LookAt("up", "c")),
         (Kept("t1.1", "up", "c", waits=True), Ask("up", "c")),

@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator
 
 from msgspec.structs import replace
 
+from trunkline.backends.a2a import notes
+from trunkline.backends.a2a.notes import Kept
 from trunkline.backends.a2a.pipe import MAX_AHEAD
 from trunkline.backends.a2a.run import Run
 from trunkline.backends.a2a.upstream import Reach
@@ -14,7 +16,7 @@ from trunkline.model.values import Artifact, Message, Part, Task, TaskState, Tas
 from trunkline.protocol.answers import StreamItem, TaskPage
 from trunkline.remote.errors import PeerRefused
 from trunkline.runtime.tasks import Tasks
-from trunkline.testing import FakeClock, settle, turn_request
+from trunkline.testing import FakeClock, FakeSession, settle, turn_request
 
 CARD = AgentCard(
     name="Upstream",
@@ -34,8 +36,10 @@ class Upstream:
 
     def __init__(self, answer: Task | PeerRefused) -> None:
         self.sent: list[SendMessageRequest] = []
+        # Tasks are found in no other, if it is set.
+        self.context_id = ""
         self._answer = answer
-        self._task = answer if isinstance(answer, Task) else DONE
+        self.task = answer if isinstance(answer, Task) else DONE
 
     async def card(self, *, fresh: bool = False) -> AgentCard:
         return CARD
@@ -45,22 +49,24 @@ class Upstream:
 
     async def stream(self, request: SendMessageRequest) -> AsyncGenerator[StreamItem, None]:
         self.sent.append(request)
-        self._task = replace(self._task, history=(request.message,))
+        self.task = replace(self.task, history=(request.message,))
         if isinstance(self._answer, PeerRefused):
             raise self._answer
-        yield self._task
+        yield self.task
 
     async def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]:
-        yield self._task
+        yield self.task
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
-        return self._task
+        return self.task
 
     async def list(self, request: ListTasksRequest | None = None) -> TaskPage:
-        return TaskPage(tasks=(self._task,))
+        asked = request.context_id if request is not None else ""
+        is_found = self.context_id in ("", asked)
+        return TaskPage(tasks=(self.task,) if is_found else ())
 
     async def cancel(self, task_id: str) -> Task:
-        return self._task
+        return self.task
 
 
 def run_of(upstream: Upstream, tasks: Tasks, clock: FakeClock) -> Run:
@@ -103,3 +109,27 @@ async def test_who_leaves_in_the_middle_of_an_answer_leaves_nothing_behind() -> 
     await outputs.aclose()
     await settle()
     assert len(tasks) == 0
+
+
+async def test_after_a_restart_a_message_is_looked_for_where_it_was_sent() -> None:
+    """The upstream has a name of its own for the conversation."""
+    clock, tasks, session = FakeClock(), Tasks("test"), FakeSession()
+    turn = turn_request("hello", session=session, is_resumed=True)
+    sent = Kept(turn.run_id, context="theirs")
+    await session.keep(notes.name_of(turn.run_id), notes.written(sent))
+    upstream = Upstream(DONE)
+    upstream.context_id = "theirs"
+    message = replace(turn.message, message_id=turn.run_id)
+    upstream.task = replace(DONE, history=(message,))
+    ended: list[object] = []
+    run = Run(
+        turn,
+        lambda headers, timeout_s: upstream,
+        card=CARD,
+        reach=Reach(),
+        clock=clock,
+        tasks=tasks,
+    )
+    await _read(run.outputs(), ended)
+    assert ended == [Final()]
+    assert upstream.sent == []

@@ -124,7 +124,8 @@ class Run:
             case Follow():
                 self._keeping.remember(first)
                 await self._pick_up()
-            case LookFor():
+            case LookFor(context):
+                self._keeping.look_in(context)
                 await self._look_for(failing.UNKNOWN_AFTER_RESTART)
             case LookAt():
                 await self._look_at(first)
