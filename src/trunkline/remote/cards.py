@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
-from trunkline.remote.errors import BadPeerAnswer, RemoteError
+from trunkline.remote.errors import BadPeerAnswer, RemoteError, noted
 from trunkline.remote.http import Answer
 from trunkline.remote.reading import Reader
 
@@ -50,6 +50,8 @@ class CardCache:
         self._reader = reader
         self._known: Known | None = None
         self._lock = asyncio.Lock()
+        # How the last attempt failed, for those who were waiting for it.
+        self._failure: tuple[float, RemoteError] | None = None
 
     async def card(self, fetch: Fetch, *, fresh: bool) -> AgentCard:
         """By the rules of HTTP; `fresh` asks the peer in any case."""
@@ -98,7 +100,14 @@ class CardCache:
             # Somebody else asked while we waited; their answer is newer than our question.
             if known is not None and known.fetched_at > asked_at:
                 return known
-            return await self._refreshed(fetch)
+            if self._failure is not None and self._failure[0] > asked_at:
+                # Nor is there anything else to expect.
+                raise noted(self._failure[1])
+            try:
+                return await self._refreshed(fetch)
+            except RemoteError as error:
+                self._failure = self._clock.monotonic(), error
+                raise
 
     async def _refreshed(self, fetch: Fetch) -> Known:
         known = self._known

@@ -85,3 +85,28 @@ async def test_who_wants_a_fresh_card_learns_that_there_is_none(
     await cards.for_call(peer.fetch)
     with pytest.raises(PeerTimeout):
         await cards.card(peer.fetch, fresh=True)
+
+
+async def test_all_who_wait_for_a_card_learn_at_once_that_it_does_not_come(
+    cards: CardCache, clock: FakeClock
+) -> None:
+    asked = 0
+
+    async def fetch(headers: Mapping[str, str]) -> Answer:
+        nonlocal asked
+        asked += 1
+        await clock.sleep(15)
+        raise PeerTimeout("the agent took too long")
+
+    waiting = asyncio.gather(*[cards.for_call(fetch) for _ in range(5)], return_exceptions=True)
+    await clock.advance(15)
+    errors = await waiting
+    assert [str(error) for error in errors] == ["the agent took too long"] * 5
+    # For the circuit of the peer it is one failure.
+    assert [getattr(error, "is_noted", None) for error in errors] == [False] + [True] * 4
+    assert asked == 1
+    # The next one to ask asks the peer again.
+    later = asyncio.gather(cards.for_call(fetch), return_exceptions=True)
+    await clock.advance(15)
+    assert await later
+    assert asked == 2
