@@ -274,8 +274,10 @@ class Run(Work):
             _log.error("a session could not be noted", extra=self.extra(), exc_info=error)
 
     def _tell_operator(self, child_errors: str, trouble: str) -> None:
-        words = self._backend.program.without_secrets(f"{trouble}\n{child_errors}".strip())
-        _log.warning("agent failed: %s", trouble, extra=self.extra() | {"stderr": words})
+        # An agent may quote its environment in an error, too.
+        masked = self._backend.program.without_secrets
+        words = masked(f"{trouble}\n{child_errors}".strip())
+        _log.warning("agent failed: %s", masked(trouble), extra=self.extra() | {"stderr": words})
 
 
 def _is_usable(conversation: Conversation) -> bool:
