@@ -7,11 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from aiohttp import web
 from tests.acceptance.openclaw.conftest import a_turn
+from tests.remote.http.peer import answer, peer
 
 from trunkline.backends.openclaw import Address, OpenClawBackend
+from trunkline.backends.openclaw.completions import OpenClawHttpBackend
+from trunkline.model.outputs import Failed
 from trunkline.runtime.clock import SystemClock
+from trunkline.testing import run_turn
 
 HELLO = {"type": "hello-ok", "protocol": 4, "server": {"version": "2026.9.6", "bootId": "b"}}
 ANSWERS: dict[str, dict[str, Any]] = {
@@ -68,3 +73,19 @@ async def test_one_that_refuses_to_wait_is_not_asked_all_the_time() -> None:
         # Nobody reads on, so nobody asks.
         assert odd.asked["agent.wait"] == asked
         await backend.close()
+
+
+@pytest.mark.parametrize("data", [b'"\xff"', b"[" * 100_000], ids=["no text", "too deep"])
+async def test_an_answer_over_http_that_cannot_be_read(data: bytes) -> None:
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        if request.startswith(b"GET"):
+            writer.write(answer(b'{"data": [{"id": "openclaw/main"}]}'))
+        else:
+            writer.write(answer(b"data: %b\n\n" % data, b"Content-Type: text/event-stream"))
+
+    async with peer(handle) as one:
+        address = Address(url=one.url.removesuffix("/rpc"))
+        backend = OpenClawHttpBackend(address, idle_s=10)
+        outputs = await run_turn(backend, a_turn("hello"))
+        await backend.close()
+    assert outputs == [Failed("The agent's answer cannot be read.")]

@@ -95,7 +95,7 @@ def _arguments(call: ModelCall) -> Any:
     """What the model wrote; None where it is not an object."""
     try:
         return msgspec.json.decode(call.arguments, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

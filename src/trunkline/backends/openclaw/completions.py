@@ -169,7 +169,7 @@ class _Answer:
             return self._end(Done((), {"usage": self._usage} if self._usage else None))
         try:
             chunk = _decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             chunk = None
         if not isinstance(chunk, dict):
             return self._end(Failed(_GARBLED))

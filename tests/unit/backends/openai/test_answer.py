@@ -145,7 +145,10 @@ def test_odd_usage_is_no_reason_to_lose_an_answer(
         b'{"choices": [{"delta": {"tool_calls": [{"index": "x"}]}}]}',
         b'{"choices": [{"finish_reason": 4}]}',
         b'"\xff"',
+        b'{"choices": [{"delta": {"content": "\xff"}}]}',
+        b'{"more": ' + b"[" * 100_000,
     ],
+    ids=range(12),
 )
 def test_garbage(data: bytes) -> None:
     with pytest.raises(Garbage):
