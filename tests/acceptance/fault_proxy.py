@@ -53,10 +53,9 @@ class FaultProxy:
         return hit
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        assert request.transport is not None
         is_card = request.path.endswith(".json")
         if not is_card and not self._hides_ids and self._hits("refuse"):
-            request.transport.abort()
+            cut(request)
             return web.Response()
         assert self._session is not None
         async with self._session.request(
@@ -73,7 +72,7 @@ class FaultProxy:
             if answer.content_type != "text/event-stream":
                 body = await answer.read()
                 if not is_card and not self._hides_ids and self._hits("lose"):
-                    request.transport.abort()
+                    cut(request)
                 return web.Response(status=answer.status, headers=headers, body=body)
             response = web.StreamResponse(status=answer.status, headers=headers)
             response.enable_chunked_encoding()
@@ -89,7 +88,6 @@ class FaultProxy:
         request: web.BaseRequest,
         response: web.StreamResponse,
     ) -> None:
-        assert request.transport is not None
         spares_first = self._hides_ids
         async for frame in _frames(answer):
             if self._hides_ids:
@@ -98,14 +96,14 @@ class FaultProxy:
                 )
             if not frame.startswith(b":") and not spares_first:
                 if self._hits("cut"):
-                    request.transport.abort()
+                    cut(request)
                     return
                 if self._hits("end"):
                     return
                 if self._hits("tear"):
                     await response.write(frame[: self._chance.randrange(1, len(frame))])
                     await asyncio.sleep(0)
-                    request.transport.abort()
+                    cut(request)
                     return
                 if self._hits("drop"):
                     continue
@@ -117,6 +115,12 @@ class FaultProxy:
                     await asyncio.sleep(0.01)
             spares_first = spares_first and frame.startswith(b":")
             await response.write(frame + b"\n\n")
+
+
+def cut(request: web.BaseRequest) -> None:
+    """The connection breaks, unless the client has left already."""
+    if request.transport is not None:
+        request.transport.abort()
 
 
 async def _frames(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

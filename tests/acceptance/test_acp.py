@@ -77,6 +77,14 @@ async def test_how_a_turn_may_end() -> None:
     assert "more than the 1 MiB" in reason(await said(make.acp(limits=limits), "flood"))
 
 
+async def test_a_key_that_an_agent_quotes_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    outputs = await said(make.acp(own={"KEY": "sk-nobody-may-see-this"}), "fail")
+    assert isinstance(outputs[-1], Failed)
+    assert "secret-host ***" in caplog.text
+    for record in caplog.records:
+        assert "sk-nobody" not in f"{record.getMessage()} {record.__dict__}"
+
+
 async def test_files() -> None:
     image = Part(raw=b"\x89PNG", media_type="image/png")
     assert answer_text(await said(make.acp(), "kinds", image)) == "image,text"

@@ -249,3 +249,29 @@ def test_without_a_place_for_conversations_the_task_is_named(shell: Shell, share
     assert "note: --continue will not know of this, for " in sent.err
     assert "cannot be written. Set XDG_DATA_HOME to a folder that can.\n" in sent.err
     assert re.search(r"Answer: trunkline send \S+ --task \S+ \"…\"", sent.err)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("\udcff",),
+        ("hello", "--context", "\udcff"),
+        ("hello", "--data", '"\udcff"'),
+        ("hello", "--file", "http://host/\udcff"),
+        ("hello", "--token", "\udcff"),
+        ("hello", "-H", "X-Team: \udcff"),
+    ],
+    ids=["text", "context", "data", "link", "token", "header"],
+)
+def test_bytes_that_are_no_text_are_wrong_use(
+    arguments: tuple[str, ...], shell: Shell, shared: Gateway
+) -> None:
+    ended = shell.run("send", shared.url, *arguments)
+    assert ended.code == 2
+    assert "is not UTF-8 text" in ended.err or "is no" in ended.err
+
+
+def test_a_file_whose_name_is_no_text_is_sent(shell: Shell, shared: Gateway) -> None:
+    (shell.folder / "a\udcff.txt").write_text("hello")
+    ended = shell.run("send", shared.url, "say got it", "--file", "a\udcff.txt")
+    assert (ended.code, ended.out) == (0, "got it\n")

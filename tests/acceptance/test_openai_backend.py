@@ -258,6 +258,10 @@ class Search:
                 on_update({"percent": 50})
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
+            case "busy":
+                for number in range(1000):
+                    on_update({"number": number})
+                await asyncio.sleep(0.1)
             case "much":
                 return ToolResult("x" * 100_000)
             case _:
@@ -309,6 +313,13 @@ async def test_tools_side_by_side(make: Make) -> None:
     assert len(ids) == 2
     assert ("update", {"percent": 50}, False) in calls_of(outputs)
     assert answer_text(outputs) == 'search gave: {"found":"a"}\nsearch gave: {"found":"slow"}\n'
+
+
+async def test_updates_that_nobody_had_time_to_read_give_way_to_the_latest(make: Make) -> None:
+    text = 'TOOL search {"query": "busy"}'
+    outputs = await run_turn(make(tools=(Search(),)), turn_request(text))
+    updates = [data for phase, data, _ in calls_of(outputs) if phase == "update"]
+    assert updates == [{"number": 999}]
 
 
 @pytest.mark.parametrize(
@@ -437,9 +448,14 @@ HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: "
             b'data: {"choices":[{"delta":{"refusal":"No."},"finish_reason":"stop"}]}\n\n',
             Refused("No."),
         ),
+        (
+            HEAD + b"text/event-stream\r\n\r\ndata:\n\n"
+            b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n',
+            Final(),
+        ),
         (b"SSH-2.0-OpenSSH\r\n", Failed("The model server sent something that is not an answer.")),
     ],
-    ids=["no end", "no done", "no choice", "redirect", "refusal", "no http"],
+    ids=["no end", "no done", "no choice", "redirect", "refusal", "nothing", "no http"],
 )
 async def test_odd_servers(make: Make, answer: bytes, end: Output) -> None:
     async with _raw(answer) as url:

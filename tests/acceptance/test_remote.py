@@ -1,5 +1,6 @@
 """Our client library against real agents: the gateway, and a2a-sdk in both its versions."""
 
+import gc
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -23,7 +24,14 @@ from trunkline.model.calls import (
     TaskPushNotificationConfig,
 )
 from trunkline.model.values import Message, Part, Task, TaskState
-from trunkline.remote import PeerRefused, RemoteAgent, Target, connect, connect_sync
+from trunkline.remote import (
+    PeerRefused,
+    PeerUnreachable,
+    RemoteAgent,
+    Target,
+    connect,
+    connect_sync,
+)
 
 IDS = ["-".join(way) for way in WAYS]
 
@@ -273,6 +281,21 @@ def test_a_script_needs_no_asyncio(shared: Gateway) -> None:
             assert isinstance(item, Task)
             break
         assert agent.list(ListTasksRequest(context_id=task.context_id)).total_size == 1
+
+
+def test_a_script_may_leave_a_stream_behind(shared: Gateway) -> None:
+    with connect_sync(shared.url) as agent:
+        left = agent.stream(ask("stream 3 every 0.01"))
+        also_left = agent.stream(ask("stream 3 every 0.01"))
+        assert isinstance(next(left), Task)
+        assert isinstance(next(also_left), Task)
+    agent.close()
+    for late in (lambda: next(left), agent.card):
+        with pytest.raises(PeerUnreachable) as closed:
+            late()
+        assert closed.value.reason == "CLOSED"
+    del also_left
+    gc.collect()
 
 
 @pytest.mark.skipif(

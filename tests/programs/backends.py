@@ -87,12 +87,13 @@ def codex(**options: Any) -> CommandBackend:
 def acp(
     *arguments: str,
     home: Path | str = "",
+    own: dict[str, str] | None = None,
     limits: Limits = QUICK,
     clock: Clock | None = None,
     **options: Any,
 ) -> AcpBackend:
     return AcpBackend(
-        program("fake_acp.py", *arguments, home=home),
+        program("fake_acp.py", *arguments, home=home, own=own),
         clock=clock or SystemClock(),
         limits=limits,
         options=AcpOptions(**options),

@@ -80,7 +80,8 @@ def prompt(frame: dict[str, Any], session: str, blocks: list[dict[str, Any]]) ->
     cancelled.clear()
     reason = answer(session, text, file.read_text().splitlines(), blocks)
     if reason == "error":
-        error = {"code": -32603, "message": "Internal error", "data": {"details": "secret-host"}}
+        details = f"secret-host {os.environ.get('KEY')}"
+        error = {"code": -32603, "message": "Internal error", "data": {"details": details}}
         emit(id=frame["id"], error=error)
         return
     usage = {"inputTokens": 11, "outputTokens": 3, "totalTokens": 14}
@@ -111,6 +112,9 @@ def answer(session: str, text: str, said: list[str], blocks: list[dict[str, Any]
         case "two":
             say(session, "first thoughts", "msg_1")
             say(session, "the answer", "msg_2")
+        case "pieces":
+            for piece in rest.split():
+                say(session, piece)
         case "history":
             say(session, " | ".join(said))
         case "pid":

@@ -1,9 +1,12 @@
 """Settings to the A2A agents that stand behind published ones."""
 
+from msgspec.structs import replace
+
 from trunkline.app.outbound import credentials_of, revealed
 from trunkline.backends.a2a import A2aBackend, Reach, Upstream
 from trunkline.ports.clock import Clock
 from trunkline.remote import Agents, Limits, Target
+from trunkline.remote.retries import delay_s
 from trunkline.settings import AgentSettings
 from trunkline.settings import backends as kinds
 
@@ -11,11 +14,22 @@ from trunkline.settings import backends as kinds
 _LIMITS = Limits(circuit_failures=1_000_000)
 
 
+def reconnects_within(retry_s: float) -> int:
+    """How often a stream is resumed by itself, so that an agent is not given longer than
+    `retry_s` by the client before the turn takes over."""
+    count, spent_s = 0, delay_s(0, 1.0)
+    while count < _LIMITS.reconnects and spent_s <= retry_s:
+        count += 1
+        spent_s += delay_s(count, 1.0)
+    return count
+
+
 def make_upstream_backend(
     given: kinds.A2aBackend, settings: AgentSettings, clock: Clock
 ) -> A2aBackend:
     target = upstream_target(given)
-    agents = Agents(clock=clock, limits=_LIMITS)
+    limits = replace(_LIMITS, reconnects=reconnects_within(given.retry_s))
+    agents = Agents(clock=clock, limits=limits)
     usual = agents.at(target)
 
     def upstream(headers: dict[str, str], timeout_s: float | None) -> Upstream:

@@ -89,7 +89,10 @@ class TurnTool(Protocol):
     async def call(
         self, arguments: Any, *, turn: TurnRequest, on_update: Callable[[Any], None]
     ) -> ToolResult:
-        """`arguments` are whatever JSON the model wrote. To cancel the call is to stop it."""
+        """`arguments` are whatever JSON the model wrote. To cancel the call is to stop it.
+
+        An update stands for all before it: those that nobody had time to read are left out.
+        """
         ...
 
     async def close(self) -> None:

@@ -47,7 +47,7 @@ def version_of(interface: AgentInterface) -> Version | None:
 
 def _canonical(tree: Tree) -> Tree:
     interfaces = [*_objects(tree, "supportedInterfaces", "supported_interfaces")]
-    known = {(one.get("url"), one.get("protocolBinding")) for one in interfaces}
+    known = {(_text(one, "url"), _text(one, "protocolBinding")) for one in interfaces}
     interfaces += [
         one
         for one in _interfaces_03(tree)

@@ -2,12 +2,12 @@
 
 Imports `protocol`, `ports` and `model`; the only package that makes requests of its own.
 
-Read in this order: `target` and `credentials` (whom to call, and as whom), `errors`, `agent`
-(the calls), `link` (what all calls of one peer share) with `cards`, `signatures`, `interfaces`
-and `reading`, `attempts` with `breaker` and `retries` (how often), `sender` with `tokens` and
-`http` (what goes out), then `streams` with `events` and `seen` (following a task over cuts),
-`pool` and `sync`. `progress` is what a peer has said so far. `peer` is what others need of all
-that, and `tool` is one of them: the `remote_agent` tool.
+Read in this order: `target`, `credentials` and `headers` (whom to call, and as whom), `errors`,
+`agent` (the calls), `link` (what all calls of one peer share) with `cards`, `signatures`,
+`interfaces` and `reading`, `attempts` with `breaker` and `retries` (how often), `sender` with
+`tokens` and `http` (what goes out), then `streams` with `events` and `seen` (following a task
+over cuts), `pool` and `sync`. `progress` is what a peer has said so far. `peer` is what others
+need of all that, and `tool` is one of them: the `remote_agent` tool.
 """
 
 from trunkline.protocol.answers import StreamItem, TaskPage

@@ -22,6 +22,7 @@ from trunkline.protocol.answers import ANSWERS, Answers, StreamItem, TaskPage
 from trunkline.protocol.dialect import PushConfigQuery, RequestValue
 from trunkline.protocol.operations import Operation
 from trunkline.remote.clock import new_key
+from trunkline.remote.credentials import header_of
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.link import Link
 from trunkline.remote.streams import Follower
@@ -51,7 +52,8 @@ class RemoteAgent:
     ) -> None:
         self._link = link
         self._limits = limits
-        self._headers = own_headers(headers)
+        target = link.target
+        self._headers = own_headers(headers, *target.headers, *header_of(target.credentials))
         # Whoever brings a key of their own may send a message again.
         self._has_key = any(name.lower() == "idempotency-key" for name in headers)
         self._close = close

@@ -69,6 +69,9 @@ class Attempts:
     def _note(self, error: RemoteError) -> None:
         if error.reason == "CIRCUIT_OPEN":
             return
+        if error.is_noted:
+            self._breaker.abandoned()
+            return
         if is_failure_of_peer(error):
             self._breaker.failed(self._clock.monotonic())
         else:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
-from trunkline.remote.errors import BadPeerAnswer, RemoteError
+from trunkline.remote.errors import BadPeerAnswer, RemoteError, noted
 from trunkline.remote.http import Answer
 from trunkline.remote.reading import Reader
 
@@ -50,6 +50,8 @@ class CardCache:
         self._reader = reader
         self._known: Known | None = None
         self._lock = asyncio.Lock()
+        # How the last attempt failed, for those who were waiting for it.
+        self._failure: tuple[float, RemoteError] | None = None
 
     async def card(self, fetch: Fetch, *, fresh: bool) -> AgentCard:
         """By the rules of HTTP; `fresh` asks the peer in any case."""
@@ -70,13 +72,27 @@ class CardCache:
         known, now = self.good_for_calls(), self._clock.monotonic()
         if known is not None:
             return known
+        if self._known is None:
+            return await self._refresh(fetch, now)
+        async with self._lock:
+            known = self.good_for_calls()
+            if known is not None:
+                return known
+            try:
+                return await self._refreshed(fetch)
+            except RemoteError:
+                return self._put_up_with()
+            except BaseException:
+                self._put_up_with()
+                raise
+
+    def _put_up_with(self) -> Known:
+        """Go on with the stale one: not every call is to wait for what does not come."""
         known = self._known
-        if known is None:
-            return await self._refresh(fetch, now)
-        try:
-            return await self._refresh(fetch, now)
-        except RemoteError:
-            return known
+        assert known is not None
+        good_until = self._clock.monotonic() + _FOR_CALLS_S
+        self._known = known = replace(known, good_until=good_until)
+        return known
 
     async def _refresh(self, fetch: Fetch, asked_at: float) -> Known:
         async with self._lock:
@@ -84,10 +100,21 @@ class CardCache:
             # Somebody else asked while we waited; their answer is newer than our question.
             if known is not None and known.fetched_at > asked_at:
                 return known
-            headers = {"If-None-Match": known.etag} if known is not None and known.etag else {}
-            answer = await fetch(headers)
-            self._known = known = self._read(answer, known)
-            return known
+            if self._failure is not None and self._failure[0] > asked_at:
+                # Nor is there anything else to expect.
+                raise noted(self._failure[1])
+            try:
+                return await self._refreshed(fetch)
+            except RemoteError as error:
+                self._failure = self._clock.monotonic(), error
+                raise
+
+    async def _refreshed(self, fetch: Fetch) -> Known:
+        known = self._known
+        headers = {"If-None-Match": known.etag} if known is not None and known.etag else {}
+        answer = await fetch(headers)
+        self._known = known = self._read(answer, known)
+        return known
 
     def _read(self, answer: Answer, known: Known | None) -> Known:
         now = self._clock.monotonic()

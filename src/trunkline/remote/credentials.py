@@ -53,6 +53,17 @@ class ClientCredentials(Struct, frozen=True, kw_only=True):
 Credentials: TypeAlias = Bearer | ApiKey | ClientCredentials
 
 
+def header_of(credentials: Credentials | None) -> tuple[str, ...]:
+    """The name of the header that they go in, if there are any."""
+    match credentials:
+        case ApiKey(header=header):
+            return (header,)
+        case Bearer() | ClientCredentials():
+            return ("Authorization",)
+        case None:
+            return ()
+
+
 def secrets_of(credentials: Credentials | None) -> tuple[str, ...]:
     match credentials:
         case Bearer():

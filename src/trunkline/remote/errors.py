@@ -12,6 +12,7 @@
 `message` is for people, `reason` for programs. Neither ever holds a credential.
 """
 
+from copy import copy
 from typing import Any
 
 
@@ -26,6 +27,15 @@ class RemoteError(Exception):
         self.retry_after_s: float | None = None
         # The task that the call was about, where it is known.
         self.task_id = ""
+        # Somebody else met it first, so it tells nothing new about the peer.
+        self.is_noted = False
+
+
+def noted(error: RemoteError) -> RemoteError:
+    """The same error for one more who waited for the same answer."""
+    again = copy(error).with_traceback(None)
+    again.is_noted = True
+    return again
 
 
 class InvalidTarget(RemoteError):

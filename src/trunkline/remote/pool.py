@@ -10,6 +10,7 @@ from trunkline.ports.clock import Clock
 from trunkline.remote.agent import RemoteAgent, within
 from trunkline.remote.clock import SystemClock, chance
 from trunkline.remote.credentials import Bearer, Credentials
+from trunkline.remote.headers import merged
 from trunkline.remote.link import Link
 from trunkline.remote.target import Limits, Target, check_header
 
@@ -120,7 +121,7 @@ def connect(
     if token:
         target = replace(target, credentials=Bearer(token))
     if headers:
-        target = replace(target, headers={**target.headers, **headers})
+        target = replace(target, headers=merged(target.headers, headers))
     limits = limits or Limits()
     link = Link(target, limits=limits, clock=clock or SystemClock(), chance=chance)
     limits = _within(limits, target, timeout_s)

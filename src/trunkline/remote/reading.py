@@ -14,6 +14,8 @@ from trunkline.remote.retries import retry_after_s
 from trunkline.remote.target import masked
 
 _EVENT: Final = Answer(200, {}, b"")
+# What a peer says about an error may be nested so deeply that nobody could go through it.
+_DEEPEST: Final = 32
 
 
 class Reader:
@@ -69,11 +71,13 @@ class Reader:
         return error
 
 
-def _masked_tree(tree: Any, secrets: tuple[str, ...]) -> Any:
+def _masked_tree(tree: Any, secrets: tuple[str, ...], depth: int = 0) -> Any:
     if isinstance(tree, str):
         return masked(tree, secrets)
+    if depth > _DEEPEST and isinstance(tree, list | dict):
+        return "…"
     if isinstance(tree, list):
-        return [_masked_tree(one, secrets) for one in tree]
+        return [_masked_tree(one, secrets, depth + 1) for one in tree]
     if isinstance(tree, dict):
-        return {name: _masked_tree(one, secrets) for name, one in tree.items()}
+        return {name: _masked_tree(one, secrets, depth + 1) for name, one in tree.items()}
     return tree

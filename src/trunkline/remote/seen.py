@@ -16,6 +16,8 @@ from trunkline.protocol.answers import StreamItem
 
 # Ids that are remembered, to notice an event that comes twice.
 _REMEMBERED: Final = 4096
+# Of the largest number that anybody counts to.
+_DIGITS: Final = 19
 
 
 class Hole(Exception):
@@ -50,8 +52,10 @@ class Seen:
 
         The same id alone proves nothing: some peers count anew on each connection.
         """
-        if self.is_numbered and id.isdigit():
-            missing = int(id) - int(self.last_id) - 1 if self.last_id else 0
+        number = _number(id) if self.is_numbered else None
+        if number is not None:
+            last = _number(self.last_id)
+            missing = number - last - 1 if last is not None else 0
             if missing > 0:
                 raise Hole
             return missing < 0
@@ -99,6 +103,11 @@ class Seen:
         Texts are compared by length, since agents differ in how they join their pieces.
         """
         return self._status == task.status and self.sizes == _sizes(task)
+
+
+def _number(id: str) -> int | None:
+    """What it counts; other texts are ids as well, and some of them are digits all the same."""
+    return int(id) if id.isascii() and id.isdigit() and len(id) <= _DIGITS else None
 
 
 def _sizes(task: Task) -> dict[str, tuple[int, int]]:

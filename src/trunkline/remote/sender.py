@@ -6,6 +6,7 @@ from typing import Final
 from trunkline.ports.clock import Clock
 from trunkline.protocol.asking import Call
 from trunkline.protocol.operations import STREAMING, Operation
+from trunkline.remote.credentials import header_of
 from trunkline.remote.http import SSE, Answer, Http, Opened
 from trunkline.remote.interfaces import Way
 from trunkline.remote.target import Limits, Target, own_headers
@@ -20,7 +21,8 @@ class Sender:
     def __init__(self, target: Target, clock: Clock) -> None:
         self._target = target
         self._http = Http()
-        self._headers = own_headers(target.headers)
+        # One that credentials make takes the place of one that is given.
+        self._headers = own_headers(target.headers, *header_of(target.credentials))
         self._authorization = Authorization(target.credentials, clock, self._post_form)
         # Those that are the same for every call, unless a token has to be fetched.
         self._fixed = self._authorization.fixed()

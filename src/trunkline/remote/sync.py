@@ -9,6 +9,7 @@ from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Task
 from trunkline.protocol.answers import StreamItem, TaskPage
 from trunkline.remote.agent import RemoteAgent
+from trunkline.remote.http.pool import closed_by_us
 from trunkline.remote.pool import connect
 from trunkline.remote.target import Limits, Target
 
@@ -21,6 +22,9 @@ class SyncAgent:
     def __init__(self, agent: RemoteAgent) -> None:
         self._agent = agent
         self._runner = asyncio.Runner()
+        # Streams that nobody has read to their end.
+        self._open: set[Any] = set()
+        self._is_closed = False
 
     def __enter__(self) -> "SyncAgent":
         return self
@@ -29,7 +33,12 @@ class SyncAgent:
         self.close()
 
     def close(self) -> None:
+        if self._is_closed:
+            return
+        for items in self._open:
+            self._run(items.aclose())
         self._run(self._agent.close())
+        self._is_closed = True
         self._runner.close()
 
     def card(self, *, fresh: bool = False) -> AgentCard:
@@ -57,14 +66,20 @@ class SyncAgent:
         return self._run(self._agent.cancel(task_id))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if self._is_closed:
+            coroutine.close()
+            raise closed_by_us()
         return self._runner.run(coroutine)
 
     def _each(self, items: Any) -> Iterator[StreamItem]:
+        self._open.add(items)
         try:
             while (item := self._run(_next(items))) is not None:
                 yield item
         finally:
-            self._run(items.aclose())
+            self._open.discard(items)
+            if not self._is_closed:
+                self._run(items.aclose())
 
 
 async def _next(items: Any) -> StreamItem | None:

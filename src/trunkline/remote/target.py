@@ -10,6 +10,7 @@ from msgspec import Struct
 from trunkline.model.addresses import without_password
 from trunkline.remote.credentials import MASK, ApiKey, Bearer, Credentials, secrets_of
 from trunkline.remote.errors import InvalidTarget
+from trunkline.remote.headers import spelled_as
 
 Idempotency: TypeAlias = Literal["auto", "always", "never"]
 
@@ -21,6 +22,8 @@ _OWN_HEADERS: Final = frozenset(
 )
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+# What Python makes of bytes on the command line that are no UTF-8.
+_BROKEN: Final = re.compile(r"[\ud800-\udfff]")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -100,7 +103,7 @@ def check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         is_sound = parts.scheme in ("http", "https") and bool(parts.hostname)
-        _ = parts.port
+        _ = parts.port, url.encode()
     except ValueError as error:
         if str(error).startswith("Port"):
             shown = without_password(url)[:200]
@@ -120,11 +123,14 @@ def check_header(name: str, value: str) -> None:
         raise InvalidTarget(f'"{name[:64]}" is not the name of a header')
     if _CONTROL.search(value):
         raise InvalidTarget(f'the value of the header "{name}" holds a line break')
+    if _BROKEN.search(value):
+        raise InvalidTarget(f'the value of the header "{name}" is no UTF-8 text')
 
 
-def own_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Without those that the call itself decides."""
-    return {name: value for name, value in headers.items() if name.lower() not in _OWN_HEADERS}
+def own_headers(headers: Mapping[str, str], *known: str) -> dict[str, str]:
+    """Without those that the call itself decides; under the names that are `known`."""
+    given = spelled_as((*known, "A2A-Version"), headers)
+    return {name: value for name, value in given.items() if name.lower() not in _OWN_HEADERS}
 
 
 def masked(text: str, secrets: tuple[str, ...]) -> str:

@@ -95,7 +95,7 @@ class Authorization:
                 # Some endpoints write the number as a text.
                 return msgspec.json.decode(answer.body, type=_Token, strict=False)
             refusal = msgspec.json.decode(answer.body, type=_Refusal)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             if answer.status == 200:
                 raise BadPeerAnswer(
                     "the token endpoint answers without a token", reason="BAD_TOKEN"

@@ -1,6 +1,7 @@
 """Answers that keep to HTTP, in all the forms it has."""
 
 import asyncio
+from functools import partial
 
 import pytest
 from tests.remote.http.peer import answer, chunked, client, fetch, opened, peer, raw, read, says
@@ -8,7 +9,7 @@ from tests.remote.http.peer import answer, chunked, client, fetch, opened, peer,
 from trunkline.remote import Limits, PeerUnreachable
 from trunkline.remote.http import Http
 from trunkline.remote.http.place import place_of
-from trunkline.remote.http.pool import Pool
+from trunkline.remote.http.pool import MAX_IN_USE, SPARE, Pool
 
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n12345"
 WHOLE = {
@@ -122,16 +123,16 @@ async def test_requests_beyond_the_limit_wait_their_turn() -> None:
         writer.write(answer(b"x"))
 
     async with peer(handle) as one, client() as http:
-        calls = [asyncio.get_running_loop().create_task(fetch(http, one.url)) for _ in range(120)]
-        while len(one.requests) < 100:
+        calls = [asyncio.get_running_loop().create_task(fetch(http, one.url)) for _ in range(140)]
+        while len(one.requests) < 120:
             await asyncio.wait(calls, timeout=0.01)
         # Whoever gives up while waiting takes no place with them.
-        for call in calls[110:]:
+        for call in calls[130:]:
             call.cancel()
         release.set()
         done = await asyncio.gather(*calls, return_exceptions=True)
-        assert [getattr(one, "body", None) for one in done] == [b"x"] * 110 + [None] * 10
-        assert one.connections == 100
+        assert [getattr(one, "body", None) for one in done] == [b"x"] * 130 + [None] * 10
+        assert one.connections == MAX_IN_USE + SPARE == 120
         assert (await fetch(http, one.url)).body == b"x"
 
 
@@ -161,9 +162,10 @@ async def test_closing_ends_the_wait_for_a_place() -> None:
     async with peer(handle) as one:
         pool = Pool(max_in_use=1)
         origin = place_of(one.url).origin
-        await pool.take(origin, connect_s=10)
-        waiting = asyncio.get_running_loop().create_task(pool.take(origin, connect_s=10))
-        given_up = asyncio.get_running_loop().create_task(pool.take(origin, connect_s=10))
+        take = partial(pool.take, origin, connect_s=10, is_stream=True)
+        await take()
+        waiting = asyncio.get_running_loop().create_task(take())
+        given_up = asyncio.get_running_loop().create_task(take())
         await asyncio.wait([waiting, given_up], timeout=0.01)
         given_up.cancel()
         await pool.close()
@@ -172,3 +174,31 @@ async def test_closing_ends_the_wait_for_a_place() -> None:
         assert closed.value.reason == "CLOSED"
         with pytest.raises(asyncio.CancelledError):
             await given_up
+
+
+async def test_streams_leave_room_for_calls() -> None:
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
+
+    async with peer(handle) as one:
+        pool = Pool(max_in_use=1)
+        start = asyncio.get_running_loop().create_task
+        take = partial(pool.take, place_of(one.url).origin, connect_s=10)
+        first = await take(is_stream=True)
+        second = start(take(is_stream=True))
+        calls = [await take() for _ in range(SPARE)]
+        late = start(take())
+        await asyncio.wait([second, late], timeout=0.01)
+        assert not second.done()
+        assert not late.done()
+        # A call goes before a stream, which waits until there is no more than one at all.
+        first.abort()
+        await asyncio.wait([late], timeout=10)
+        for call in calls:
+            call.abort()
+        await asyncio.wait([second], timeout=0.01)
+        assert not second.done()
+        (await late).abort()
+        await asyncio.wait([second], timeout=10)
+        assert second.done()
+        await pool.close()

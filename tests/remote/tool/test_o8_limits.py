@@ -136,6 +136,16 @@ async def test_bad_input_a_stream_with_too_many_events_ends() -> None:
     assert len(world.updates) == 3
 
 
+async def test_bad_input_a_stream_that_brings_too_much_ends() -> None:
+    world = World(document(target(default=True)))
+    world.peers.says(SUPPORT, "card", card())
+    world.peers.says(SUPPORT, "stream", [task(WORKING)] + [made(artifact("x" * 30_000_000))] * 5)
+    result = await world(**FOLLOWED)
+    assert result["error"]["message"] == "the stream brought more than 67108864 bytes"
+    assert result["error"]["details"]["suggested_action"] == "status"
+    assert len(world.updates) == 3
+
+
 @pytest.mark.parametrize("method", ["send", "stream"])
 async def test_d12_an_abort_is_reported_as_an_abort(method: str) -> None:
     world, signal = supported(**{method: asyncio.Event()}), asyncio.Event()

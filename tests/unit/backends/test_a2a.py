@@ -141,6 +141,7 @@ RUN = "t1.3"
     [
         (None, Ask()),
         (Kept(RUN), LookFor()),
+        (Kept(RUN, context="c"), LookFor("c")),
         (Kept(RUN, "up", "c"), Follow("up", "c")),
         (Kept(RUN, "up", "c", answers=True), LookAt("up", "c")),
         (Kept("t1.1", "up", "c", waits=True), Ask("up", "c")),
@@ -212,6 +213,9 @@ def test_what_is_worth_another_attempt() -> None:
     assert failing.is_unsent(PeerUnreachable("no", is_unsent=True))
     assert failing.is_unsent(PeerUnreachable("left alone", reason="CIRCUIT_OPEN"))
     assert failing.is_unsent(PeerRefused("starting", status=503))
+    assert failing.is_unsent(PeerRefused("busy", status=429))
+    assert not failing.is_unsent(PeerRefused("passed on", status=502))
+    assert not failing.is_unsent(PeerRefused("passed on", status=504))
     assert not failing.is_unsent(PeerUnreachable("reset"))
     assert not failing.is_unsent(PeerTimeout("late"))
     assert failing.is_passing(StreamEnded("gone"))

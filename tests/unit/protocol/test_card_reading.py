@@ -85,6 +85,11 @@ def test_versions(version: str, expected: Version | None) -> None:
         (b'{"url":"https://x/"}', "name: is required"),
         (b'{"name":7,"url":"https://x/"}', "name: must be a string"),
         (b'{"name":"n","url":"u","capabilities":[]}', "capabilities: must be an object"),
+        (b'{"name":"n","supportedInterfaces":[{"url":[]}]}', "url: must be a string"),
+        (
+            b'{"name":"n","supportedInterfaces":[{"url":"u","protocolBinding":{}}]}',
+            "protocolBinding: must be a string",
+        ),
     ],
 )
 def test_what_is_no_card_says_why(body: bytes, text: str) -> None:

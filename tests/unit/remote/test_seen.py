@@ -79,6 +79,16 @@ def test_a_peer_that_numbers_its_events_can_be_held_to_it() -> None:
     assert not shown.is_repeated("20", b"after a gap")
 
 
+@pytest.mark.parametrize("id", ["²", "٣", "9" * 5000, "abc", "-1"])
+def test_an_id_that_is_no_number_is_an_id_all_the_same(id: str) -> None:
+    shown = Seen()
+    shown.is_numbered = True
+    assert not shown.is_repeated(id, b"a")
+    shown.last_id = id
+    assert shown.is_repeated(id, b"a")
+    assert not shown.is_repeated("7", b"b")
+
+
 def test_events_of_another_task_are_refused() -> None:
     shown = seen(task())
     shown.note(piece("x"))

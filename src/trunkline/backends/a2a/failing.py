@@ -37,7 +37,8 @@ def is_unsent(error: RemoteError) -> bool:
         return error.is_unsent or error.reason == "CIRCUIT_OPEN"
     if isinstance(error, PeerTimeout):
         return error.is_unsent
-    return isinstance(error, PeerRefused) and error.status in (502, 503, 504)
+    # What says 502 or 504 stands before the agent, and may have passed the message on.
+    return isinstance(error, PeerRefused) and error.status in (429, 503)
 
 
 def is_passing(error: RemoteError) -> bool:

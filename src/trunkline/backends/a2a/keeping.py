@@ -45,6 +45,10 @@ class Keeping:
         self._kept = replace(self._kept, task=there.task, context=there.context)
         self.is_known = True
 
+    def look_in(self, context_id: str) -> None:
+        """An earlier process sent the message there."""
+        self._kept = replace(self._kept, context=context_id)
+
     async def sends(self, ask: Ask) -> None:
         """The message is about to be sent."""
         await self._keep(

@@ -38,6 +38,8 @@ class Follow(Struct, frozen=True):
 class LookFor(Struct, frozen=True):
     """The message may have arrived; look whether the upstream knows it."""
 
+    context: str = ""
+
 
 class LookAt(Struct, frozen=True):
     """The answer may have arrived; the task tells."""
@@ -84,7 +86,7 @@ def next_of(kept: Kept | None, run_id: str) -> Next:
             return Ask(task=kept.task, context=kept.context)
         return Ask(context=kept.context, after=kept.task)
     if not kept.task:
-        return LookFor()
+        return LookFor(kept.context)
     if kept.answers:
         return LookAt(kept.task, kept.context)
     return Follow(kept.task, kept.context)

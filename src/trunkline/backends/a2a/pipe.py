@@ -20,6 +20,9 @@ class Pipe:
         self._writer: asyncio.Future[None] | None = None
 
     async def put(self, output: Output) -> None:
+        """Waits while the reader is far behind, and not for one that has left."""
+        if self.is_ended:
+            return
         self._said.append(output)
         _wake(self._reader)
         if len(self._said) > MAX_AHEAD:
@@ -35,6 +38,7 @@ class Pipe:
         """Nobody wants what is left."""
         self._said.clear()
         self.end()
+        _wake(self._writer)
 
     async def next(self) -> Output | None:
         while not self._said:

@@ -100,6 +100,7 @@ class Run:
                 yield output
         finally:
             # Whoever leaves stops nothing on the other side.
+            self._pipe.drop()
             if not self._copy.is_over:
                 work.cancel()
 
@@ -123,7 +124,8 @@ class Run:
             case Follow():
                 self._keeping.remember(first)
                 await self._pick_up()
-            case LookFor():
+            case LookFor(context):
+                self._keeping.look_in(context)
                 await self._look_for(failing.UNKNOWN_AFTER_RESTART)
             case LookAt():
                 await self._look_at(first)

@@ -23,7 +23,8 @@ async def check_acp(program: Program, *, clock: Clock, timeout_s: float = 60.0) 
         timer.add_done_callback(lambda done: None if done.cancelled() else child.kill())
         conversation = await introduce(Link(child))
     except (CannotStart, NotSpoken, CallFailed, LinkLost, Flooded, LineTooLong) as error:
-        what = f"{program.argv[0]} does not answer as an ACP agent: {error}".rstrip(": ")
+        words = program.without_secrets(str(error))
+        what = f"{program.argv[0]} does not answer as an ACP agent: {words}".rstrip(": ")
         return [Finding("error", what, "Run it by hand, and look at what it prints.")]
     finally:
         await children.close()

@@ -85,7 +85,8 @@ async def open_session(conversation: Conversation, *, cwd: str, known: str, mode
             await link.call("session/load", {"sessionId": known, **place})
             conversation.session_id = known
         except CallFailed as error:
-            _log.info("a session is not known to the agent any more: %s", error)
+            # Its words may hold anything; the number says enough.
+            _log.info("a session is not known to the agent any more (error %d)", error.code)
     if not conversation.session_id:
         conversation.session_id = await _new(link, place)
     if mode:

@@ -117,23 +117,27 @@ class Run(Work):
                 known=known,
                 mode=backend.options.mode,
             )
+            if conversation.session_id != known:
+                await self._keep(SESSION_NOTE, conversation.session_id)
         except (NotSpoken, CallFailed, *DONE_WITH) as error:
             await backend.children.stop(child)
             self._tell_operator(child_errors=str(child.errors), trouble=str(error))
             self.outbox.add(Failed(NOT_READY))
             return None
         except BaseException:
-            backend.children.stop_soon(child)
+            await backend.children.stop(child)
             raise
         finally:
             opening.cancel()
-        if conversation.session_id != known:
-            await self._keep(SESSION_NOTE, conversation.session_id)
         return conversation
 
     async def _go_on(self, paused: Paused) -> None:
         """The caller has answered the question that the turn before ended with."""
-        await self._keep(asked_note(self.turn.task_id), "")
+        try:
+            await self._keep(asked_note(self.turn.task_id), "")
+        except BaseException:
+            await self._call_off(paused)
+            raise
         conversation = paused.conversation
         if not conversation.link.child.is_running:
             await self._backend.dismiss(conversation)
@@ -157,12 +161,30 @@ class Run(Work):
             await self._wind_down(conversation, prompt_id)
             raise
         if isinstance(last, Paused):
-            await self._keep(asked_note(self.turn.task_id), "1")
-            self._backend.pause(last)
-            await self.outbox.put(question(last.asked))
+            await self._ask(last)
             return
-        await self.outbox.put(last)
-        await self._release(conversation)
+        try:
+            await self.outbox.put(last)
+        finally:
+            # Also when the turn is stopped while its end waits to be read.
+            await self._release(conversation)
+
+    async def _ask(self, paused: Paused) -> None:
+        """End the turn with the agent's question."""
+        try:
+            await self._keep(asked_note(self.turn.task_id), "1")
+            self._backend.pause(paused)
+            await self.outbox.put(question(paused.asked))
+        except BaseException:
+            # Nobody was asked, so nobody will answer.
+            self._backend.unpause(paused.task_id)
+            await self._call_off(paused)
+            raise
+
+    async def _call_off(self, paused: Paused) -> None:
+        conversation = paused.conversation
+        conversation.link.answer(paused.request_id, CANCELLED)
+        await self._wind_down(conversation, paused.prompt_id)
 
     async def _hear(
         self, conversation: Conversation, prompt_id: int, updates: Updates
@@ -204,16 +226,18 @@ class Run(Work):
 
     async def _lost(self, conversation: Conversation, error: Exception) -> Failed:
         child, limits = conversation.link.child, self._backend.children.limits
-        if isinstance(error, Flooded):
-            reason = sentences.flooded(limits.max_output_bytes)
-        elif isinstance(error, LineTooLong):
-            reason = sentences.line_too_long(limits.max_line_bytes)
-        elif not await child.exits_within(EXIT_S):
-            reason = sentences.STUCK
-        else:
-            code = child.exited.result()
-            reason = sentences.exited(code) if code else sentences.NO_ANSWER
-        await self._backend.dismiss(conversation)
+        try:
+            if isinstance(error, Flooded):
+                reason = sentences.flooded(limits.max_output_bytes)
+            elif isinstance(error, LineTooLong):
+                reason = sentences.line_too_long(limits.max_line_bytes)
+            elif not await child.exits_within(EXIT_S):
+                reason = sentences.STUCK
+            else:
+                code = child.exited.result()
+                reason = sentences.exited(code) if code else sentences.NO_ANSWER
+        finally:
+            await self._backend.dismiss(conversation)
         self._tell_operator(str(child.errors), reason)
         return Failed(reason)
 
@@ -250,8 +274,10 @@ class Run(Work):
             _log.error("a session could not be noted", extra=self.extra(), exc_info=error)
 
     def _tell_operator(self, child_errors: str, trouble: str) -> None:
-        words = self._backend.program.without_secrets(f"{trouble}\n{child_errors}".strip())
-        _log.warning("agent failed: %s", trouble, extra=self.extra() | {"stderr": words})
+        # An agent may quote its environment in an error, too.
+        masked = self._backend.program.without_secrets
+        words = masked(f"{trouble}\n{child_errors}".strip())
+        _log.warning("agent failed: %s", masked(trouble), extra=self.extra() | {"stderr": words})
 
 
 def _is_usable(conversation: Conversation) -> bool:

@@ -47,5 +47,7 @@ class Means:
 
     async def dismiss(self, speaker: Speaker) -> None:
         """Nothing more will be asked of it."""
-        await self.children.stop(speaker.child)
-        speaker.attachments.remove()
+        try:
+            await self.children.stop(speaker.child)
+        finally:
+            speaker.attachments.remove()

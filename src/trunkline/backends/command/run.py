@@ -77,8 +77,11 @@ class Run(Work):
         except BaseException:
             await self._wind_down(speaker, reader)
             raise
-        await self.outbox.put(last)
-        await self._release(speaker, reader)
+        try:
+            await self.outbox.put(last)
+        finally:
+            # Also when the turn is stopped while its end waits to be read.
+            await self._release(speaker, reader)
         return None
 
     async def _speaker(self, start: Start) -> tuple[Speaker, Prompt]:
@@ -93,6 +96,10 @@ class Run(Work):
                 return speaker, self._placed(start.prompt, speaker.attachments)
             except CannotTell:
                 await self._leave_alone(speaker)
+                raise
+            except BaseException:
+                # Its folder is gone or full, and nobody else knows of it any more.
+                await means.dismiss(speaker)
                 raise
         attachments = Attachments()
         try:

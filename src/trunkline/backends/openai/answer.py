@@ -1,12 +1,15 @@
 """One answer of the model, put together from its pieces."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from trunkline.backends.openai.thoughts import Thoughts
-from trunkline.backends.openai.wire import CallPiece, Choice, Chunk, Said, Usage
+from trunkline.backends.openai.wire import CallPiece, Choice, Chunk, Said, Usage, usage_of
+
+# What a call takes beside its arguments.
+_CALL_BYTES: Final = 100
 
 
 class ModelCall(Struct, frozen=True):
@@ -51,7 +54,7 @@ class Answer:
     def feed(self, chunk: Chunk) -> str:
         if chunk.usage is not None:
             # Some servers repeat the sum so far with every piece.
-            self.usage = chunk.usage
+            self.usage = usage_of(chunk.usage)
         # Several choices are never asked for.
         return self._take(chunk.choices[0]) if chunk.choices else ""
 
@@ -76,7 +79,9 @@ class Answer:
         said = choice.delta or choice.message
         if said is None:
             return ""
-        self.refusal += said.refusal or ""
+        if said.refusal:
+            self._grow(len(said.refusal))
+            self.refusal += said.refusal
         for piece in said.tool_calls or ():
             self._take_call(piece)
         return self._say(self._thoughts.feed(_text(said)))
@@ -93,7 +98,10 @@ class Answer:
             # Without an index a piece with a name is a call, and one without goes on with it.
             is_new = not self._calls or bool(piece.function and piece.function.name)
             index = len(self._calls) - (0 if is_new else 1)
-        fold = self._calls.setdefault(index, _CallFold())
+        fold = self._calls.get(index)
+        if fold is None:
+            self._grow(_CALL_BYTES)
+            fold = self._calls[index] = _CallFold()
         self._grow(fold.feed(piece))
 
     def _grow(self, size: int) -> None:

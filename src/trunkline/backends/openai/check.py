@@ -77,7 +77,7 @@ def found(options: Options, answer: Answer) -> list[Finding]:
 def _names(body: bytes) -> list[str] | None:
     try:
         listed: Any = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     models = listed.get("data") if isinstance(listed, dict) else listed
     if not isinstance(models, list):

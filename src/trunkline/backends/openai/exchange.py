@@ -146,7 +146,9 @@ async def _events(opened: Opened, parser: Parser) -> AsyncGenerator[bytes, None]
                 opened.end_within(_END_S)
                 await _drain(opened)
                 return
-            yield event.data
+            # Some keep the connection alive by an event with nothing in it.
+            if event.data.strip():
+                yield event.data
 
 
 async def _drain(opened: Opened) -> None:

@@ -59,28 +59,43 @@ class ToolCalls:
             return _error(f"There is no tool {call.name!r}. Tools: {known}.")
         if arguments is None:
             return _error("The arguments are not a JSON object.")
-        updates: asyncio.Queue[Any] = asyncio.Queue()
+        updates = _Latest()
         telling = asyncio.get_running_loop().create_task(self._tell(updates, called))
         try:
-            return await tool.call(arguments, turn=self._turn, on_update=updates.put_nowait)
+            return await tool.call(arguments, turn=self._turn, on_update=updates.put)
         except Exception:  # noqa: BLE001 - logged; the model learns that it failed, and no more
             _log.exception("a tool failed", extra={"tool": call.name, "run": self._turn.run_id})
             return _error("The tool failed.")
         finally:
             telling.cancel()
 
-    async def _tell(
-        self, updates: "asyncio.Queue[Any]", called: Callable[[str, Any], ToolCalled]
-    ) -> None:
+    async def _tell(self, updates: "_Latest", called: Callable[[str, Any], ToolCalled]) -> None:
         while True:
             await self._emit(called("update", await updates.get()))
+
+
+class _Latest:
+    """An update tells all that there is so far, so for a slow reader the latest will do."""
+
+    def __init__(self) -> None:
+        self._update: Any = None
+        self._has_one = asyncio.Event()
+
+    def put(self, update: Any) -> None:
+        self._update = update
+        self._has_one.set()
+
+    async def get(self) -> Any:
+        await self._has_one.wait()
+        self._has_one.clear()
+        return self._update
 
 
 def _arguments(call: ModelCall) -> Any:
     """What the model wrote; None where it is not an object."""
     try:
         return msgspec.json.decode(call.arguments, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -53,8 +53,20 @@ class Choice(Struct, frozen=True):
 
 class Chunk(Struct, frozen=True):
     choices: tuple[Choice, ...] | None = None
-    usage: Usage | None = None
+    # Numbers for the books: an answer is no worse for odd ones.
+    usage: Any = None
     error: Any = UNSET
+
+
+def usage_of(told: Any) -> Usage:
+    """What of it is a number."""
+    found = told if isinstance(told, dict) else {}
+    return Usage(
+        *[
+            int(value) if isinstance(value := found.get(name), int | float) else 0
+            for name in Usage.__struct_fields__
+        ]
+    )
 
 
 class Garbage(Exception):
@@ -72,7 +84,7 @@ def read_chunk(data: bytes) -> Chunk:
     """Raises Garbage and ReportedError."""
     try:
         chunk = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Garbage from None
     if chunk.error is not UNSET and chunk.error is not None:
         raise ReportedError(error_text(chunk.error))
@@ -95,7 +107,7 @@ def error_code(body: bytes) -> tuple[str, str]:
     """Code and text of the error in an answer that is one."""
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return "", body[:500].decode(errors="replace")
     inner = value.get("error", value) if isinstance(value, dict) else value
     code = inner.get("code") if isinstance(inner, dict) else ""

@@ -163,11 +163,13 @@ class _Answer:
         self.is_ended = False
 
     def take(self, data: bytes) -> list[Output]:
+        if not data.strip():
+            return []
         if data == b"[DONE]":
             return self._end(Done((), {"usage": self._usage} if self._usage else None))
         try:
             chunk = _decode(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             chunk = None
         if not isinstance(chunk, dict):
             return self._end(Failed(_GARBLED))

@@ -36,6 +36,7 @@ from trunkline.runtime.tasks import Tasks
 _log = logging.getLogger("trunkline.backends.openclaw")
 
 _WAIT_MS: Final = 30_000
+_BETWEEN_WAITS_S: Final = 1.0
 _HISTORY: Final = 50
 _RENAMINGS: Final = 5
 _RECOVERING: Final = "OpenClaw restarted; waiting for it to go on with this."
@@ -129,6 +130,7 @@ class Exchange:
 
     async def leave(self) -> None:
         """Nobody reads on; neither the connection nor the link keep anything of the run."""
+        self.telling.end()
         self._stop_hearing()
         await self._link.forget(self)
 
@@ -289,6 +291,8 @@ class Exchange:
                     history = {} if "terminalReply" in waited else await self._history(connection)
                     self._conclude(judge(self._seen(connection), history, waited))
                     return
+                # It may have answered at once: that it does not know the run, or does not wait.
+                await self._clock.sleep(_BETWEEN_WAITS_S)
         except Trouble:
             # Whoever reads the outputs notices, and gets in touch anew.
             return

@@ -83,12 +83,12 @@ def read_hello(fields: dict[str, Any], *, now_ms: int) -> Hello:
     server, auth = _table(fields, "server"), _table(fields, "auth")
     policy, features = _table(fields, "policy"), _table(fields, "features")
     uptime_ms = _table(fields, "snapshot").get("uptimeMs")
-    scopes = auth.get("scopes")
+    scopes, methods = auth.get("scopes"), features.get("methods")
     hello = Hello(
         version=str(server.get("version", "")),
         protocol=_number(fields.get("protocol")),
         boot=Boot(str(server.get("bootId", "")), now_ms - _number(uptime_ms)),
-        methods=frozenset(map(str, features.get("methods") or ())),
+        methods=frozenset(map(str, methods)) if isinstance(methods, list) else frozenset(),
         scopes=frozenset(map(str, scopes)) if isinstance(scopes, list) else None,
         max_payload_bytes=_number(policy.get("maxPayload")),
         max_image_bytes=_number(_table(policy, "attachments").get("maxImageBytes")),

@@ -11,6 +11,8 @@ from trunkline.model.values import Message, Part, text_of
 Answers = dict[str, list[str]]
 
 _NAMED: Final = re.compile(r"^\s*([^:=]{1,80}?)\s*[:=]\s*(.+)$")
+# Of the number of an option; Python itself refuses to read a very long one.
+_DIGITS: Final = 4
 _SEPARATOR: Final = re.compile(r"\s*[,;]\s*")
 
 
@@ -119,6 +121,6 @@ def _option(text: str, item: QuestionItem) -> str:
         if wanted.lower().rstrip(".!") == option.label.lower().rstrip(".!"):
             return option.label
     number = wanted.strip("().#")
-    if number.isdecimal() and 1 <= int(number) <= len(item.options):
+    if len(number) <= _DIGITS and number.isdecimal() and 1 <= int(number) <= len(item.options):
         return item.options[int(number) - 1].label
     return wanted

@@ -127,6 +127,6 @@ def _error_in(body: bytes) -> str:
 def _read(body: bytes) -> dict[str, Any]:
     try:
         decoded = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return decoded if isinstance(decoded, dict) else {}

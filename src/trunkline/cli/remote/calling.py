@@ -4,7 +4,7 @@ import functools
 import inspect
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast
 
@@ -61,6 +61,7 @@ def calls_agent(command: Callable[Concatenate[Call, P], None]) -> Callable[..., 
     def run(invocation: typer.Context, **given: Any) -> None:
         shared = {name: given.pop(name) for name in _SHARED}
         with reported(invocation):
+            _check_texts(given)
             call = call_of(invocation, **shared)
             cast("Callable[..., None]", command)(call, **given)
 
@@ -92,6 +93,7 @@ def call_of(
 ) -> Call:
     """Raises ConfigError."""
     from trunkline.remote import Bearer, InvalidTarget
+    from trunkline.remote.headers import merged
 
     found = resolved(target, config, openclaw_config)
     flags: list[str] = []
@@ -110,7 +112,7 @@ def call_of(
         flags += ["--token", "…"] if _is_flag(invocation, "token") else []
     for one in header or ():
         name, value = _header(one)
-        found = replace(found, headers={**found.headers, name: value})
+        found = replace(found, headers=merged(found.headers, {name: value}))
         flags += ["-H", f"'{name}: …'"]
     try:
         found.check()
@@ -158,6 +160,25 @@ def _header(text: str) -> tuple[str, str]:
         # The text is not repeated: it may be a key.
         raise ConfigError("-H: expected 'NAME: VALUE', with a colon between the two.")
     return name.strip(), value.strip()
+
+
+def _check_texts(given: Mapping[str, Any]) -> None:
+    """Names of files may be any bytes; all other words go into JSON. Raises ConfigError."""
+    for name, value in given.items():
+        for text in value if isinstance(value, list) else (value,):
+            if not isinstance(text, str) or (name == "file" and "://" not in text):
+                continue
+            if not _is_utf8(text):
+                raise ConfigError(f"{name.upper().strip('_')} is not UTF-8 text.")
+
+
+def _is_utf8(text: str) -> bool:
+    """Python lets other bytes of the command line through as halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_flag(invocation: typer.Context, name: str) -> bool:

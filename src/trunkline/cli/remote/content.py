@@ -84,7 +84,9 @@ def _file(name: str, left: int) -> Part:
             f"--file {name}: has {size(whole)}; a message may hold {size(MAX_BYTES)} in all. "
             "Put it somewhere and send the link: --file https://…"
         )
-    return Part(raw=body, filename=path.name, media_type=_guessed(path.name) or _sniffed(body))
+    # The name of a file may hold bytes that are no text.
+    filename = path.name.encode(errors="replace").decode()
+    return Part(raw=body, filename=filename, media_type=_guessed(path.name) or _sniffed(body))
 
 
 def _guessed(name: str) -> str:

@@ -119,7 +119,10 @@ class Http:
         self, request: Request, limits: Limits, max_bytes: int | None, *, is_new: bool = False
     ) -> Exchange:
         connection = await self._pool.take(
-            request.origin, connect_s=limits.connect_s, is_new=is_new
+            request.origin,
+            connect_s=limits.connect_s,
+            is_new=is_new,
+            is_stream=max_bytes is None,
         )
         exchange = Exchange(
             asyncio.get_running_loop(), max_bytes=max_bytes, is_reused=connection.was_used

@@ -35,13 +35,15 @@ def place_of(url: str) -> Place:
         host = host.encode("idna").decode().encode("idna").decode()
         if parts.scheme not in ("http", "https") or not host or quote(host, _AS_IS) != host:
             raise ValueError
+        target = quote(parts.path or "/", _AS_IS.replace("?", "").replace("#", ""))
+        if parts.query:
+            target = f"{target}?{quote(parts.query, _AS_IS)}"
     except ValueError:
         raise BadPeerAnswer("the url of the interface is not valid", reason="BAD_CARD") from None
     usual = 443 if is_tls else 80
     named = f"[{host}]" if ":" in host else host
-    target = quote(parts.path or "/", _AS_IS.replace("?", "").replace("#", ""))
     return Place(
         origin=Origin(is_tls, host, usual if port is None else port),
         host=named if port in (None, usual) else f"{named}:{port}",
-        target=f"{target}?{quote(parts.query, _AS_IS)}" if parts.query else target,
+        target=target,
     )

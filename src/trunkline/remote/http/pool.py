@@ -12,6 +12,9 @@ from trunkline.remote.http.place import Origin
 
 # Requests at the same time; the next ones wait.
 MAX_IN_USE: Final = 100
+# Beyond that, for all but streams: those stay open for as long as a task works, and must not
+# keep anybody from asking for it or stopping it.
+SPARE: Final = 20
 # Peers keep a connection for 5 to 75 s; one that was idle for longer is not worth the risk.
 MAX_IDLE_S: Final = 15.0
 
@@ -26,7 +29,9 @@ class Pool:
         self._max_in_use = max_in_use
         # Places that are taken, by connections and by those that are being made.
         self._taken = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        # Who waits for one, those for a stream apart.
+        self._calls: deque[asyncio.Future[None]] = deque()
+        self._streams: deque[asyncio.Future[None]] = deque()
         self._in_use: set[Connection] = set()
         # The one that was used last is at the end.
         self._idle: dict[Origin, list[Connection]] = {}
@@ -35,13 +40,15 @@ class Pool:
         self._is_closed = False
         self._all_closed: asyncio.Future[None] | None = None
 
-    async def take(self, origin: Origin, *, connect_s: float, is_new: bool = False) -> Connection:
+    async def take(
+        self, origin: Origin, *, connect_s: float, is_new: bool = False, is_stream: bool = False
+    ) -> Connection:
         """For one request; the connection comes back by itself. Raises RemoteError.
 
         `is_new` wants none that was used before.
         """
         if self._taken >= self._max_in_use:
-            await self._place()
+            await self._place(is_stream=is_stream)
         if self._is_closed:
             raise closed_by_us()
         kept = None if is_new else self._idle.get(origin)
@@ -61,11 +68,12 @@ class Pool:
         self._in_use.add(connection)
         return connection
 
-    async def _place(self) -> None:
+    async def _place(self, *, is_stream: bool) -> None:
         """Wait for one; whoever is woken takes it before anybody else can."""
-        while self._taken >= self._max_in_use and not self._is_closed:
+        most = self._max_in_use + (0 if is_stream else SPARE)
+        while self._taken >= most and not self._is_closed:
             waiter = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
+            (self._streams if is_stream else self._calls).append(waiter)
             try:
                 await waiter
             except BaseException:
@@ -76,15 +84,13 @@ class Pool:
 
     def _leave_place(self) -> None:
         self._taken -= 1
-        if self._waiting:
+        if self._calls or self._streams:
             self._wake_next()
 
     def _wake_next(self) -> None:
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
+        """The first that may go on now; those who are answered at once before the others."""
+        if not _wake_one(self._calls) and self._taken < self._max_in_use:
+            _wake_one(self._streams)
 
     async def _made(self, origin: Origin, connect_s: float) -> Connection:
         loop = asyncio.get_running_loop()
@@ -144,10 +150,20 @@ class Pool:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        while self._waiting:
-            self._wake_next()
+        while _wake_one(self._calls) or _wake_one(self._streams):
+            pass
         for connection in [*self._sockets]:
             connection.end(closed_by_us())
         if self._sockets:
             self._all_closed = asyncio.get_running_loop().create_future()
             await self._all_closed
+
+
+def _wake_one(waiting: "deque[asyncio.Future[None]]") -> bool:
+    """Whether there was one who still waited."""
+    while waiting:
+        waiter = waiting.popleft()
+        if not waiter.done():
+            waiter.set_result(None)
+            return True
+    return False

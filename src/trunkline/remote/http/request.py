@@ -43,9 +43,13 @@ def request_of(method: str, url: str, headers: Mapping[str, str], body: bytes | 
         own = "".join([line for name, line in _OWN.items() if name not in named])
     origin, start = _start(method, url)
     length = "" if body is None and method != "POST" else f"Content-Length: {len(body or b'')}\n"
+    try:
+        head = f"{start}{own}{given}{length}\n".replace("\n", "\r\n").encode()
+    except UnicodeEncodeError:
+        raise InvalidTarget("the value of a header is no valid Unicode") from None
     return Request(
         origin,
-        f"{start}{own}{given}{length}\n".replace("\n", "\r\n").encode(),
+        head,
         body or b"",
         method in _SAFE,
         method != "HEAD",

@@ -3,7 +3,7 @@
 `open_remote_agent` makes one that is ready to be called.
 
 What decides has no I/O: `config`, `schema`, `ajv`, `rules` and `request` read what comes in;
-`resolve`, `signing`, `headers` and `catalog` say where it goes; `summary`, `diagnostics`,
+`resolve`, `signing` and `catalog` say where it goes; `summary`, `diagnostics`,
 `failure` and `envelope` say what comes out. `tool`, `call`, `actions`, `cards`
 and `limits` do the talking, through `Peers` and `Handles` alone.
 """

@@ -2,7 +2,9 @@
 
 import inspect
 import logging
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import StoreError
@@ -13,7 +15,7 @@ from trunkline.remote.progress import Progress
 from trunkline.remote.tool import envelope
 from trunkline.remote.tool.config import ToolConfig
 from trunkline.remote.tool.diagnostics import capability_diagnostics
-from trunkline.remote.tool.failure import ToolFailure, too_many_events
+from trunkline.remote.tool.failure import ToolFailure, too_many_bytes, too_many_events
 from trunkline.remote.tool.handles import TaskHandles
 from trunkline.remote.tool.limits import Limit
 from trunkline.remote.tool.request import ToolRequest
@@ -22,6 +24,11 @@ from trunkline.remote.tool.signing import signature_of
 from trunkline.remote.tool.summary import raw_of, raw_stream, summary_of
 
 _log = logging.getLogger("trunkline.remote.tool")
+
+# All events together, as JSON. The result holds each of them, and once more what they add up
+# to; a single answer may have a quarter of this.
+MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
+_encode = msgspec.json.Encoder().encode
 
 
 class Call:
@@ -43,6 +50,7 @@ class Call:
         self.card: AgentCard | None = None
         self.progress = Progress()
         self.events: list[StreamItem] = []
+        self._heard_bytes = 0
         self._config = config
         self._handles = handles
         self._on_update = on_update
@@ -62,6 +70,9 @@ class Call:
         most = self._config.defaults.max_stream_events
         if len(self.events) > most:
             raise too_many_events(most)
+        self._heard_bytes += len(_encode(item))
+        if self._heard_bytes > MAX_STREAM_BYTES:
+            raise too_many_bytes(MAX_STREAM_BYTES)
         self.progress.add(item)
         self.limit.touch()
         await self._hold()

@@ -7,8 +7,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.model.errors import ConfigError
+from trunkline.remote.headers import merged
 from trunkline.remote.peer import CARD_PATH, TRANSPORTS, Target
-from trunkline.remote.tool.headers import merged
 from trunkline.remote.tool.urls import normalized
 
 _PREFIX: Final = "Invalid openclaw-a2a-outbound config: "

@@ -67,6 +67,12 @@ def too_many_events(limit: int) -> ToolFailure:
     return ToolFailure(Code.REMOTE, f"the stream brought more than {limit} events", details)
 
 
+def too_many_bytes(limit: int) -> ToolFailure:
+    hint = "Ask for the outcome with action=status."
+    details = {"errorName": "StreamLimitError", "reason": "STREAM_LIMIT", "hint": hint}
+    return ToolFailure(Code.REMOTE, f"the stream brought more than {limit} bytes", details)
+
+
 def aborted() -> ToolFailure:
     details = {"errorName": "AbortError", "reason": "ABORTED", "aborted": True}
     return ToolFailure(Code.REMOTE, "request aborted by the caller", details)

@@ -9,6 +9,7 @@ from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.tools import OnUpdate, Signal
 from trunkline.remote.errors import RemoteError
+from trunkline.remote.headers import spelled_as
 from trunkline.remote.peer import Peers, Target
 from trunkline.remote.tool import actions, envelope
 from trunkline.remote.tool.call import Call
@@ -25,7 +26,6 @@ from trunkline.remote.tool.failure import (
     timed_out,
 )
 from trunkline.remote.tool.handles import Handles, Lookup, TaskHandles, Unknown
-from trunkline.remote.tool.headers import spelled_as
 from trunkline.remote.tool.limits import Limit, bounded
 from trunkline.remote.tool.request import ToolRequest, message_request, read_request
 from trunkline.remote.tool.resolve import Route, check_transports, resolve

@@ -105,9 +105,31 @@ def test_an_answer_that_grows_too_large() -> None:
     for choice in (
         delta(content="x" * 11),
         delta(tool_calls=[{"index": 0, "function": function("x" * 11, "one")}]),
+        delta(refusal="x" * 11),
     ):
         with pytest.raises(TooLarge):
             feed(Answer(max_bytes=10), choice)
+
+
+def test_calls_without_end_grow_too_large(answer: Answer) -> None:
+    with pytest.raises(TooLarge):
+        feed(answer, *[delta(tool_calls=[{"index": number}]) for number in range(20)])
+
+
+@pytest.mark.parametrize(
+    ("usage", "told"),
+    [
+        ({"prompt_tokens": 3, "completion_tokens": None}, Usage(3)),
+        ({"prompt_tokens": 3.0, "total_tokens": "4"}, Usage(3)),
+        ([], Usage()),
+    ],
+)
+def test_odd_usage_is_no_reason_to_lose_an_answer(
+    answer: Answer, usage: object, told: Usage
+) -> None:
+    chunk = {"choices": [delta(content="a")], "usage": usage}
+    assert answer.feed(read_chunk(msgspec.json.encode(chunk))) == "a"
+    assert answer.usage == told
 
 
 @pytest.mark.parametrize(
@@ -123,7 +145,10 @@ def test_an_answer_that_grows_too_large() -> None:
         b'{"choices": [{"delta": {"tool_calls": [{"index": "x"}]}}]}',
         b'{"choices": [{"finish_reason": 4}]}',
         b'"\xff"',
+        b'{"choices": [{"delta": {"content": "\xff"}}]}',
+        b'{"more": ' + b"[" * 100_000,
     ],
+    ids=range(12),
 )
 def test_garbage(data: bytes) -> None:
     with pytest.raises(Garbage):

@@ -39,6 +39,7 @@ def message(*parts: Part | str) -> Message:
         ("(1)", "Red"),
         ("3", "3"),
         ("0", "0"),
+        ("9" * 5000, "9" * 5000),
         ("Green, with stripes", "Green, with stripes"),
     ],
 )
