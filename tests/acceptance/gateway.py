@@ -1,6 +1,7 @@
 """A gateway as its users have it: a process of its own, with a port and a data folder."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -143,6 +144,16 @@ class OpenClawGateway(Gateway):
 
     def arguments(self, options: tuple[str, ...]) -> list[str]:
         return ["--openclaw-config", str(self._config)]
+
+
+@contextmanager
+def held(process: "subprocess.Popen[Any]") -> Iterator[None]:
+    """Keep a client from running, and so from losing its patience on a machine that is busy."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 def http_client(**options: Any) -> httpx.AsyncClient:

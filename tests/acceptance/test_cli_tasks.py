@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.acceptance.command import Shell
 from tests.acceptance.conftest import ALICE_KEY, BOB_KEY, Make
-from tests.acceptance.gateway import Gateway
+from tests.acceptance.gateway import Gateway, held
 from tests.acceptance.remote import sdk_server, served
 
 
@@ -94,7 +94,8 @@ def test_watch_goes_on_over_a_restart_of_the_agent(shell: Shell, make: Make) -> 
         assert process.stdout is not None
         assert process.stdout.read(6) == "1 2 3 "
         gateway.kill()
-        gateway.start("--port", port)
+        with held(process):
+            gateway.start("--port", port)
         assert process.stdout.read() == "\n"
         assert process.stderr is not None
         assert "✗ failed:" in process.stderr.read()

@@ -16,6 +16,7 @@ from tests.acceptance.gateway import DEADLINE_S, SOURCE, Gateway
 from tests.acceptance.remote import WAYS, free_port, sdk_server, served
 
 from trunkline.remote import Target
+from trunkline.remote.clock import SystemClock
 from trunkline.remote.tool import RemoteAgentTool, ToolConfig, open_remote_agent
 
 NUMBERS = "".join(f"{n} " for n in range(1, 21))
@@ -267,11 +268,24 @@ async def test_the_whole_story_over_a_killed_process(shared: Gateway, tmp_path: 
         assert task_of(done)["status"] == "completed"
 
 
+class PatientClock(SystemClock):
+    """Waits for the peer in a pause of some length: on a machine that is busy, it may be gone
+    for longer than the tool would try."""
+
+    def __init__(self) -> None:
+        self.is_back = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        if seconds > 1:
+            await self.is_back.wait()
+
+
 async def test_a_watch_goes_on_over_a_restart_of_the_peer(make: Make) -> None:
-    gateway = make()
+    gateway, clock = make(), PatientClock()
     port = str(free_port())
     gateway.start("--port", port)
-    async with open_remote_agent(config(gateway.url)) as tool:
+    async with open_remote_agent(config(gateway.url), clock=clock) as tool:
         started = await good(tool, says("hang", task_requirement="required"))
         seen = asyncio.Event()
         watch = asyncio.gather(
@@ -283,6 +297,7 @@ async def test_a_watch_goes_on_over_a_restart_of_the_peer(make: Make) -> None:
         await asyncio.wait_for(seen.wait(), DEADLINE_S)
         gateway.kill()
         await asyncio.to_thread(gateway.start, "--port", port)
+        clock.is_back.set()
         result = (await asyncio.wait_for(watch, DEADLINE_S))[0]
     # What ran when the peer went down is failed by it, with the reason.
     assert task_of(result)["status"] == "failed", result

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.acceptance.conftest import ALICE_KEY, Make
-from tests.acceptance.gateway import Gateway
+from tests.acceptance.gateway import Gateway, held
 from tests.acceptance.remote import free_port
 from tests.acceptance.tool_command import ToolCommand, finish, says
 
@@ -195,7 +195,8 @@ def test_a_watch_goes_on_over_a_restart_of_the_peer(make: Make, tmp_path: Path) 
     assert process.stdout is not None
     first = process.stdout.readline()
     peer.kill()
-    peer.start("--port", port)
+    with held(process):
+        peer.start("--port", port)
     done = finish(process, (first,))
     # What ran when the peer went down is failed by it, with the reason.
     assert (done.code, done.status) == (0, "failed")

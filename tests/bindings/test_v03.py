@@ -119,6 +119,25 @@ async def test_only_the_last_event_is_final(client: Client) -> None:
 
 
 @over(*V03)
+async def test_a_question_that_was_answered_is_not_final(client: Client) -> None:
+    task = await client.run("ask which?")
+    await client.run(message("ask how many?", task=task["id"]))
+    after = {"last-event-id": "1"}
+    async with client.subscribe(task["id"], headers=after) as stream:
+        asking = await stream.rest()
+    await client.run(message("say three", task=task["id"]))
+    async with client.subscribe(task["id"], headers=after) as stream:
+        ended = await stream.rest()
+    for events, last in ((asking, "TASK_STATE_INPUT_REQUIRED"), (ended, "TASK_STATE_COMPLETED")):
+        updates = [event for event in events if event.kind == "statusUpdate"]
+        assert [event.value["final"] for event in updates] == [False] * (len(updates) - 1) + [True]
+        assert (events[-1], events[-1].state) == (updates[-1], last)
+    # The same question, once open and once answered.
+    assert ended[: len(asking) - 1] == asking[:-1]
+    assert ended[len(asking) - 1].state == asking[-1].state
+
+
+@over(*V03)
 async def test_auth_required_is_not_final(client: Client) -> None:
     async with client.stream("auth sign in") as stream:
         events = await stream.until("TASK_STATE_AUTH_REQUIRED")

@@ -240,8 +240,10 @@ async def test_a_replay_ends_at_a_question_that_is_open() -> None:
     async with world() as w:
         task = await w.send("ask which")
         reading = await w.follow(task.id, after=0, closes_on_input=True)
-        await reading.all()
+        await reading.read()
         assert reading.entries == list(await w.journal(task.id))
+        assert reading.subscription.is_over
+        assert await reading.all() == reading.entries
         assert len(w.runtime.registry) == 0
 
 

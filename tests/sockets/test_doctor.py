@@ -1,3 +1,4 @@
+import asyncio
 import os
 import socket
 import sqlite3
@@ -6,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.app.doctor import examine
+from trunkline.app.doctor import AT_ONCE, examine
 from trunkline.ports.doctor import Finding
 from trunkline.settings import from_document
 from trunkline.stores.sqlite import SqliteStore
@@ -159,3 +160,49 @@ async def test_an_agent_behind_the_gateway_is_asked_for(tmp_path: Path) -> None:
     [gone] = await found(tmp_path, 'agents."acme/far"', agents=agents)
     assert gone.level == "error"
     assert "Start the agent" in gone.remedy
+
+
+async def test_agents_are_asked_side_by_side_and_told_in_order(tmp_path: Path) -> None:
+    count = 2 * AT_ONCE
+    as_many_as_may, all_asked = asyncio.Event(), asyncio.Event()
+    asked: list[int] = []
+    peak = waiting = 0
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal peak, waiting
+        waiting += 1
+        peak = max(peak, waiting)
+        number = int((await reader.readuntil(b"\r\n\r\n")).split(b"/")[1])
+        asked.append(number)
+        if waiting >= AT_ONCE:
+            as_many_as_may.set()
+        if len(asked) == count:
+            all_asked.set()
+        # The first one is not answered before the last one is asked.
+        await (all_asked if number == 0 else as_many_as_may).wait()
+        waiting -= 1
+        writer.write(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    agents = {
+        f"acme/model-{number}": {
+            "name": "Model",
+            "backend": {
+                "kind": "openai",
+                "base_url": f"http://127.0.0.1:{port}/{number}/v1",
+                "model": "fake",
+            },
+        }
+        for number in range(count)
+    }
+    document = {"store": {"kind": "memory"}, "agents": agents}
+    settings = from_document(document, folder=tmp_path)
+    async with server:
+        told = [one async for one in examine(settings) if one.part.startswith("agents")]
+    assert [one.part for one in told] == [f'agents."{handle}"' for handle in agents]
+    # None was kept waiting until it gave up.
+    assert all("status 403" in one.finding.what for one in told), told
+    assert sorted(asked) == list(range(count))
+    assert peak == AT_ONCE

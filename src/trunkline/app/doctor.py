@@ -1,5 +1,6 @@
 """Whether what a configuration names is there and works. Nothing is changed by looking."""
 
+import asyncio
 import os
 import socket
 import sqlite3
@@ -12,13 +13,22 @@ from msgspec import Struct
 from trunkline.app.backend_checks import check_agent
 from trunkline.model.errors import StoreInUse, StoreUnusable
 from trunkline.ports.doctor import Finding
+from trunkline.runtime.tasks import Tasks
 from trunkline.server.listener import address, listen
-from trunkline.settings import Settings, StoreSettings, database_path
+from trunkline.settings import (
+    AgentSettings,
+    PythonBackend,
+    Settings,
+    StoreSettings,
+    database_path,
+)
 from trunkline.settings.hosts import is_loopback_url
 from trunkline.stores.sqlite.connections import cannot_open, connect_reader
 from trunkline.stores.sqlite.filelock import FileLock
 from trunkline.stores.sqlite.schema import check_version, shipped_schema
 
+# How many agents are looked at side by side. Some are programs that have to be started for it.
+AT_ONCE = 4
 _WILDCARDS = ("0.0.0.0", "::", "")
 
 
@@ -35,9 +45,34 @@ async def examine(settings: Settings) -> AsyncIterator[Examined]:
         yield Examined("server", finding)
     for store in settings.stores():
         yield Examined("store", _store(store))
-    for handle, agent in settings.agents.items():
-        for finding in await check_agent(agent, database_path(settings.store).parent):
+    async for handle, findings in _agents(settings):
+        for finding in findings:
             yield Examined(f'agents."{handle}"', finding)
+
+
+async def _agents(settings: Settings) -> AsyncIterator[tuple[str, list[Finding]]]:
+    """What was found of each, in the order of the configuration."""
+    tasks, room = Tasks("doctor"), asyncio.Semaphore(AT_ONCE)
+    data = database_path(settings.store).parent
+    found: dict[str, list[Finding]] = {}
+
+    async def look_at(handle: str) -> None:
+        async with room:
+            found[handle] = await check_agent(settings.agents[handle], data)
+
+    # Code first: as long as it is imported, whoever is asked seems not to answer.
+    order = sorted(settings.agents, key=lambda handle: not _is_code(settings.agents[handle]))
+    looks = {handle: tasks.start(look_at(handle), name=handle) for handle in order}
+    try:
+        for handle in settings.agents:
+            await looks[handle]
+            yield handle, found[handle]
+    finally:
+        await tasks.close()
+
+
+def _is_code(agent: AgentSettings) -> bool:
+    return isinstance(agent.backend, PythonBackend)
 
 
 def _server(settings: Settings) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """How the artifacts are called that the gateway makes of an agent's output, by style.
 
-No name is given twice in a task: what an earlier turn made is never overwritten.
+No name is given twice in a task: nothing that the gateway names overwrites what was there
+before. An agent may: an artifact that it calls by the id of an earlier one is its new version.
 """
 
 import re
@@ -140,28 +141,31 @@ class InboundNames:
     approval_needed: ClassVar[str] = "OpenClaw is waiting for tool approval to continue."
     canceled: ClassVar[str] = "Task cancellation requested by the client."
 
-    __slots__ = ("_counts", "_sequence", "_taken", "_tools")
+    __slots__ = ("_counts", "_given", "_sequence", "_taken", "_tools")
 
     def __init__(self, number: int, taken: Collection[str]) -> None:
         self._counts = {name: _last(name, taken) for name in ("assistant-output", "tool-result")}
         self._sequence = 0
-        self._taken = set(taken)
+        self._taken = taken
+        self._given: set[str] = set()
         self._tools: dict[str, tuple[str, int]] = {}
 
     def stage(self) -> Label:
         return self._counted("assistant-output")
 
     def beside(self, artifact_id: str) -> str:
-        return artifact_id
+        return f"{artifact_id}-own" if artifact_id in self._given else artifact_id
 
     def summary(self, tool: str) -> Label:
         return self._counted("tool-result")
 
     def _counted(self, what: str) -> Label:
         self._counts[what] += 1
-        number = self._counts[what]
-        name = f"{what}-{number}"
-        return Label(f"{what}-{number:04d}", name, {"sequence": self._next(), "source": name})
+        while (artifact_id := f"{what}-{self._counts[what]:04d}") in self._taken:
+            self._counts[what] += 1
+        self._given.add(artifact_id)
+        name = f"{what}-{self._counts[what]}"
+        return Label(artifact_id, name, {"sequence": self._next(), "source": name})
 
     def tool(self, called: ToolCalled) -> Artifact | None:
         artifact_id, sequence = self._tools.get(called.call_id) or self._new_tool(called.call_id)
@@ -183,10 +187,10 @@ class InboundNames:
     def _new_tool(self, call_id: str) -> tuple[str, int]:
         base = artifact_id = f"tool-progress-{_NOT_IN_IDS.sub('_', call_id)}"
         number = 1
-        while artifact_id in self._taken:
+        while artifact_id in self._taken or artifact_id in self._given:
             number += 1
             artifact_id = f"{base}-{number}"
-        self._taken.add(artifact_id)
+        self._given.add(artifact_id)
         self._tools[call_id] = artifact_id, self._next()
         return self._tools[call_id]
 

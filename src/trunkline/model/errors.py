@@ -18,6 +18,7 @@
     │   ├── StaleSeq             another writer was faster
     │   ├── LeaseLost            another node owns the task now
     │   ├── KeyTaken             the idempotency key led to another task before
+    │   ├── Unstorable           it could not even be offered to the store
     │   ├── StoreInUse           another process holds the store
     │   └── StoreUnusable        damaged, newer than this release, or out of space
     ├── ConfigError            the configuration is at fault; names key and remedy
@@ -210,6 +211,10 @@ class LeaseLost(StoreError):
 
 
 class KeyTaken(StoreError):
+    pass
+
+
+class Unstorable(StoreError):
     pass
 
 

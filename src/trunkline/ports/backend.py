@@ -128,7 +128,8 @@ class Abandons(Protocol):
 class Opens(Protocol):
     """A backend that has something to do from the start on."""
 
-    async def open(self, notes: Notes) -> None:
-        """Called once, before the first turn; `notes` are those of the agent as a whole. It
-        does not wait for anything outside, for the gateway waits for it."""
+    async def open(self, agent: str, notes: Notes) -> None:
+        """Called once, before the first turn; `agent` is the handle it is published under, and
+        `notes` are those of the agent as a whole. It does not wait for anything outside, for
+        the gateway waits for it."""
         ...

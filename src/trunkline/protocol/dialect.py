@@ -72,8 +72,8 @@ class Dialect(Protocol):
     def sent_message(self, message: bytes) -> bytes:
         """A message as the answer to send."""
 
-    def event(self, entry: Entry) -> bytes:
-        """A journal entry as an event of a stream."""
+    def event(self, entry: Entry, *, goes_on: bool = False) -> bytes:
+        """A journal entry as an event of a stream, which `goes_on` after it or ends there."""
 
     def stream_task(self, task: bytes) -> bytes:
         """A snapshot as an event of a stream."""

@@ -43,8 +43,8 @@ class V03Dialect(Dispatching):
     version = Version.V0_3
 
     def __init__(self, memo: str, reader: Reader03, writer: Writer03) -> None:
-        # Under which name an encoded event is kept at its entry.
-        self._memo = memo
+        # Under which names an encoded event is kept at its entry: the last of a stream, or not.
+        self._memos = (memo, f"{memo}-on")
         self.reader = reader
         self.writer = writer
 
@@ -100,19 +100,20 @@ class V03Dialect(Dispatching):
     def sent_message(self, message: bytes) -> bytes:
         return _encode(self.writer.message(_message(message)))
 
-    def event(self, entry: Entry) -> bytes:
-        body = entry.wire.get(self._memo)
+    def event(self, entry: Entry, *, goes_on: bool = False) -> bytes:
+        memo = self._memos[goes_on]
+        body = entry.wire.get(memo)
         if body is None:
-            body = entry.wire[self._memo] = self._event(entry)
+            body = entry.wire[memo] = self._event(entry, goes_on)
         return body
 
-    def _event(self, entry: Entry) -> bytes:
+    def _event(self, entry: Entry, goes_on: bool) -> bytes:
         event, writer = entry.public, self.writer
         if isinstance(event, Task):
             return self._named("task", writer.task(event))
         if isinstance(event, TaskArtifactUpdateEvent):
             return self._named("artifactUpdate", writer.artifact_update(event))
-        return self._named("statusUpdate", writer.status_update(event))
+        return self._named("statusUpdate", writer.status_update(event, goes_on=goes_on))
 
     def _named(self, name: str, value: Struct) -> bytes:
         """The event as the binding wraps it; over JSON-RPC its kind is inside."""

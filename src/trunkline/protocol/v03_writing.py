@@ -120,14 +120,17 @@ class Writer03:
             metadata=task.metadata,
         )
 
-    def status_update(self, event: TaskStatusUpdateEvent) -> StatusUpdate03:
+    def status_update(
+        self, event: TaskStatusUpdateEvent, *, goes_on: bool = False
+    ) -> StatusUpdate03:
+        """`goes_on`: the stream does not end with it, though it may be a question."""
         state = event.status.state
         return StatusUpdate03(
             kind=self._kind("status-update"),
             task_id=event.task_id,
             context_id=event.context_id,
             status=self.status(event.status),
-            final=state in self._final,
+            final=state in (TERMINAL if goes_on else self._final),
             metadata=event.metadata,
         )
 

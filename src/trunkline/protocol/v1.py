@@ -91,7 +91,7 @@ class _V1(Dispatching):
     def sent_message(self, message: bytes) -> bytes:
         return b"".join((b'{"message":', message, b"}"))
 
-    def event(self, entry: Entry) -> bytes:
+    def event(self, entry: Entry, *, goes_on: bool = False) -> bytes:
         return b"".join((_MEMBER[entry.kind], entry.public_body, b"}"))
 
     def stream_task(self, task: bytes) -> bytes:

@@ -89,6 +89,11 @@ class Subscription:
         """Nothing more is taken for it; what is pending may still be read."""
         return self._is_ended
 
+    @property
+    def is_over(self) -> bool:
+        """Nothing comes after what was read last."""
+        return self._is_ended and not self._items
+
     def opened_by(self, on_close: Callable[["Subscription"], None]) -> None:
         """Who is told when the reader leaves."""
         self._on_close = on_close

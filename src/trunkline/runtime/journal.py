@@ -12,7 +12,13 @@ from collections.abc import Callable
 from functools import cached_property, partial
 
 from trunkline.engine.fold import TaskFold
-from trunkline.model.errors import StoreError, StoreUnusable, TrunklineError, Unavailable
+from trunkline.model.errors import (
+    StoreError,
+    StoreUnusable,
+    TrunklineError,
+    Unavailable,
+    Unstorable,
+)
 from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
@@ -114,8 +120,14 @@ class Journal:
         self._loop.call_soon(self._flush, dirty)
 
     def _flush(self, dirty: list[LiveTask]) -> None:
-        # Those that were refused meanwhile have nothing to store.
-        appends = [self._append(live) for live in dirty if live.is_dirty]
+        appends: list[tuple[Append, Settled]] = []
+        for live in dirty:
+            # Those that were refused meanwhile have nothing to store.
+            if live.is_dirty:
+                try:
+                    appends.append(self._append(live))
+                except Exception as cause:  # noqa: BLE001 - goes to the log
+                    self._refuse_unmade(live, cause)
         if appends:
             self._store.submit(appends)
 
@@ -139,6 +151,7 @@ class Journal:
             snapshot=snapshot,
             idempotency=live.idempotency,
         )
+        # Nothing beyond this point can fail: an append is made as a whole, or not at all.
         live.creation = None
         live.idempotency = None
         live.in_flight.extend(entries)
@@ -159,6 +172,11 @@ class Journal:
             return
         entries = append.entries
         if error is not None:
+            _log.error(
+                "the store refused a commit",
+                extra={"task_id": live.task_id, "reason": error.message},
+            )
+            self.is_refusing = isinstance(error, StoreUnusable)
             self._refuse(live, error)
             return
         self.is_refusing = False
@@ -194,19 +212,36 @@ class Journal:
             elif not waiter.done():
                 waiter.set_result(None)
 
+    def _refuse_unmade(self, live: LiveTask, cause: Exception) -> None:
+        """What was recorded cannot be made an append. It stays dirty until it is refused, so
+        that nothing more of it goes to the store."""
+        _log.error("a commit could not be made", exc_info=cause, extra={"task_id": live.task_id})
+        generation = live.generation
+
+        def refuse() -> None:
+            if generation == live.generation:
+                self._refuse(live, Unstorable("what was recorded cannot be stored"))
+
+        def refuse_soon(_: TrunklineError | None) -> None:
+            self._loop.call_soon(refuse)
+
+        if live.in_flight:
+            # That may well be committed, and then it counts.
+            live.once_durable.append((live.in_flight[-1].seq, refuse_soon))
+        else:
+            refuse_soon(None)
+
     def _refuse(self, live: LiveTask, error: StoreError) -> None:
-        """The store did not take it: back to what is committed, and tell everybody."""
-        _log.error(
-            "the store refused a commit", extra={"task_id": live.task_id, "reason": error.message}
-        )
-        self.is_refusing = isinstance(error, StoreUnusable)
+        """It will not be stored: back to what is committed, and tell everybody."""
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()
         live.is_dirty = False
         live.seq = live.committed_seq
         live.state = live.committed_state
-        if live.exists and (timestamp := live.committed().status.timestamp):
+        # What cannot be stored may not fold either; it is read anew.
+        is_sound = live.exists and not isinstance(error, Unstorable)
+        if is_sound and (timestamp := live.committed().status.timestamp):
             live.status_ms = parse_timestamp(timestamp)
         refusal = not_stored()
         callbacks, live.once_durable = live.once_durable, []

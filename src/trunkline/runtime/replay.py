@@ -36,6 +36,9 @@ class Replay:
             if entries and entries[0].seq == self._seen + 1:
                 reader.replay(entries)
                 self._seen = entries[-1].seq
+                # At once: who reads the last entry is to know that it is the last one.
+                if self._seen == live.committed_seq and self._is_over:
+                    reader.end()
                 return
         # No await beyond this point: what is committed from here on reaches the reader.
         reader.caught_up()
@@ -43,5 +46,10 @@ class Replay:
             # Pruned, or a sequence from another life of this database.
             reader.put(Gap(self._seen, live.committed_seq))
             self._rejoin(reader, live)
-        elif live.committed_state in reader.closes_on or live.is_orphan:
+        elif self._is_over:
             reader.end()
+
+    @property
+    def _is_over(self) -> bool:
+        live = self._live
+        return live.committed_state in self._reader.closes_on or live.is_orphan

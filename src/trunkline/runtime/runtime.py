@@ -97,7 +97,7 @@ class Runtime:
         await self._housekeeping.start()
         for agent in self.agents.values():
             if isinstance(agent.backend, Opens):
-                await agent.backend.open(self._sessions.of_agent(agent.handle))
+                await agent.backend.open(agent.handle, self._sessions.of_agent(agent.handle))
         await self.recover()
         self.is_ready = True
 

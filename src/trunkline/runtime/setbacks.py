@@ -11,6 +11,7 @@ from trunkline.model.errors import (
     StoreUnusable,
     TaskNotFound,
     Unavailable,
+    Unstorable,
 )
 from trunkline.model.values import HAS_WORK, TERMINAL
 from trunkline.ports.clock import Clock
@@ -61,7 +62,7 @@ class Setbacks:
     def refused(self, live: LiveTask, error: StoreError) -> None:
         """The store did not take what the task's run recorded: the run is pointless now."""
         if not live.exists or not isinstance(error, StoreUnusable):
-            # Nobody was told of it, or somebody else wrote to it.
+            # Nobody was told of it, or what is in memory is not to be relied on.
             self._registry.drop(live)
         elif live.state in HAS_WORK and not live.is_stuck:
             # Before anything is let go of: until it has failed, it stays in memory.
@@ -77,7 +78,7 @@ class Setbacks:
                 self._tasks.spawn(self._give_up(run), name=f"abort {run.run_id}")
             self._release(run)
         self._registry.forget_if_idle(live)
-        if live.exists and isinstance(error, StaleSeq | KeyTaken):
+        if live.exists and isinstance(error, StaleSeq | KeyTaken | Unstorable):
             self._tasks.spawn(self._reload(live), name=f"reload {live.task_id}")
 
     async def _give_up(self, run: Run) -> None:

@@ -65,9 +65,16 @@ class Frames:
         self._error = error or partial(_error_frame, dialect.version)
         self._is_resumable = is_resumable
 
-    def frame(self, item: Item) -> bytes:
+    def joined(self, items: Sequence[Item], *, is_over: bool) -> bytes:
+        """All of them; `is_over` when the stream ends with the last one."""
+        if not is_over:
+            return b"".join([self.frame(item, goes_on=True) for item in items])
+        before = [self.frame(item, goes_on=True) for item in items[:-1]]
+        return b"".join([*before, self.frame(items[-1])])
+
+    def frame(self, item: Item, *, goes_on: bool = False) -> bytes:
         if isinstance(item, Entry):
-            data = self._dialect.event(item)
+            data = self._dialect.event(item, goes_on=goes_on)
             id = b"id: %d\n" % item.seq if self._is_resumable else b""
             return b"".join((id, self._before, data, self._behind))
         match item:
@@ -117,7 +124,7 @@ async def pump(
             items = await reader.next()
         while items:
             # All that is pending goes out in one write.
-            await response.write(b"".join([frames.frame(item) for item in items]))
+            await response.write(frames.joined(items, is_over=reader.is_over))
             if watcher is None and isinstance(items[0], Beat):
                 # Only a stream that has been quiet for a while is worth a task that
                 # notices a client that left; busy ones end soon anyway.

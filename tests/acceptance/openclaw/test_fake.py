@@ -85,9 +85,9 @@ async def test_trap_5_host_tools_are_warned_of_at_the_start(
 ) -> None:
     for agent_id in ("main", "guest"):
         backend = backend_of(started, agent_id=agent_id)
-        await backend.open(FakeSession())
+        await backend.open("acme/claw", FakeSession())
         await outputs_of(backend, a_turn("hello"))
-        await backend._look()
+        await backend._look("acme/claw")
         await backend.close()
     warnings = [one.message for one in caplog.records if one.levelno == logging.WARNING]
     assert len(warnings) >= 1

@@ -141,7 +141,7 @@ async def test_trap_5_http_says_at_the_start_that_tools_do_not_show(
 ) -> None:
     backend = make_openclaw(settings(claw, surface="http"), SystemClock())
     assert isinstance(backend, OpenClawHttpBackend)
-    await backend._look()
+    await backend._look("acme/claw")
     await backend.close()
     assert "it does not show whether callers can use tools of OpenClaw's machine" in caplog.text
 

@@ -1,4 +1,6 @@
 import json
+import logging
+import sys
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ from tests.unit.settings.documents import KEY, agent
 
 from trunkline.app import Gateway, build, create_app
 from trunkline.protocol.versions import Version
+from trunkline.server.logs import extras
 from trunkline.settings import Settings, from_document
 
 OWN = "/api/a2a/v1/agents/acme/echo"
@@ -143,3 +146,19 @@ async def test_nothing_is_loaded_or_opened_for_an_agent_that_is_out_of_service()
     built = gateway({"acme/echo": agent(unavailable="Moving house", backend=code)})
     assert [*built.runtimes] == []
     assert (await get(built, "/healthz")).status == 200
+
+
+@pytest.mark.parametrize("kind", ["command", "acp"])
+async def test_a_program_that_is_missing_is_warned_of_at_the_start(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    agents = {
+        f"acme/{name}": agent(backend={"kind": kind, "command": [program, "--stdio"]})
+        for name, program in (("there", sys.executable), ("missing", "no-such-program"))
+    }
+    runtimes = gateway(agents).runtimes
+    await runtimes.open()
+    await runtimes.close()
+    [warning] = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert extras(warning)["agent"] == "acme/missing"
+    assert "there is no program no-such-program that can be run. Install it" in warning.message

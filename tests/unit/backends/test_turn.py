@@ -204,3 +204,13 @@ async def test_without_a_gateway_nothing_is_kept() -> None:
     assert await turn.recall("order") is None
     with pytest.raises(RuntimeError, match="no gateway"):
         await turn.keep("order", "4711")
+
+
+def test_what_was_said_does_not_change_with_the_values_that_it_was_made_of() -> None:
+    given: dict[str, Any] = {"step": 1}
+    turn = turn_of("hi")
+    artifact = turn.artifact(data=given, metadata=given)
+    told = [turn.answer("x", metadata=given).output, turn.reply("x", metadata=given).output]
+    given["step"] = object()
+    assert artifact.artifact.parts[0].data == artifact.artifact.metadata == {"step": 1}
+    assert told == [Final((Part(text="x"),), {"step": 1})] * 2

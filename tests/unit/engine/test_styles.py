@@ -472,3 +472,23 @@ def test_a_long_answer_in_blocks_costs_each_block_once() -> None:
     fold = turn(INBOUND)
     told = lines(fold, *[Block(parts(f"block {number}")) for number in range(1000)])
     assert sum(len(line[1]) for line in told) < 1000 * 14
+
+
+@pytest.mark.parametrize(
+    ("style", "first", "second"),
+    [
+        (STANDARD, "answer", "answer.2"),
+        (INBOUND, "assistant-output-0001", "assistant-output-0002"),
+    ],
+    ids=["standard", "inbound"],
+)
+def test_text_and_artifacts_of_one_turn_do_not_overwrite_each_other(
+    style: OutputStyle, first: str, second: str
+) -> None:
+    own = ArtifactEmitted(artifact=Artifact(artifact_id=first, parts=parts("mine")))
+    said = StageEnded(parts("text"))
+    for outputs, ids in (((own, said), [first, second]), ((said, own), [first, f"{first}-own"])):
+        fold = turn(style)
+        chunks = [each for output in (*outputs, Final()) for each in fold.feed(output)]
+        named = [each.artifact.artifact_id for each in chunks if isinstance(each, Chunk)]
+        assert list(dict.fromkeys(named)) == ids

@@ -239,6 +239,15 @@ def test_an_artifact_that_the_agent_calls_the_answer_does_not_overwrite_text() -
     )
 
 
+def test_an_agent_gives_a_new_version_of_what_an_earlier_turn_made_by_its_id() -> None:
+    later = TurnFold(
+        run_id="r", task_id="t", context_id="c", number=2, artifact_ids=["answer", "plan"]
+    )
+    for artifact_id in ("answer", "plan"):
+        own = emitted(artifact_id, "better")
+        script(later, (own, [Chunk(own.artifact, append=False, last_chunk=True)]))
+
+
 def test_the_answer_at_once_gives_way_as_well() -> None:
     own = emitted("answer", "mine")
     script(

@@ -135,9 +135,21 @@ def test_final_is_on_the_last_event_of_a_stream(state: TaskState, final: bool) -
     assert json.loads(V03.event(Entry.of(1, event)))["final"] is final
 
 
-def test_an_event_is_converted_once() -> None:
+@pytest.mark.parametrize(
+    ("state", "final"), [(TaskState.INPUT_REQUIRED, False), (TaskState.COMPLETED, True)]
+)
+def test_a_question_is_final_only_where_the_stream_ends(state: TaskState, final: bool) -> None:
+    event = TaskStatusUpdateEvent(task_id="t", context_id="c", status=TaskStatus(state=state))
+    entry = Entry.of(1, event)
+    # Whatever somebody else was told of it before.
+    assert json.loads(V03.event(entry))["final"] is True
+    assert json.loads(V03.event(entry, goes_on=True))["final"] is final
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_an_event_is_converted_once(goes_on: bool) -> None:
     entry = Entry.of(1, Task(id="t", context_id="c", status=TaskStatus(state=TaskState.WORKING)))
-    assert V03.event(entry) is V03.event(entry)
+    assert V03.event(entry, goes_on=goes_on) is V03.event(entry, goes_on=goes_on)
 
 
 def test_a_whole_number_stays_one() -> None:

@@ -212,6 +212,18 @@ async def test_a_replay_ends_with_what_ends_the_stream() -> None:
     assert await rest_of(following) == [status(1, S.COMPLETED)]
 
 
+async def test_a_stream_is_over_with_its_last_item_and_not_before() -> None:
+    following = reader()
+    following.push([status(1, S.INPUT_REQUIRED)])
+    await following.next()
+    assert not following.is_over
+    # The end has come, but is not read yet: what was read last was not the last.
+    following.push([status(2, S.COMPLETED)])
+    assert not following.is_over
+    await following.next()
+    assert following.is_over
+
+
 async def test_a_reader_of_snapshots_sees_the_start_and_what_rests() -> None:
     following = SnapshotSubscription(closes_on=TERMINAL, limit=4)
     openings = iter([Opening(4, b"paused"), Opening(7, b"done")])

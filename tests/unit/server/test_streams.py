@@ -63,6 +63,14 @@ def test_a_frame_is_in_the_dialect_of_the_client() -> None:
     assert (shown["kind"], shown["final"]) == ("status-update", True)
 
 
+@pytest.mark.parametrize("is_over", [False, True])
+def test_only_the_last_item_of_a_stream_is_told_as_the_last(is_over: bool) -> None:
+    asking = [entry(seq, TaskState.INPUT_REQUIRED) for seq in (3, 5)]
+    first, second = Frames(V03).joined(asking, is_over=is_over).split(b"\n\n", 1)
+    assert b'"final":false' in first
+    assert (b'"final":true' in second) is is_over
+
+
 def test_a_principal_may_hold_so_many_streams() -> None:
     counts = StreamCounts(2)
     counts.enter("alice")

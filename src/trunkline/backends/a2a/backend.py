@@ -42,7 +42,7 @@ class A2aBackend:
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
         self.card = UpstreamCard(url=url, clock=clock)
 
-    async def open(self, notes: Notes) -> None:
+    async def open(self, agent: str, notes: Notes) -> None:
         await self.card.recall(notes)
         self._tasks.spawn(self.card.keep_fresh(self._upstream, notes), name="upstream card")
 

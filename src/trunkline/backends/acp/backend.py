@@ -9,11 +9,12 @@ from trunkline.backends.acp.permission import CANCELLED
 from trunkline.backends.acp.run import Run, hush
 from trunkline.backends.process.child import Child
 from trunkline.backends.process.children import Children, Limits, TooMany
+from trunkline.backends.process.missing import warn_if_missing
 from trunkline.backends.process.pool import Pool
 from trunkline.backends.process.program import Program
 from trunkline.backends.process.scope import Sessions
 from trunkline.model.outputs import Output
-from trunkline.ports.backend import TurnRequest
+from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.runtime.tasks import Tasks
 
@@ -44,6 +45,9 @@ class AcpBackend:
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
         # Turns that wait for the caller, by task.
         self._paused: dict[str, tuple[Paused, asyncio.Task[None]]] = {}
+
+    async def open(self, agent: str, notes: Notes) -> None:
+        warn_if_missing(agent, self.program)
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         run = self._runs[turn.run_id] = Run(self, turn)

@@ -5,6 +5,7 @@ from trunkline.backends.acp.link import CallFailed, Link, LinkLost
 from trunkline.backends.process.bytes_read import LineTooLong
 from trunkline.backends.process.child import Flooded
 from trunkline.backends.process.children import CannotStart, Children, Limits
+from trunkline.backends.process.missing import find_missing
 from trunkline.backends.process.program import Program
 from trunkline.ports.clock import Clock
 from trunkline.ports.doctor import Finding
@@ -13,9 +14,8 @@ from trunkline.runtime.tasks import Tasks
 
 async def check_acp(program: Program, *, clock: Clock, timeout_s: float = 60.0) -> list[Finding]:
     """Whether the program is there, starts and speaks the protocol."""
-    if fault := program.fault():
-        remedy = "Install it, or correct `command` and `cwd`; PATH is that of `inherit_env`."
-        return [Finding("error", fault, remedy)]
+    if (missing := find_missing(program)) is not None:
+        return [missing]
     children, tasks = Children(clock, Limits()), Tasks("acp check")
     try:
         child = await children.spawn(program, program.argv[1:])

@@ -8,11 +8,12 @@ from trunkline.backends.command.format import Format
 from trunkline.backends.command.means import Means
 from trunkline.backends.command.run import Run
 from trunkline.backends.process.children import Children, Limits
+from trunkline.backends.process.missing import warn_if_missing
 from trunkline.backends.process.pool import Pool
 from trunkline.backends.process.program import Program
 from trunkline.backends.process.scope import Sessions
 from trunkline.model.outputs import Output
-from trunkline.ports.backend import TurnRequest
+from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.runtime.tasks import Tasks
 
@@ -51,6 +52,9 @@ class CommandBackend:
         if keeps_for_s is not None:
             means.pool = Pool(clock=clock, tasks=self._tasks, idle_s=keeps_for_s, end=means.dismiss)
         self._means = means
+
+    async def open(self, agent: str, notes: Notes) -> None:
+        warn_if_missing(agent, self._means.program)
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         run = self._runs[turn.run_id] = Run(self._means, turn)

@@ -3,6 +3,7 @@
 from trunkline.backends.process.bytes_read import LineTooLong
 from trunkline.backends.process.child import Flooded
 from trunkline.backends.process.children import CannotStart, Children, Limits
+from trunkline.backends.process.missing import find_missing
 from trunkline.backends.process.program import Program
 from trunkline.ports.clock import Clock
 from trunkline.ports.doctor import Finding
@@ -12,9 +13,8 @@ VERSION_S = 20.0
 
 async def check_command(program: Program, *, clock: Clock, asks_version: bool) -> list[Finding]:
     """Whether the program is there and runs. `asks_version` for those that take `--version`."""
-    if fault := program.fault():
-        remedy = "Install it, or correct `command` and `cwd`; PATH is that of `inherit_env`."
-        return [Finding("error", fault, remedy)]
+    if (missing := find_missing(program)) is not None:
+        return [missing]
     found = [Finding("ok", f"{program.argv[0]} is {program.path()}")]
     if asks_version:
         found.append(await _version(program, clock))

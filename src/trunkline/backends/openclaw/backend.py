@@ -66,23 +66,23 @@ class OpenClawBackend:
         # Weak, because an iterator that nobody ever looks at has no end that would tell us.
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
 
-    async def open(self, notes: Notes) -> None:
-        self._tasks.spawn(self._look(), name="look at OpenClaw")
+    async def open(self, agent: str, notes: Notes) -> None:
+        self._tasks.spawn(self._look(agent), name="look at OpenClaw")
 
-    async def _look(self) -> None:
+    async def _look(self, agent: str) -> None:
         """Say at the start what would otherwise be found out by the first turn, or never."""
-        address = self._address
+        address, extra = self._address, {"agent": agent}
         try:
             connection = await self._link.connection()
             await check_agent(connection, address.agent_id)
             tools = await host_tools(connection, address.agent_id)
         except Trouble as trouble:
             if not self._link.is_closed:
-                _log.warning("%s. %s", trouble.found, trouble.remedy)
+                _log.warning("%s. %s", trouble.found, trouble.remedy, extra=extra)
             return
         if tools:
             finding = host_tools_finding(address.agent_id, tools)
-            _log.warning("%s. %s", finding.what, finding.remedy)
+            _log.warning("%s. %s", finding.what, finding.remedy, extra=extra)
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         address = self._address

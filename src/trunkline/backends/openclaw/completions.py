@@ -55,17 +55,18 @@ class OpenClawHttpBackend:
         self._tasks = Tasks("openclaw")
         self._runs: WeakValueDictionary[str, Asked] = WeakValueDictionary()
 
-    async def open(self, notes: Notes) -> None:
-        self._tasks.spawn(self._look(), name="look at OpenClaw")
+    async def open(self, agent: str, notes: Notes) -> None:
+        self._tasks.spawn(self._look(agent), name="look at OpenClaw")
 
-    async def _look(self) -> None:
+    async def _look(self, agent: str) -> None:
         """Say at the start what would otherwise be found out by the first turn, or never."""
+        extra = {"agent": agent}
         try:
             await check_agent(self._http, self._address, self._limits)
         except Trouble as trouble:
-            _log.warning("%s. %s", trouble.found, trouble.remedy)
+            _log.warning("%s. %s", trouble.found, trouble.remedy, extra=extra)
         else:
-            _log.warning("%s. %s", TOOLS_UNSEEN.what, TOOLS_UNSEEN.remedy)
+            _log.warning("%s. %s", TOOLS_UNSEEN.what, TOOLS_UNSEEN.remedy, extra=extra)
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         request = _Request(turn, self._address, self._http, self._limits)

@@ -22,7 +22,8 @@ def part_of(content: Content) -> Part:
 
 
 def json_of(value: object) -> Any:
-    """The value as plain JSON; dataclasses, dates and the like are converted."""
+    """The value as plain JSON, for its owner may go on with it; dataclasses, dates and the
+    like are converted."""
     try:
         # Here rather than in the journal, so that the agent's author sees whose value it is.
         return msgspec.to_builtins(value, str_keys=True)

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from trunkline.backends.python.artifacts import ArtifactWriter, content_part
 from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.content import TurnEnd
-from trunkline.backends.python.parts import Content, parts_of
+from trunkline.backends.python.parts import Content, json_of, parts_of
 from trunkline.backends.python.tools import ToolCall
 from trunkline.engine.modes import mode_matches
 from trunkline.model.follow_ups import Delivered, ReplyPayload
@@ -235,7 +235,7 @@ class Turn:
             name=name,
             description=description,
             parts=contents,
-            metadata=metadata,
+            metadata=json_of(metadata),
             extensions=tuple(extensions),
         )
         return ArtifactEmitted(artifact=artifact, append=append, last_chunk=last)
@@ -264,14 +264,14 @@ class Turn:
 
     def answer(self, *content: Content, metadata: dict[str, Any] | None = None) -> TurnEnd:
         """The end of the turn, with the answer; without content, what was yielded so far."""
-        return TurnEnd(Final(parts_of(content), metadata))
+        return TurnEnd(Final(parts_of(content), json_of(metadata)))
 
     def reply(
         self, content: Content, *more: Content, metadata: dict[str, Any] | None = None
     ) -> TurnEnd:
         """The answer as one message, without a task where the agent is `direct`."""
-        parts = parts_of((content, *more))
-        return TurnEnd(DirectReply(parts, metadata) if self._direct else Final(parts, metadata))
+        kind = DirectReply if self._direct else Final
+        return TurnEnd(kind(parts_of((content, *more)), json_of(metadata)))
 
     def ask(self, content: Content, *more: Content) -> TurnEnd:
         """A question. The agent is called again with the caller's answer as the message."""
