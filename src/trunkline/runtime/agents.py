@@ -39,11 +39,6 @@ class PublishedAgent:
         self.profile = profile or Profile()
         self.rules = MessageRules(input_modes, self.profile)
         self.style = style_of(self.profile)
-        # Whether a run may begin without a task.
-        style = self.profile.agent_style
-        self.may_reply_directly = style == "hybrid" or (
-            style == "declared" and backend.may_reply_directly
-        )
         # Whether its runs go on while the gateway is away.
         self.resumes = backend.can_resume and "resume_running" in self.profile.on_restart
         is_whole = self.profile.stream_shape == "snapshots"
@@ -54,6 +49,12 @@ class PublishedAgent:
             max_waiting=self.profile.max_queue_per_context,
             max_running=self.profile.max_concurrency,
         )
+
+    @property
+    def may_reply_directly(self) -> bool:
+        """Whether a run may begin without a task."""
+        style = self.profile.agent_style
+        return style == "hybrid" or (style == "declared" and self.backend.may_reply_directly)
 
     def lane(self, scope: Scope, context_id: str, task_id: str) -> Lane:
         """Where the turns of this task queue."""
