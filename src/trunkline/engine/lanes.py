@@ -99,6 +99,7 @@ class Lanes(Generic[Lane, Ticket]):
             behind.append(ticket)
             return False
         self._heads[lane] = ticket
+        # The first test alone says so for most agents, and costs no call.
         if not self._max_running or self.has_room:
             self._running.add(lane)
             return True

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
-from trunkline.server.http import Disconnected, Header, Request, Response
+from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -56,7 +56,7 @@ class AsgiResponse(Response):
         content_type: bytes = b"application/json",
         headers: Sequence[Header] = (),
     ) -> None:
-        own = ((b"content-type", content_type), (b"content-length", b"%d" % len(body)))
+        own = ((b"content-type", content_type), (CONTENT_LENGTH, b"%d" % len(body)))
         await self.begin(status, (*own, *headers))
         await self._send({"type": "http.response.body", "body": body})
 
@@ -92,7 +92,7 @@ async def serve_with(app: App, request: Request, response: Response) -> None:
         if message["type"] == "http.response.start":
             headers = list(message.get("headers", ()))
             await response.begin(message["status"], headers)
-            if not any(name.lower() == b"content-length" for name, _ in headers):
+            if not any(name.lower() == CONTENT_LENGTH for name, _ in headers):
                 # A stream, whose reader wants to know at once that it is open.
                 await response.write(b"")
             return

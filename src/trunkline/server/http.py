@@ -9,6 +9,8 @@ from trunkline.model.errors import InvalidRequest, PayloadTooLarge
 
 Header: TypeAlias = tuple[bytes, bytes]
 
+CONTENT_LENGTH = b"content-length"
+
 
 class Disconnected(Exception):
     """The client left before its request was read."""
@@ -74,7 +76,7 @@ class Request(ABC):
 
     async def body(self, *, limit: int) -> bytes:
         """Raises PayloadTooLarge as soon as the limit is passed or announced."""
-        announced = self.headers.get(b"content-length")
+        announced = self.headers.get(CONTENT_LENGTH)
         if announced is not None and announced.isdigit() and int(announced) > limit:
             raise _too_large(limit)
         body, has_more = await self.piece()

@@ -3,11 +3,10 @@
 import asyncio
 
 from trunkline.server.flow import Flow
-from trunkline.server.http import Disconnected, Header, Request
+from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request
 
 # A body that nobody reads is taken in up to here; the rest waits at the client.
 MAX_UNREAD_BYTES = 64 * 1024
-_LENGTH = b"content-length"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -49,9 +48,9 @@ class Incoming(Request):
     def again(self, length: bytes) -> "Incoming":
         """Another request with the same head, but for the length of its body."""
         lines, headers = self.header_lines, self.headers
-        if headers[_LENGTH] != length:
-            lines = [(name, length if name == _LENGTH else value) for name, value in lines]
-            headers = {**headers, _LENGTH: length}
+        if headers[CONTENT_LENGTH] != length:
+            lines = [(name, length if name == CONTENT_LENGTH else value) for name, value in lines]
+            headers = {**headers, CONTENT_LENGTH: length}
         path, raw_path = self.path, self.raw_path
         assert raw_path is not None
         return Incoming(self._flow, self.method, path, raw_path, self.query, lines, headers)
@@ -64,6 +63,7 @@ class Incoming(Request):
     def whole_body(self, *, limit: int) -> bytes | None:
         # Nearly all bodies are here, and in one piece, when somebody asks for them.
         body = self._body
+        # `is_broken`, without the call of a property for every request.
         if not self.is_complete or self._is_over or self._flow.is_lost:
             return None
         if type(body) is not bytes or len(body) > limit:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from trunkline.server.flow import Flow
-from trunkline.server.http import Header, Response
+from trunkline.server.http import CONTENT_LENGTH, Header, Response
 from trunkline.server.incoming import Incoming
 
 _STATUS_LINES = {
@@ -67,9 +67,9 @@ class Outgoing(Response):
         if self._request.method == "HEAD" or status in _WITHOUT_BODY:
             framing = b""
             self._missing = 0
-        elif b"content-length" in named:
+        elif CONTENT_LENGTH in named:
             framing = b""
-            self._missing = int(named[b"content-length"])
+            self._missing = int(named[CONTENT_LENGTH])
         elif self._request.is_http_1_0:
             # It knows no chunks; the end of the connection is the end of the body.
             framing = b""

@@ -7,13 +7,13 @@ letter, but for the length of the body, means the same.
 
 import re
 
+from trunkline.server.http import CONTENT_LENGTH
 from trunkline.server.incoming import Incoming
 
 # Longer heads are not worth the memory while a connection keeps still.
 MAX_HEAD_BYTES = 4096
 _END = b"\r\n\r\n"
 _LENGTH_LINE = re.compile(rb"\r\ncontent-length: ?([0-9]+)\r\n", re.IGNORECASE)
-_LENGTH = b"content-length"
 # With one of these a request is more than its head and so many bytes.
 _SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 # Of a body that can have come with its head in one piece.
@@ -66,5 +66,5 @@ class Repeats:
 
 def _is_plain(request: Incoming) -> bool:
     names = [name for name, _ in request.header_lines]
-    is_framed = names.count(_LENGTH) == 1 and _SPECIAL.isdisjoint(names)
+    is_framed = names.count(CONTENT_LENGTH) == 1 and _SPECIAL.isdisjoint(names)
     return is_framed and request.keep_alive

@@ -1,4 +1,4 @@
--- The latest schema, version 3. A change of it is also a file in migrations/ that
+-- The latest schema, version 4. A change of it is also a file in migrations/ that
 -- leads there from the version before; a test compares the two.
 
 -- Scopes, interned: every task and every index entry would carry the texts otherwise.
