@@ -122,7 +122,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         ),
         cards=Cards(modified_ms=clock.now_ms()),
         pages=build_pages(
-            is_ready=lambda: runtimes.is_ready,
+            problems=runtimes.problems,
             metrics=metrics,
             access=access_to_pages,
             version=VERSION,

@@ -13,9 +13,9 @@ class Runtimes:
     def __iter__(self) -> Iterator[Runtime]:
         return iter(self._runtimes)
 
-    @property
-    def is_ready(self) -> bool:
-        return all(runtime.is_ready for runtime in self._runtimes)
+    def problems(self) -> list[str]:
+        """Why the gateway should get no traffic now, for `/readyz`."""
+        return [problem for runtime in self._runtimes for problem in runtime.problems()]
 
     async def open(self) -> None:
         """Open all of them, or none when one cannot be."""

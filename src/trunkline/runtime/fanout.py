@@ -98,17 +98,20 @@ class Subscription:
         """Who is told when the reader leaves."""
         self._on_close = on_close
 
-    def push(self, entries: Sequence[Entry]) -> None:
-        """What was committed just now."""
+    def push(self, entries: Sequence[Entry]) -> bool:
+        """What was committed just now. Returns whether the reader takes what comes next."""
+        if self._is_ended:
+            return False
         if self._catch_up is not None:
             # The reader comes to it in the journal.
-            return
+            return True
         # One that waits has taken all there was, however much comes now.
         is_behind = self._waiter is None
         self._take(entries, self.closes_on)
         if is_behind and (len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES):
             self._cut_off("slow reader")
         self._wake()
+        return not self._is_ended
 
     def catch_up(self, step: Callable[[], Awaitable[None]], *, after: int) -> None:
         """Begin with what the journal has after that entry.
@@ -139,6 +142,11 @@ class Subscription:
                 self._is_ended = True
                 break
         self._bytes += size
+
+    def fail(self) -> None:
+        """End the stream of a reader that could not be told of a commit."""
+        self._cut_off("the stream failed")
+        self._wake()
 
     def put(self, item: Item) -> None:
         if not self._is_ended:
@@ -190,9 +198,10 @@ class Subscription:
     def _cut_off(self, reason: str) -> None:
         # The reader resumes before the first entry it never got; without an opening it
         # has nothing to resume.
-        first = next(item for item in self._items if isinstance(item, Entry | Opening))
+        first = next((item for item in self._items if isinstance(item, Entry | Opening)), None)
         seq = first.seq - 1 if isinstance(first, Entry) else 0
         self._items = [CutOff(reason, seq)]
+        self._bytes = 0
         self._is_ended = True
 
     def _wake(self) -> None:

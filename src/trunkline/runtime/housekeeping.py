@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.journal import Journal
 from trunkline.runtime.retention import forgets, prune
 from trunkline.runtime.service import Service
 from trunkline.runtime.tasks import Tasks
@@ -14,7 +15,9 @@ from trunkline.runtime.turns import Turns
 _log = logging.getLogger("trunkline.housekeeping")
 
 NODE_TTL_S = 15.0
-DEADLINE_CHECK_S = 1.0
+# A healthy disk commits in milliseconds and a very slow one in a second or two. After this
+# long, callers are better served by another node.
+COMMITS_STUCK_S = 10
 PRUNE_EVERY_S = 60.0
 
 
@@ -23,6 +26,7 @@ class Housekeeping:
         self,
         *,
         store: Store,
+        journal: Journal,
         service: Service,
         turns: Turns,
         clock: Clock,
@@ -31,6 +35,9 @@ class Housekeeping:
         heartbeat_s: float,
     ) -> None:
         self._store = store
+        self._journal = journal
+        # For how many seconds the oldest append has been waiting for its commit.
+        self.commits_wait_s = 0
         self._service = service
         self._turns = turns
         self._clock = clock
@@ -42,7 +49,7 @@ class Housekeeping:
     async def start(self) -> None:
         await self.renew_lease()
         self._every(NODE_TTL_S / 3, self.renew_lease, "lease")
-        self._every(DEADLINE_CHECK_S, self.check_deadlines, "deadlines")
+        self._every(1.0, self.each_second, "commits and deadlines")
         self._every(self._heartbeat_s, self.beat, "heartbeat")
         if self._forgetful:
             self._every(PRUNE_EVERY_S, self.prune, "prune")
@@ -55,8 +62,27 @@ class Housekeeping:
             self._node, now_ms=self._clock.now_ms(), ttl_ms=int(NODE_TTL_S * 1000)
         )
 
-    async def check_deadlines(self) -> None:
+    async def each_second(self) -> None:
+        self.watch_commits()
         self._turns.expire()
+
+    @property
+    def stuck_commits(self) -> str:
+        """A sentence for operators while the store does not answer; empty while it does."""
+        if self.commits_wait_s < COMMITS_STUCK_S:
+            return ""
+        return f"the store has not answered for {self.commits_wait_s} s; check its disk"
+
+    def watch_commits(self) -> None:
+        """Notice a store that neither commits nor refuses."""
+        waited_before_s, self.commits_wait_s = self.commits_wait_s, self._journal.tick()
+        if waited_before_s < COMMITS_STUCK_S <= self.commits_wait_s:
+            _log.error(
+                "commits are stuck: the store neither commits nor refuses",
+                extra={"waited_s": self.commits_wait_s, "appends": self._journal.unsettled},
+            )
+        elif self.commits_wait_s < COMMITS_STUCK_S <= waited_before_s:
+            _log.warning("commits continue", extra={"waited_s": waited_before_s})
 
     async def beat(self) -> None:
         """A sign of life to every reader; proxies cut a connection that is silent."""

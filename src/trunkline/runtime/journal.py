@@ -11,6 +11,8 @@ import logging
 from collections.abc import Callable
 from functools import cached_property, partial
 
+from msgspec import Struct
+
 from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import (
     StoreError,
@@ -32,6 +34,13 @@ _log = logging.getLogger("trunkline.journal")
 SETTLED = TERMINAL | INTERRUPTED
 
 
+class _Second(Struct, eq=False):
+    """The appends that were submitted in one second, as long as some are not settled."""
+
+    tick: int
+    unsettled: int = 0
+
+
 class Journal:
     def __init__(
         self,
@@ -51,6 +60,21 @@ class Journal:
         self.is_refusing = False
         # Entries committed since the start, for the metrics.
         self.committed_entries = 0
+        # How long appends have been waiting for the store, counted in ticks of the watchdog.
+        self._second = _Second(0)
+        self._waiting: list[_Second] = []
+
+    def tick(self) -> int:
+        """Count one second; returns for how many the oldest unsettled append has waited."""
+        now = self._second.tick + 1
+        self._waiting = [each for each in (*self._waiting, self._second) if each.unsettled]
+        self._second = _Second(now)
+        return now - self._waiting[0].tick if self._waiting else 0
+
+    @property
+    def unsettled(self) -> int:
+        """How many appends the store has not settled."""
+        return sum(each.unsettled for each in (*self._waiting, self._second))
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -129,6 +153,7 @@ class Journal:
                 except Exception as cause:  # noqa: BLE001 - goes to the log
                     self._refuse_unmade(live, cause)
         if appends:
+            self._second.unsettled += len(appends)
             self._store.submit(appends)
 
     def _append(self, live: LiveTask) -> tuple[Append, Settled]:
@@ -157,16 +182,18 @@ class Journal:
         live.in_flight.extend(entries)
         live.unflushed.clear()
         live.is_dirty = False
-        return append, partial(self._settle, live, live.generation, append, fold)
+        return append, partial(self._settle, self._second, live, live.generation, append, fold)
 
     def _settle(
         self,
+        second: _Second,
         live: LiveTask,
         generation: int,
         append: Append,
         fold: TaskFold | None,
         error: StoreError | None,
     ) -> None:
+        second.unsettled -= 1
         if generation != live.generation:
             # An append before this one was refused, and with it everything that built on it.
             return
@@ -185,8 +212,8 @@ class Journal:
         self.committed_entries += len(entries)
         # From here to the end there is no await: whoever attaches sees either this
         # commit in its snapshot or the entries on its stream, never both or neither.
-        for subscription in live.subscriptions:
-            subscription.push(entries)
+        if live.subscriptions:
+            self._publish(live, entries)
         if live.once_durable:
             self._run_once_durable(live)
         if append.state in SETTLED:
@@ -197,12 +224,35 @@ class Journal:
                 live.subscriptions.clear()
             self._on_settled(live)
 
+    def _publish(self, live: LiveTask, entries: tuple[Entry, ...]) -> None:
+        """Push to each reader under its own guard, and let go of those that take no more."""
+        has_ended = False
+        for subscription in live.subscriptions:
+            try:
+                if not subscription.push(entries):
+                    has_ended = True
+            except Exception:  # noqa: BLE001 - logged, and costs this reader alone
+                _log.exception("a reader failed", extra={"task_id": live.task_id})
+                subscription.fail()
+                has_ended = True
+        if has_ended:
+            live.subscriptions = [each for each in live.subscriptions if not each.is_ended]
+
     def _run_once_durable(self, live: LiveTask) -> None:
         seq = live.committed_seq
         due = [callback for wanted, callback in live.once_durable if wanted <= seq]
         live.once_durable = [item for item in live.once_durable if item[0] > seq]
-        for callback in due:
-            callback(None)
+        self._call_back(live, due, None)
+
+    def _call_back(
+        self, live: LiveTask, callbacks: list[Durable], error: TrunklineError | None
+    ) -> None:
+        """Tell each; one that raises is logged, and keeps nobody else from being told."""
+        for callback in callbacks:
+            try:
+                callback(error)
+            except Exception:  # noqa: BLE001 - logged, and the others are told
+                _log.exception("a callback failed", extra={"task_id": live.task_id})
 
     def _answer_waiters(self, live: LiveTask, seq: int) -> None:
         waiting, live.waiters = live.waiters, []
@@ -245,8 +295,7 @@ class Journal:
             live.status_ms = parse_timestamp(timestamp)
         refusal = not_stored()
         callbacks, live.once_durable = live.once_durable, []
-        for _, callback in callbacks:
-            callback(refusal)
+        self._call_back(live, [callback for _, callback in callbacks], refusal)
         live.give_up(refusal)
         self._on_refused(live, error)
 

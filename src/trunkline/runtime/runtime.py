@@ -83,6 +83,7 @@ class Runtime:
         )
         self._housekeeping = Housekeeping(
             store=store,
+            journal=self.journal,
             service=self.service,
             turns=self.turns,
             clock=clock,
@@ -91,6 +92,13 @@ class Runtime:
             heartbeat_s=heartbeat_s,
         )
         self.is_ready = False
+
+    def problems(self) -> list[str]:
+        """Why this runtime should get no traffic now, as `/readyz` tells it."""
+        found = [] if self.is_ready else ["starting or shutting down"]
+        if stuck := self._housekeeping.stuck_commits:
+            found.append(stuck)
+        return found
 
     async def open(self) -> None:
         await self._store.open()

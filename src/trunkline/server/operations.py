@@ -1,6 +1,6 @@
 """The gateway's own pages: is it alive, is it ready, how is it doing, what is it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from starlette.applications import Starlette
@@ -23,24 +23,25 @@ PATHS = ("/healthz", "/readyz", "/metrics", "/version")
 
 def build_pages(
     *,
-    is_ready: Callable[[], bool],
+    problems: Callable[[], Sequence[str]],
     metrics: Metrics,
     access: Access,
     version: str,
     lifespan: Lifespan | None = None,
     more: Mapping[str, App] | None = None,
 ) -> Starlette:
-    """`more` are ASGI applications, each for one path."""
+    """`problems` are the reasons for which the gateway should get no traffic now; `more` are
+    ASGI applications, each for one path."""
 
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
-        if is_ready():
+        found = problems()
+        if not found:
             return PlainTextResponse("ready\n")
-        return PlainTextResponse(
-            "not ready: starting or shutting down\n", status_code=503, headers={"Retry-After": "5"}
-        )
+        text = "".join(f"not ready: {problem}\n" for problem in found)
+        return PlainTextResponse(text, status_code=503, headers={"Retry-After": "5"})
 
     async def metrics_page(request: Request) -> Response:
         # Traffic figures are nobody else's business.

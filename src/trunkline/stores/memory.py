@@ -63,7 +63,7 @@ class MemoryStore:
         if self._loop is None:
             closed = StoreUnusable("The store is not open")
             loop = asyncio.get_running_loop()
-            loop.call_soon(settle, loop, iter([(settled, closed) for _, settled in appends]))
+            loop.call_soon(settle, loop, [(settled, closed) for _, settled in appends])
             return
         if not self._queue:
             self._loop.call_soon(self._commit, self._loop)
@@ -76,7 +76,7 @@ class MemoryStore:
 
     def _commit(self, loop: asyncio.AbstractEventLoop) -> None:
         batch, self._queue = self._queue, []
-        settle(loop, iter([(settled, self._apply(append)) for append, settled in batch]))
+        settle(loop, [(settled, self._apply(append)) for append, settled in batch])
 
     def _apply(self, append: Append) -> StoreError | None:
         index = self._index

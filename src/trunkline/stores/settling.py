@@ -1,20 +1,21 @@
 """How submitters are told what became of their appends."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from trunkline.model.errors import StoreError
 from trunkline.ports.store import Settled
 
 
 def settle(
-    loop: asyncio.AbstractEventLoop, results: Iterator[tuple[Settled, StoreError | None]]
+    loop: asyncio.AbstractEventLoop, results: Iterable[tuple[Settled, StoreError | None]]
 ) -> None:
-    try:
-        for settled, result in results:
+    """Tell each submitter its result. One that raises is reported to the loop's exception
+    handler; it neither silences those behind it nor stops the store."""
+    for settled, result in results:
+        try:
             settled(result)
-    except BaseException:
-        # The error is the loop's to report; those behind it in the batch are
-        # waiting for a commit that did happen.
-        loop.call_soon(settle, loop, results)
-        raise
+        except Exception as error:  # noqa: BLE001 - goes to the loop's exception handler
+            loop.call_exception_handler(
+                {"message": "a submitter failed when it was told of its commit", "exception": error}
+            )

@@ -244,3 +244,19 @@ async def test_a_reader_of_snapshots_that_does_not_read_is_cut_off() -> None:
     following.opening = lambda: Opening(2, b"paused" * MAX_PENDING_BYTES)
     following.push([status(2, S.INPUT_REQUIRED)])
     assert await rest_of(following) == [CutOff("slow reader", 0)]
+
+
+async def test_a_reader_that_was_cut_off_takes_no_more() -> None:
+    following = reader(limit=100)
+    assert following.push([chunk(1)])
+    assert not following.push([chunk(2, "x" * MAX_PENDING_BYTES)])
+    assert not following.push([chunk(3)])
+    assert not following.push([status(4, S.COMPLETED)])
+    assert await rest_of(following) == [CutOff("slow reader", 0)]
+
+
+async def test_a_reader_that_waits_takes_more() -> None:
+    following = reader()
+    assert following.push([status(1)])
+    assert not following.push([status(2, S.COMPLETED)])
+    assert await rest_of(following) == [status(1), status(2, S.COMPLETED)]

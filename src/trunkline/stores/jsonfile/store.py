@@ -119,7 +119,7 @@ class JsonFileStore:
         if self._opened is None or self._closed is not None:
             closed = StoreUnusable(f"The store {self._path} is not open")
             loop = asyncio.get_running_loop()
-            loop.call_soon(settle, loop, iter([(settled, closed) for _, settled in appends]))
+            loop.call_soon(settle, loop, [(settled, closed) for _, settled in appends])
             return
         for start in range(0, len(appends), _MAX_BATCH):
             some = appends[start : start + _MAX_BATCH]
@@ -169,9 +169,12 @@ class JsonFileStore:
 
     def _committed(self, item: Batch | Job, error: BaseException | None) -> None:
         self._is_busy = False
-        # Being told, many have something to add to the next commit.
-        item.done(None if error is None else self._explain(error))
-        self._start_soon()
+        try:
+            # Being told, many have something to add to the next commit.
+            item.done(None if error is None else self._explain(error))
+        finally:
+            # Whatever a submitter does, the next commit starts.
+            self._start_soon()
 
     def _explain(self, error: BaseException) -> StoreError:
         if isinstance(error, OSError):

@@ -35,7 +35,7 @@ class Batch:
             answer(future, None, error)
         results = self._results if error is None else [error] * len(self.appends)
         told = [(item[1], result) for item, result in zip(self.appends, results, strict=True)]
-        settle(asyncio.get_running_loop(), iter(told))
+        settle(asyncio.get_running_loop(), told)
 
 
 class Job:

@@ -111,7 +111,7 @@ class SqliteStore:
         if opened is None or self._closed is not None:
             closed = StoreUnusable(f"The store {self._path} is not open")
             loop = asyncio.get_running_loop()
-            loop.call_soon(settle, loop, iter([(settled, closed) for _, settled in appends]))
+            loop.call_soon(settle, loop, [(settled, closed) for _, settled in appends])
             return
         queue = self._queue
         self._submitted += len(appends)
@@ -180,9 +180,12 @@ class SqliteStore:
         self._is_busy = False
         if error is not None:
             results = [self._explain(error)] * len(batch)
-        # Being told, many have something to add to the next batch.
-        self._settle(batch, results)
-        self._start_soon()
+        try:
+            # Being told, many have something to add to the next batch.
+            self._settle(batch, results)
+        finally:
+            # Whatever a submitter does, the next batch starts.
+            self._start_soon()
 
     def _job_done(self, job: _Job, result: Any, error: BaseException | None) -> None:
         self._is_busy = False
@@ -195,7 +198,7 @@ class SqliteStore:
 
     def _settle(self, batch: _Batch, results: Sequence[StoreError | None]) -> None:
         loop = asyncio.get_running_loop()
-        settle(loop, iter([(item[1], result) for item, result in zip(batch, results, strict=True)]))
+        settle(loop, [(item[1], result) for item, result in zip(batch, results, strict=True)])
 
     def _explain(self, error: BaseException) -> StoreError:
         if isinstance(error, sqlite3.Error):

@@ -186,7 +186,17 @@ async def failing_listener_does_not_silence_others(make: MakeStore) -> None:
         try:
             future = loop.create_future()
             store.submit([(create("a"), fail), (create("b"), future.set_result)])
+            # Submitted in every pass while the first commit is under way, so that some wait
+            # behind it when its listener fails.
+            behind = []
+            for number in range(200):
+                behind.append(submit(store, create(f"c{number}")))
+                passed = loop.create_future()
+                loop.call_soon(passed.set_result, None)
+                await passed
             assert await future is None
+            for waiting in behind:
+                assert await waiting is None, "a failing listener stopped the commits behind it"
         finally:
             loop.set_exception_handler(handler)
         assert reported == ["listener failed"]

@@ -1,0 +1,95 @@
+"""A reader that does not read costs nobody else anything, on every store."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.runtime.stores import STORES
+from tests.runtime.world import world
+
+from trunkline.model.events import Entry
+from trunkline.model.values import TaskState
+from trunkline.runtime.fanout import MAX_PENDING_BYTES, CutOff, Subscription
+from trunkline.testing import settle
+
+CHUNK_BYTES = 10_000
+# Twice what a reader may hold, so that entries come long after the reader was cut off.
+CHUNKS = 2 * MAX_PENDING_BYTES // CHUNK_BYTES
+CHATTY = f"stream {CHUNKS} of {CHUNK_BYTES}"
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_other_sends_complete_while_nobody_reads(kind: str, tmp_path: Path) -> None:
+    async with world(store=STORES[kind](tmp_path)) as w:
+        unread = [await w.stream(CHATTY) for _ in range(3)]
+        chatty = [live.task_id for live in w.runtime.registry.all()]
+        # Each needs commits of its own, before, while and after the readers are cut off.
+        for number in range(20):
+            task = await w.send(f"say {number}")
+            assert task.status.state is TaskState.COMPLETED
+        for task_id in chatty:
+            assert (await w.ended(task_id)).status.state is TaskState.COMPLETED
+        for reading in unread:
+            last = (await reading.all())[-1]
+            assert isinstance(last, CutOff)
+            assert last.reason == "slow reader"
+
+
+async def test_a_reader_that_was_cut_off_is_detached_from_its_task() -> None:
+    async with world(stream_buffer=3) as w:
+        await w.stream("stream 5; wait a; stream 5; wait b")
+        await w.gates.reached("a")
+        await settle()
+        [live] = w.runtime.registry.all()
+        assert live.subscriptions == []
+        w.gates.open("a")
+        await w.gates.reached("b")
+        w.gates.open("b")
+        await w.ended(live.task_id)
+
+
+class Broken(Subscription):
+    """Raises when it is told of a commit."""
+
+    __slots__ = ()
+
+    def push(self, entries: Sequence[Entry]) -> bool:
+        raise RuntimeError("this reader is broken")
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_a_reader_that_raises_harms_neither_its_task_nor_others(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(store=STORES[kind](tmp_path)) as w:
+        task = await w.submit("wait a; say done")
+        reading = await w.follow(task.id)
+        [live] = w.runtime.registry.all()
+        broken = Broken(closes_on=frozenset(), limit=10)
+        live.subscriptions.insert(0, broken)
+        w.gates.open("a")
+        with caplog.at_level(logging.ERROR, "trunkline.journal"):
+            await reading.all()
+        assert reading.entries[-1].seq == len(await w.journal(task.id))
+        assert broken.is_ended
+        assert [type(item) for item in await broken.next()] == [CutOff]
+        assert "a reader failed" in caplog.text
+        assert (await w.send("say after")).status.state is TaskState.COMPLETED
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_a_callback_that_raises_stops_no_commit(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("this callback is broken")
+
+    async with world(store=STORES[kind](tmp_path)) as w:
+        task = await w.submit("wait a; say done")
+        [live] = w.runtime.registry.all()
+        live.once_durable.append((live.seq + 1, broken))
+        w.gates.open("a")
+        assert (await w.ended(task.id)).status.state is TaskState.COMPLETED
+        assert "a callback failed" in caplog.text
+        assert (await w.send("say after")).status.state is TaskState.COMPLETED
