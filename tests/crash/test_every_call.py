@@ -29,6 +29,8 @@ class Published:
     def __init__(self) -> None:
         self.readings: list[Reading] = []
         self.answers: list[Task] = []
+        # The messages whose turn the agent has begun: the effects that it may have had.
+        self.turns: list[tuple[str, str]] = []
 
     def told(self, task: Task) -> Task:
         self.answers.append(task)
@@ -80,11 +82,16 @@ async def crash(inner: Store, crash_on: int, when: Literal["before", "after"]) -
     if not has_crashed:
         await playing
     await w.vanish()
+    published.turns = turns_of(w)
     for reading in published.readings:
         # What had reached the subscription was as good as sent.
         if reading.subscription._items:
             await reading.read()
     return published if has_crashed else None
+
+
+def turns_of(w: World) -> list[tuple[str, str]]:
+    return [(turn.task_id, turn.message.message_id) for turn in w.scripted.turns]
 
 
 async def journals(w: World) -> dict[str, tuple[Entry, ...]]:
@@ -168,6 +175,8 @@ async def crash_at_every_call(
         await w.open()
         await check_restart(w, left, published)
         await check_key(w, published)
+        turns = published.turns + turns_of(w)
+        assert len(turns) == len(set(turns)), "a turn ran before and after the restart"
         assert len(w.runtime.registry) == 0
         await w.close()
     raise AssertionError

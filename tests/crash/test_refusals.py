@@ -222,12 +222,14 @@ async def test_the_queue_goes_on_behind_a_run_that_was_refused() -> None:
         await settle()
         store.is_full = True
         w.gates.open("a")
-        await w.gates.reached("b")
+        await settle()
+        # It could not store what it does, so it waits, and nothing of it is lost.
+        assert len(w.scripted.turns) == 1
         store.is_full = False
         w.gates.open("b")
         await w.clock.advance(2.1)
         assert (await w.ended(task.id)).status.state is FAILED
-        assert (await w.ended(behind.id)).status.state in (COMPLETED, FAILED)
+        assert (await w.ended(behind.id)).status.state is COMPLETED
         assert (await w.send("say next", context="c")).status.state is COMPLETED
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tests.runtime.world import world
 
 from trunkline.model.events import ARTIFACT, STATUS, TASK, Entry
-from trunkline.model.values import TaskArtifactUpdateEvent
+from trunkline.model.values import TaskArtifactUpdateEvent, TaskState
 from trunkline.ports.store import Append, Settled
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
@@ -42,11 +42,14 @@ async def test_a_pure_turn_that_waits_for_nothing_is_one_append() -> None:
         assert append.snapshot is not None
 
 
-async def test_a_turn_with_effects_is_one_append_after_that_of_its_task() -> None:
+async def test_a_turn_with_effects_begins_with_the_append_of_its_task() -> None:
     store = WatchedStore()
     async with world(store=store) as w:
         await w.send("say hello")
-        assert [len(append.entries) for append in store.appends] == [1, 3]
+        accepted, ended = store.appends
+        assert [entry.kind for entry in accepted.entries] == [TASK, STATUS]
+        assert accepted.state is TaskState.WORKING
+        assert [entry.kind for entry in ended.entries] == [ARTIFACT, STATUS]
 
 
 async def test_a_chunk_that_has_not_left_is_marked_as_the_last_one() -> None:

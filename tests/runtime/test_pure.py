@@ -47,6 +47,52 @@ async def test_an_agent_with_effects_starts_when_its_task_is_stored() -> None:
         assert (await sending).status.state is TaskState.COMPLETED
 
 
+async def test_an_agent_with_effects_in_a_queue_starts_when_its_beginning_is_stored() -> None:
+    store = HeldStore()
+    store.is_holding = False
+    async with world(store=store) as w:
+        first = await w.submit("wait gate; say first", context="c")
+        second = await w.submit("say second", context="c")
+        await w.gates.reached("gate")
+        store.is_holding = True
+        w.gates.open("gate")
+        await settle()
+        # The first has ended and the second has the lane; neither is in the store.
+        assert [turn.task_id for turn in w.scripted.turns] == [first.id]
+        assert await w.state(second.id) is TaskState.SUBMITTED
+        store.release()
+        assert (await w.ended(second.id)).status.state is TaskState.COMPLETED
+        assert [turn.task_id for turn in w.scripted.turns] == [first.id, second.id]
+
+
+async def test_a_turn_whose_beginning_is_refused_waits_and_runs_once() -> None:
+    store = HeldStore()
+    store.is_holding = False
+    async with world(store=store) as w:
+        await w.submit("wait gate; say first", context="c")
+        second = await w.submit("say second", context="c")
+        third = await w.submit("say third", context="c")
+        await w.gates.reached("gate")
+        # It leaves the lane without an append of its own, so that the next turn's beginning
+        # is alone in the append that is refused.
+        store.is_holding = True
+        w.gates.open("gate")
+        await settle()
+        beginnings = [each for each in store.held if each[0].task_id == second.id]
+        [(begun, settled)] = beginnings
+        assert begun.state is TaskState.WORKING
+        store.held.remove(beginnings[0])
+        store.release()
+        settled(StoreUnusable("the disk is full"))
+        await settle()
+        assert await w.state(second.id) is TaskState.SUBMITTED
+        await w.clock.advance(1)
+        assert (await w.ended(third.id)).status.state is TaskState.COMPLETED
+        assert (await w.ended(second.id)).status.state is TaskState.COMPLETED
+        turns = [turn.task_id for turn in w.scripted.turns]
+        assert turns[1:] == [second.id, third.id]
+
+
 async def test_a_pure_agent_starts_at_once_and_shows_when_it_is_stored() -> None:
     store = HeldStore()
     async with world(store=store) as w:

@@ -87,7 +87,7 @@ class TaskFold:
         for artifact in task.artifacts:
             self._artifacts[artifact.artifact_id] = artifact
         # What the turn under way took up, and what there was of the task by then.
-        self._before_turn: tuple[Pending, int, tuple[Artifact, ...]] | None = None
+        self._before_turn: tuple[Pending, int, tuple[Artifact, ...], TaskStatus] | None = None
         # Messages that no turn has taken up yet.
         self.pending: list[Pending] = []
         if task.status.state is _SUBMITTED:
@@ -157,6 +157,11 @@ class TaskFold:
         return _run_of(self._asking)
 
     @property
+    def answered(self) -> str:
+        """The run whose last word the turn under way answers."""
+        return _run_of(self._before_turn[3]) if self._before_turn is not None else ""
+
+    @property
     def artifacts(self) -> tuple[Artifact, ...]:
         return tuple(
             [
@@ -193,7 +198,7 @@ class TaskFold:
     def _undo_turn(self) -> None:
         if self._before_turn is None or not self.knows_turn:
             raise GatewayBug(f"task {self._task.id} has no turn to run again")
-        taken_up, length, artifacts = self._before_turn
+        taken_up, length, artifacts, self._asking = self._before_turn
         # What callers said since stays; it waits for later turns.
         self._history[length:] = [m for m in self._history[length:] if m.role is Role.USER]
         self._artifacts = {artifact.artifact_id: artifact for artifact in artifacts}
@@ -203,7 +208,8 @@ class TaskFold:
         before = self.status.state
         if before is _SUBMITTED and status.state is _WORKING and self.pending:
             artifacts = self.artifacts if self._artifacts else ()
-            self._before_turn = (self.pending.pop(0), len(self._history), artifacts)
+            taken_up = self.pending.pop(0)
+            self._before_turn = (taken_up, len(self._history), artifacts, self._asking)
         if status.message is not None and is_kept:
             self._remember(status.message)
         if status.message is not None or status.state is _WORKING:

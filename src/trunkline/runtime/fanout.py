@@ -68,6 +68,7 @@ class Subscription:
         "_items",
         "_limit",
         "_on_close",
+        "_opening",
         "_replayed",
         "_waiter",
         "closes_on",
@@ -82,6 +83,7 @@ class Subscription:
         self._waiter: asyncio.Future[None] | None = None
         self._on_close: Callable[[Subscription], None] | None = None
         self._catch_up: Callable[[], Awaitable[None]] | None = None
+        self._opening: Opening | None = None
         self._replayed = 0
 
     @property
@@ -107,11 +109,18 @@ class Subscription:
             return True
         # One that waits has taken all there was, however much comes now.
         is_behind = self._waiter is None
+        if self._opening is not None:
+            entries = self._open(self._opening, entries)
         self._take(entries, self.closes_on)
         if is_behind and (len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES):
             self._cut_off("slow reader")
         self._wake()
         return not self._is_ended
+
+    def open_with(self, opening: Opening) -> None:
+        """Begin with this snapshot as soon as its entry is committed; what was committed up to
+        it is in there."""
+        self._opening = opening
 
     def catch_up(self, step: Callable[[], Awaitable[None]], *, after: int) -> None:
         """Begin with what the journal has after that entry.
@@ -142,6 +151,14 @@ class Subscription:
                 self._is_ended = True
                 break
         self._bytes += size
+
+    def _open(self, opening: Opening, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Take the opening if its entry is among those; returns those that follow it."""
+        if entries[-1].seq >= opening.seq:
+            self._opening = None
+            self._items.append(opening)
+            self._bytes += len(opening.task)
+        return [entry for entry in entries if entry.seq > opening.seq]
 
     def fail(self) -> None:
         """End the stream of a reader that could not be told of a commit."""

@@ -52,7 +52,7 @@ REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
 
 
 class Admitted(Struct, frozen=True, kw_only=True):
-    """What became of a message. Exactly one member is set."""
+    """What became of a message. Exactly one of reply, live, run and earlier is set."""
 
     # An answer that took neither task nor run.
     reply: Reply | None = None
@@ -62,6 +62,8 @@ class Admitted(Struct, frozen=True, kw_only=True):
     run: Run | None = None
     # The same request was made before, and its task has left the memory.
     earlier: Snapshot | None = None
+    # The entry that accepted the message, when its turn has begun right behind it; or 0.
+    begun_after: int = 0
 
 
 class Intake:
@@ -136,7 +138,8 @@ class Intake:
             # Who is not to wait for the answer needs a task to ask for it later.
             if not (waits and agent.profile.queued_send == "return"):
                 return self._start_directly(run, reader)
-        return Admitted(live=self._submit(run, record, reader))
+        live = self._submit(run, record, reader)
+        return Admitted(live=live, begun_after=run.accepted_seq if run.has_begun else 0)
 
     async def _answer_empty(self, scope: Scope, message: Message) -> Admitted:
         """Say that there is no content, if the message could have been let in otherwise."""
@@ -166,8 +169,13 @@ class Intake:
         return live
 
     def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
-        """Queue again what waited for its turn when a restart came, in the same order, and
-        before it what was under way, if it still is."""
+        """Queue again what a restart left."""
+        for run in self._left(tasks):
+            self._enter(run)
+
+    def _left(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> list[Run]:
+        """Runs for what waited for its turn when a restart came, in the same order, and before
+        them for what was under way, if it still is."""
         runs: list[tuple[bool, str, Run]] = []
         for agent, live in tasks:
             fold = live.ahead()
@@ -180,17 +188,14 @@ class Intake:
             ]
         # An older task may have got its message later.
         runs.sort(key=itemgetter(0, 1))
-        for _, _, run in runs:
-            run.is_durable = True
-            self._turns.enter(run)
-            self._turns.start_if_ready(run)
+        return [run for _, _, run in runs]
 
     def _submit(
         self, run: Run, record: IdempotencyRecord | None, reader: Subscription | None
     ) -> LiveTask:
         live = self._create(run, record)
         run.live = live
-        self._enter(run, live)
+        self._enter(run)
         # A stream that begins in the queue begins with a snapshot, which shows the place.
         if reader is not None and run.is_granted:
             live.subscriptions.append(reader)
@@ -241,9 +246,7 @@ class Intake:
     def _start_directly(self, run: Run, reader: Subscription | None) -> Admitted:
         run.answer = asyncio.get_running_loop().create_future()
         run.reader = reader
-        run.is_durable = True  # there is nothing to store before it shows
-        self._turns.enter(run)
-        self._turns.start_if_ready(run)
+        self._enter(run)
         return Admitted(run=run)
 
     async def _continue(
@@ -299,23 +302,20 @@ class Intake:
         event = MessageAccepted(message=message, status_update=update, options=options)
         if record is not None:
             self._keys.keep(live, record)
-        if is_orphan:
-            # What waited when it was left comes first.
-            self.requeue([(agent, live)])
+        left = self._left([(agent, live)]) if is_orphan else []
         self._journal.record(live, event, state=state, status_ms=now_ms)
         pending = Pending(message, options, update.status.timestamp, live.seq)
-        self._enter(self._run(agent, pending, live), live)
-        return Admitted(live=live)
+        run = self._run(agent, pending, live)
+        # What waited when the task was left comes first.
+        for each in (*left, run):
+            self._enter(each)
+        return Admitted(live=live, begun_after=run.accepted_seq if run.has_begun else 0)
 
-    def _enter(self, run: Run, live: LiveTask) -> None:
-        """Queue the run. It waits for its message to be stored, unless it does no harm."""
+    def _enter(self, run: Run) -> None:
+        """Queue the run. Where the lane is free it begins at once, so that the commit which
+        accepts the message also says that its turn has begun."""
         self._turns.enter(run)
-        if run.agent.backend.is_pure:
-            # Should the store refuse, it ends with its task.
-            run.is_durable = True
-            self._turns.start_if_ready(run)
-        else:
-            self._journal.once_durable(live, run.when_durable(self._turns.durable))
+        self._turns.begin_if_granted(run)
 
     def _run(self, agent: PublishedAgent, pending: Pending, live: LiveTask) -> Run:
         """A run for a message of a task that exists."""
@@ -328,6 +328,7 @@ class Intake:
             message=pending.message,
             options=pending.options,
             live=live,
+            accepted_seq=pending.seq,
         )
 
 

@@ -146,6 +146,12 @@ class LiveTask(Struct, kw_only=True, eq=False):
             return _folded(start, self.unflushed)
         return _folded(start, [*self._unfolded, *self.in_flight, *self.unflushed])
 
+    def as_accepted(self, seq: int) -> Snapshot:
+        """The task as of an entry that was recorded just now, without what follows it."""
+        start = self._fold.copy() if self._fold is not None else None
+        recorded = [*self._unfolded, *self.in_flight, *self.unflushed]
+        return _folded(start, [entry for entry in recorded if entry.seq <= seq]).snapshot()
+
     def view(self) -> Snapshot:
         """The committed task; encoded once for all who ask before the next commit."""
         if self._view is None or self._view.seq != self.committed_seq:

@@ -1,8 +1,6 @@
 """One turn of an agent, from the queue to its end."""
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,14 +13,16 @@ from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import Text
 from trunkline.model.values import Message
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
-from trunkline.runtime.live import Durable, LiveTask
+from trunkline.runtime.live import LiveTask
 
 if TYPE_CHECKING:
     from trunkline.runtime.agents import Lane, PublishedAgent
 
 
 class Run(Struct, kw_only=True, eq=False):
-    """It starts when its lane grants it and its message is durable, whichever comes last."""
+    """A turn with effects never runs twice. So when its lane grants it, the journal first says
+    that it has begun, and it starts once that is committed. A run without a task, or of a pure
+    agent, starts at once."""
 
     run_id: str
     # The task it has, or gets when it needs one.
@@ -36,8 +36,11 @@ class Run(Struct, kw_only=True, eq=False):
     live: LiveTask | None
     # It was under way before a restart, and is picked up.
     is_resumed: bool = False
-    is_durable: bool = False
+    # The entry that accepted its message; 1 for the one that creates the task.
+    accepted_seq: int = 1
     is_granted: bool = False
+    # The journal says that it has begun, and perhaps the store does not know it yet.
+    has_begun: bool = False
     is_released: bool = False
     # Nothing that the agent emits from now on counts.
     is_fenced: bool = False
@@ -63,12 +66,10 @@ class Run(Struct, kw_only=True, eq=False):
         return self.task is None and not self.is_released
 
     @property
-    def may_start(self) -> bool:
-        return self.is_granted and self.is_durable and self.task is None and not self.is_released
-
-    def when_durable(self, told: "Callable[[Run, TrunklineError | None], None]") -> Durable:
-        """What the journal calls once the run's message is committed."""
-        return partial(told, self)
+    def may_begin(self) -> bool:
+        return (
+            self.is_granted and not self.has_begun and self.task is None and not self.is_released
+        )
 
     def reply(self, reply: Reply) -> None:
         """Answer without a task."""

@@ -98,6 +98,11 @@ class Service:
         live = admitted.live
         if returns_immediately:
             assert live is not None
+            if admitted.begun_after:
+                # The caller gets the task as it was submitted.
+                accepted = live.as_accepted(admitted.begun_after)
+                await self._journal.durable(live)
+                return TaskAnswer(task_json(accepted, history_length))
             await self._journal.durable(live)
         elif agent.bounds_waits:
             outcome = await self._replies.wait(agent, live, admitted.run)
@@ -166,6 +171,11 @@ class Service:
         reader.opened_by(partial(self._leave, live))
         _show(reader, live, history_length)
         if reader in live.subscriptions:
+            return
+        if admitted.begun_after:
+            accepted = live.as_accepted(admitted.begun_after)
+            reader.open_with(Opening(accepted.seq, task_json(accepted, history_length)))
+            live.subscriptions.append(reader)
             return
         is_new = live.unflushed or live.in_flight
         if is_new:

@@ -13,7 +13,7 @@ from trunkline.model.errors import (
     Unavailable,
     Unstorable,
 )
-from trunkline.model.values import HAS_WORK, TERMINAL
+from trunkline.model.values import HAS_WORK, TERMINAL, TaskState
 from trunkline.ports.clock import Clock
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
@@ -61,6 +61,12 @@ class Setbacks:
 
     def refused(self, live: LiveTask, error: StoreError) -> None:
         """The store did not take what the task's run recorded: the run is pointless now."""
+        has_run = live.run is not None or live.state is not TaskState.SUBMITTED
+        if live.exists and not has_run and isinstance(error, StoreUnusable):
+            self._release_unstored(live)
+            if live.waiting:
+                # What is stored still waits for its turn.
+                return
         if not live.exists or not isinstance(error, StoreUnusable):
             # Nobody was told of it, or what is in memory is not to be relied on.
             self._registry.drop(live)
@@ -80,6 +86,12 @@ class Setbacks:
         self._registry.forget_if_idle(live)
         if live.exists and isinstance(error, StaleSeq | KeyTaken | Unstorable):
             self._tasks.spawn(self._reload(live), name=f"reload {live.task_id}")
+
+    def _release_unstored(self, live: LiveTask) -> None:
+        """Let go of the runs whose message is not in the store."""
+        for run in reversed(live.waiting.copy()):
+            if run.accepted_seq > live.committed_seq:
+                self._release(run)
 
     async def _give_up(self, run: Run) -> None:
         await self._stopping.abort(run)

@@ -42,7 +42,10 @@ class Stopping:
         if live.run is not None:
             await self.stop_run(live.run, step, reason)
         elif live.state not in TERMINAL:
-            asked_by = live.ahead().asked_by
+            fold = live.ahead()
+            # One that has begun and not started has answered nothing yet.
+            has_begun = bool(live.waiting) and live.waiting[0].has_begun
+            asked_by = fold.answered if has_begun else fold.asked_by
             self._recorder.move(
                 live, step, say(live, f"stop.{live.seq}", reason) if reason else None
             )

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
@@ -69,6 +70,8 @@ class Turns:
         # Runs in the queue that have no task yet, so that nothing but a lane knows them.
         self._untold: set[Run] = set()
         self._is_draining = False
+        # Runs whose beginning is not committed yet.
+        self._beginning: set[Run] = set()
         # Runs that wait for the store to take writes again.
         self._held: list[Run] = []
         self.stopping = Stopping(
@@ -107,30 +110,63 @@ class Turns:
                 )
         run.is_granted = run.agent.lanes.enter(run.lane, run)
 
-    def durable(self, run: Run, error: TrunklineError | None) -> None:
-        """The run's message is committed, or will never be."""
-        if error is not None:
-            # One that has started is ended by `refused`.
-            if run.task is None:
-                self._release(run)
-            return
-        run.is_durable = True
-        self.start_if_ready(run)
-
-    def start_if_ready(self, run: Run) -> None:
+    def begin_if_granted(self, run: Run) -> None:
+        """Begin the run if its lane is free. A turn with effects starts when the store has
+        committed that it began: after a crash, what the store calls waiting has not run."""
         # What waits while the gateway stops stays as it is, and runs after the restart.
-        if run.may_start and not self._is_draining:
-            if self._journal.is_refusing and self.setbacks.is_lasting:
-                # It could not store what it does, and would only fail like those before it.
+        if not run.may_begin or self._is_draining:
+            return
+        live = run.live
+        if self._journal.is_refusing and (self._held or self.setbacks.is_lasting):
+            # Its beginning could not be stored either.
+            if live is not None and (live.unflushed or live.in_flight):
+                self._journal.once_durable(live, partial(self._stored, run))
+            else:
                 self._held.append(run)
-                return
-            self._untold.discard(run)
-            run.started = self._clock.monotonic()
-            if run.live is not None:
-                run.live.waiting.remove(run)
-                run.live.run = run
-            self.running.add(run)
-            run.task = self._tasks.start(self._run(run), name=f"turn {run.run_id}")
+            return
+        if live is None or run.is_resumed or run.agent.backend.is_pure:
+            # There is nothing to store; or the store knows that it began; or it does no harm,
+            # and should the store refuse, it ends with its task.
+            self._start(run)
+            return
+        run.has_begun = True
+        self._beginning.add(run)
+        self._recorder.begin(run)
+        self._journal.once_durable(live, partial(self._begun, run))
+
+    def _stored(self, run: Run, error: TrunklineError | None) -> None:
+        """The store has taken the run's message, and so takes writes again; or it has not."""
+        if error is None:
+            self.begin_if_granted(run)
+
+    def _begun(self, run: Run, error: TrunklineError | None) -> None:
+        """The store has committed that the run began, or refused it."""
+        if not run.has_begun or run.is_released or self._is_draining:
+            return
+        if error is None:
+            self._start(run)
+        elif run.live is not None and run.accepted_seq <= run.live.committed_seq:
+            # Its message is stored, and nothing of it has run: it still waits for its turn.
+            self._wait_again(run)
+            run.live.turns -= 1
+            self._held.append(run)
+        # Else its message is not stored either, and `setbacks` lets go of it.
+
+    def _start(self, run: Run) -> None:
+        self._untold.discard(run)
+        self._beginning.discard(run)
+        run.started = self._clock.monotonic()
+        if run.live is not None:
+            run.live.waiting.remove(run)
+            run.live.run = run
+        self.running.add(run)
+        run.task = self._tasks.start(self._run(run), name=f"turn {run.run_id}")
+
+    def _wait_again(self, run: Run) -> None:
+        """The run has not started, and it is as if it had never begun."""
+        run.has_begun = False
+        run.fold = None
+        self._beginning.discard(run)
 
     async def _run(self, run: Run) -> None:
         outputs: AsyncIterator[Output] | None = None
@@ -175,7 +211,7 @@ class Turns:
 
     async def _consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
         recorder = self._recorder
-        if run.live is not None:
+        if run.live is not None and run.fold is None:
             recorder.begin(run)
         async for output in outputs:
             if run.is_fenced:
@@ -272,10 +308,8 @@ class Turns:
         live.turns -= 1
 
     def expire(self) -> None:
-        """Fail the runs that are past their deadline, and start those that were held."""
-        held, self._held = self._held, []
-        for run in held:
-            self.start_if_ready(run)
+        """Fail the runs that are past their deadline, and begin those that were held."""
+        self._begin_held()
         now = self._clock.monotonic()
         for run in list(self.running):
             deadline_s = run.agent.profile.task_deadline_s
@@ -286,10 +320,26 @@ class Turns:
                     self.stopping.stop_run(run, Step.FAIL, reason), name=f"deadline {run.run_id}"
                 )
 
+    def _begin_held(self) -> None:
+        """Begin the runs that wait for the store to take writes again."""
+        if self._journal.is_refusing and self.setbacks.is_lasting:
+            return
+        held, self._held = self._held, []
+        # While it refuses, one tries it and the others stay where they are.
+        count = 1 if self._journal.is_refusing else len(held)
+        for run in held[:count]:
+            self.begin_if_granted(run)
+        self._held += held[count:]
+
     async def drain(self, *, grace_s: float, reason: str) -> None:
         """Let runs finish for a while, then end them with the reason, or let go of those that
         the next process picks up. No more start."""
         self._is_draining = True
+        for run in list(self._beginning):
+            # It has not run, so that it can wait for the next process like those behind it.
+            assert run.live is not None
+            self._wait_again(run)
+            self.retry(run.live)
         for run in list(self._untold):
             # It would be lost otherwise: only tasks outlive the process.
             self.become_task(run)
@@ -320,6 +370,7 @@ class Turns:
             run.timer.cancel()
         self.running.discard(run)
         self._untold.discard(run)
+        self._beginning.discard(run)
         live = run.live
         if live is not None:
             if live.run is run:
@@ -333,7 +384,7 @@ class Turns:
                 self._registry.forget_if_idle(live)
         for granted in run.agent.lanes.leave(run.lane, run):
             granted.is_granted = True
-            self.start_if_ready(granted)
+            self.begin_if_granted(granted)
 
     def _drop_waiting(self, live: LiveTask) -> None:
         """A task that ended runs none of the messages that still wait."""
@@ -345,9 +396,9 @@ class Turns:
         options = run.options or _NO_OPTIONS
         live = run.live
         # A first turn, by far the most frequent, has nothing to look back on.
-        before = live.ahead() if live is not None and live.turns else None
+        before = live.ahead() if live is not None and live.turns > run.has_begun else None
         history = before.settled_history() if before is not None else ()
-        if run.is_resumed:
+        if run.is_resumed or run.has_begun:
             history = tuple([message for message in history if message is not run.message])
         return TurnRequest(
             run_id=run.run_id,
