@@ -7,6 +7,7 @@ import signal
 import socket
 import sqlite3
 import sys
+from collections import Counter
 from pathlib import Path
 
 import aiohttp
@@ -32,7 +33,7 @@ path = "{path}"
 _AGENT = """
 [agents."test/{name}"]
 name = "{name}"
-backend = {{ kind = "scripted" }}
+backend = {{ kind = "scripted", turn_log = "{turn_log}" }}
 """
 
 
@@ -54,13 +55,20 @@ def free_port() -> int:
 
 
 class KillableGateway:
-    def __init__(self, folder: Path, agents: tuple[str, ...], kind: str) -> None:
+    def __init__(
+        self, folder: Path, agents: tuple[str, ...], kind: str, *, commit_delay_s: float = 0.0
+    ) -> None:
+        """`commit_delay_s`: how much longer the disk takes for each commit."""
         self._folder = folder
+        self._turn_log = folder / "turns"
+        self._commit_delay_s = commit_delay_s
         self._config = folder / "trunkline.toml"
         self._read = {"sqlite": read_sqlite, "json-file": read_json_files}[kind]
         self.port = free_port()
         text = _CONFIG.format(port=self.port, kind=kind, path=folder / "tasks")
-        self._config.write_text(text + "".join(_AGENT.format(name=name) for name in agents))
+        turn_log = self._turn_log
+        published = [_AGENT.format(name=name, turn_log=turn_log) for name in agents]
+        self._config.write_text(text + "".join(published))
         self._process: asyncio.subprocess.Process | None = None
 
     def url(self, agent: str) -> str:
@@ -70,7 +78,8 @@ class KillableGateway:
         with (self._folder / "log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "trunkline", "serve", "--config", str(self._config)),
+                *("-m", "tests.acceptance.slow_disk", str(self._commit_delay_s)),
+                *("serve", "--config", str(self._config)),
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -107,6 +116,11 @@ class KillableGateway:
 
     def log(self) -> str:
         return (self._folder / "log").read_text()
+
+    def turns(self) -> Counter[tuple[str, str]]:
+        """How often the agents ran the turn of each message, by task and message id."""
+        lines = self._turn_log.read_text().splitlines() if self._turn_log.exists() else []
+        return Counter((task_id, message_id) for task_id, message_id, _ in map(str.split, lines))
 
     def read_file(self) -> dict[str, Row]:
         """Every task in the store, oldest first. Reads a copy: the store stays as it was."""

@@ -49,8 +49,8 @@ def make_backend(
     match settings.backend:
         case kinds.EchoBackend():
             return EchoBackend()
-        case kinds.ScriptedBackend():
-            return ScriptedBackend(clock=clock)
+        case kinds.ScriptedBackend(turn_log=turn_log):
+            return ScriptedBackend(clock=clock, turn_log=turn_log)
         case kinds.CommandBackend() as command:
             return make_command(command, clock)
         case kinds.AcpBackend() as acp:

@@ -67,9 +67,7 @@ class Run(Struct, kw_only=True, eq=False):
 
     @property
     def may_begin(self) -> bool:
-        return (
-            self.is_granted and not self.has_begun and self.task is None and not self.is_released
-        )
+        return self.is_granted and not self.has_begun and self.task is None and not self.is_released
 
     def reply(self, reply: Reply) -> None:
         """Answer without a task."""

@@ -54,15 +54,7 @@ def outputs_of(command: Command, turn: TurnRequest) -> Iterator[tuple[float, Out
     elif (message := _MESSAGES.get(command.name)) is not None:
         yield 0, message((Part(text=command.rest),))
     elif command.name == "stream":
-        # `stream 10`, `stream 10 every 0.5`, `stream 10 of 4096 every 0.5`: `of` is the
-        # length of each piece.
-        before, has_length, after = command.rest.partition(" of ")
-        count, every_s = command.repeats(before)
-        length = 0
-        if has_length:
-            length, every_s = command.repeats(after)
-        for number in range(1, count + 1):
-            yield every_s, Text(f"{number} ".rjust(length, "."))
+        yield from _stream(command)
     elif command.name == "stage":
         yield 0, StageStarted()
     elif command.name == "tool":
@@ -77,6 +69,17 @@ def outputs_of(command: Command, turn: TurnRequest) -> Iterator[tuple[float, Out
         yield from _chunks(command)
     elif command.name == "show":
         yield 0, Final((Part(data=_shown(command, turn)),))
+
+
+def _stream(command: Command) -> Iterator[tuple[float, Output]]:
+    """`10`, `10 every 0.5` or `10 of 4096 every 0.5`; `of` is the length of each piece."""
+    before, has_length, after = command.rest.partition(" of ")
+    count, every_s = command.repeats(before)
+    length = 0
+    if has_length:
+        length, every_s = command.repeats(after)
+    for number in range(1, count + 1):
+        yield every_s, Text(f"{number} ".rjust(length, "."))
 
 
 def _tool(command: Command) -> Iterator[tuple[float, Output]]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -22,10 +23,18 @@ class ScriptedBackend:
     which is how an agent looks that went on meanwhile and tells all it has.
 
     A test sees what happened in `turns` and `canceled` (the latest thousand of each), and
-    steers runs with `gates`.
+    steers runs with `gates`. `turn_log` is a file with a line for each turn that ran, which
+    outlives the process and so shows a turn that ran twice.
     """
 
-    def __init__(self, *, clock: Clock, direct: bool = False, resumable: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        direct: bool = False,
+        resumable: bool = False,
+        turn_log: str | Path = "",
+    ) -> None:
         self.may_reply_directly = direct
         self.is_pure = False
         self.can_resume = resumable
@@ -33,6 +42,7 @@ class ScriptedBackend:
         self.turns: deque[TurnRequest] = deque(maxlen=1000)
         self.canceled: deque[str] = deque(maxlen=1000)
         self._clock = clock
+        self._turn_log = turn_log
         self._runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
@@ -51,6 +61,8 @@ class ScriptedBackend:
             run.cancel()
 
     async def _play(self, run: "_Run") -> AsyncGenerator[Output, None]:
+        if self._turn_log:
+            _log_turn(self._turn_log, run.turn)
         commands = parse(text_of(run.turn.message.parts))
         if not commands and not run.is_over:
             yield Final(run.turn.message.parts)
@@ -89,6 +101,12 @@ class ScriptedBackend:
                     if pause_s:
                         await run.pause(self._clock.sleep(pause_s))
                     yield output
+
+
+def _log_turn(path: str | Path, turn: TurnRequest) -> None:
+    # One write to a file opened for appending: lines of several processes do not mix.
+    with open(path, "a") as log:
+        log.write(f"{turn.task_id} {turn.message.message_id} {turn.run_id}\n")
 
 
 class _Run:

@@ -30,3 +30,11 @@ class ScriptedBackend(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="scripted"
 ):
     """Follows the commands in the message; for tests of clients."""
+
+    turn_log: Annotated[
+        str,
+        Meta(
+            description="File to which the agent appends a line for each turn that it runs: the "
+            "task id, the message id and the run id. Empty: none."
+        ),
+    ] = ""
