@@ -32,9 +32,14 @@ class Caller:
 class Send:
     """A send that is answered with the finished task; keeps the ids of the last tasks."""
 
-    def __init__(self, caller: Caller, *, remember: int = 500) -> None:
+    def __init__(self, caller: Caller, *, remember: int = 500, text_bytes: int = 0) -> None:
+        """`text_bytes`: how long the text is at least, and with it the agent's echo."""
         self._dialect = caller.dialect
-        self._prepared = caller.message(caller.dialect.send, f"hello {FIRST_NUMBER}")
+        # Words, as people and models write; one letter repeated would be an easy case.
+        words = " ".join(f"word{index}" for index in range(text_bytes // 6))
+        self._tail = f" {words[:text_bytes]}" if text_bytes else ""
+        text = f"hello {FIRST_NUMBER}{self._tail}"
+        self._prepared = caller.message(caller.dialect.send, text)
         self.task_ids: deque[str] = deque(maxlen=remember)
 
     def request(self, number: int) -> bytes:
@@ -53,7 +58,7 @@ class Send:
                 return "answer to another request"
             if not self._dialect.answers_when_done:
                 return None
-            return finished(task, self._dialect, f"hello {number}")
+            return finished(task, self._dialect, f"hello {number}{self._tail}")
         except (KeyError, TypeError, IndexError):
             return f"not a task: {body[:120]!r}"
 

@@ -36,7 +36,7 @@ class Fleet:
         process = Process(
             server.command(self._python, port, folder),
             port=port,
-            env={**server.env, "PYTHONPATH": str(ROOT / "src")},
+            env={**server.env, "PYTHONPATH": str(server.source)},
             log=self._folder / f"{server.name}-{port}.log",
             core=self._core,
             cwd=ROOT,

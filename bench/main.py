@@ -7,12 +7,14 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from bench import cores
 from bench.cases import CASES
 from bench.cases.case import FULL, QUICK, Case, Scale
+from bench.earlier import checked_out
 from bench.environment import Environment, examine
 from bench.export import as_json, read_json, write_json
 from bench.fleet import Fleet
@@ -21,7 +23,7 @@ from bench.readme import update_readme
 from bench.report import print_tables
 from bench.rounds import Run, say
 from bench.samples import Results
-from bench.servers import ROOT, SERVERS, Server, stored_servers
+from bench.servers import ROOT, SERVERS, Server, earlier_servers, stored_servers
 
 
 def arguments() -> argparse.Namespace:
@@ -34,6 +36,7 @@ def arguments() -> argparse.Namespace:
     add("--only", metavar="CASE,…", help=f"these cases, or all that begin so: {names}")
     peers = ", ".join(server.name for server in SERVERS)
     add("--peers", metavar="NAME,…", help=f"these servers: {peers}")
+    add("--against", metavar="COMMIT", help="also measure Trunkline as of that commit")
     add("--rounds", type=int, metavar="N", help="rounds (3, with --quick 1)")
     add("--python", default=sys.executable, metavar="PATH", help="interpreter for the servers")
     add("--json", type=Path, metavar="FILE", help="also write every sample to FILE")
@@ -54,13 +57,15 @@ def chosen_cases(only: str | None, scale: Scale) -> list[Case]:
     ]
 
 
-def chosen_servers(peers: str | None, scale: Scale) -> list[Server]:
+def chosen_servers(
+    peers: str | None, scale: Scale, earlier: tuple[Server, ...] = ()
+) -> list[Server]:
     known = {server.name: server for server in SERVERS}
     names = peers.split(",") if peers else list(known)
     for name in names:
         if name not in known:
             raise SystemExit(f"bench: no server {name!r}")
-    present = []
+    present = list(earlier)
     for server in (known[name] for name in names):
         if server.is_there():
             present.append(server)
@@ -92,8 +97,14 @@ def main() -> int:
         results, environment = read_json(options.from_json)
         servers = [*SERVERS, *stored_servers(scale.stored_tasks)]
     else:
-        servers = chosen_servers(options.peers, scale)
-        results, environment, interrupted = measure(options.python, scale, cases, servers, report)
+        with ExitStack() as stack:
+            earlier: tuple[Server, ...] = ()
+            if options.against:
+                earlier = earlier_servers(*stack.enter_context(checked_out(options.against)))
+            servers = chosen_servers(options.peers, scale, earlier)
+            results, environment, interrupted = measure(
+                options.python, scale, cases, servers, report
+            )
     report(results, environment)
     say(environment.noise())
     problems = results.problems()

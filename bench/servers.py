@@ -31,6 +31,8 @@ class Server:
     is_there: Callable[[], bool] = lambda: True
     # Tasks in the database before the server starts.
     stored_tasks: int = 0
+    # Where the Python package is, if not in this checkout.
+    source: Path = ROOT / "src"
 
     def command(self, python: str, port: int, data: Path) -> list[str]:
         options = [*self.arguments, "--port", str(port), "--data", str(data)]
@@ -53,18 +55,27 @@ def has_node_sqlite() -> bool:
     return has_node_peer() and (built / "better_sqlite3.node").exists()
 
 
-def trunkline(name: str, title: str, can: frozenset[str], stored_tasks: int = 0) -> Server:
+def trunkline(
+    name: str,
+    title: str,
+    can: frozenset[str],
+    *,
+    agent: str = "pure",
+    stored_tasks: int = 0,
+    source: Path = ROOT / "src",
+) -> Server:
     return Server(
         name=name,
         title=title,
         module="trunkline",
-        arguments=("serve", "bench/agents.py"),
+        arguments=("serve", f"bench/agents.py:{agent}"),
         path="/a2a/jsonrpc",
         health="/healthz",
         durable=True,
         can=can,
         is_there=has_trunkline,
         stored_tasks=stored_tasks,
+        source=source,
     )
 
 
@@ -73,7 +84,8 @@ NODE_ENV = {"NODE_ENV": "production"}
 A2A_SDK_ENV = {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"}
 
 SERVERS: tuple[Server, ...] = (
-    trunkline("trunkline", "Trunkline (SQLite)", TASKS),
+    trunkline("trunkline", "Trunkline, pure agent (SQLite)", TASKS),
+    trunkline("ordinary", "Trunkline, ordinary agent (SQLite)", TASKS, agent="ordinary"),
     Server(
         name="a2a-sdk",
         title="a2a-sdk (memory)",
@@ -120,5 +132,17 @@ def stored_servers(tasks: int) -> tuple[Server, Server]:
     can = frozenset({STORED})
     return (
         trunkline("trunkline-empty", "Trunkline, 0 stored tasks", can),
-        trunkline("trunkline-stored", f"Trunkline, {tasks:,} stored tasks", can, tasks),
+        trunkline(
+            "trunkline-stored", f"Trunkline, {tasks:,} stored tasks", can, stored_tasks=tasks
+        ),
+    )
+
+
+def earlier_servers(commit: str, source: Path) -> tuple[Server, Server]:
+    """Trunkline as of an earlier commit, with the agents of this one."""
+    return (
+        trunkline("trunkline-then", f"Trunkline {commit}, pure", TASKS, source=source),
+        trunkline(
+            "ordinary-then", f"Trunkline {commit}, ordinary", TASKS, agent="ordinary", source=source
+        ),
     )

@@ -12,21 +12,25 @@ from bench.target import Target, WrongAnswers
 SETTLE_S = 10.0
 
 
-def send_case(concurrency: int) -> Case:
+def send_case(concurrency: int, text_kb: int = 0) -> Case:
     def run(target: Target, scale: Scale) -> Figures:
-        return measured_sends(target, scale, concurrency)
+        return measured_sends(target, scale, concurrency, text_kb * 1024)
 
+    size = f"-{text_kb}k" if text_kb else ""
+    about = f", texts of {text_kb} KB" if text_kb else ""
     return Case(
-        name=f"send-{concurrency}",
-        title=f"Blocking send, {concurrency} at a time",
+        name=f"send{size}-{concurrency}",
+        title=f"Blocking send, {concurrency} at a time{about}",
         per="send",
         needs=SEND,
         run=run,
     )
 
 
-def measured_sends(target: Target, scale: Scale, concurrency: int) -> dict[str, float]:
-    send = Send(target.caller)
+def measured_sends(
+    target: Target, scale: Scale, concurrency: int, text_bytes: int = 0
+) -> dict[str, float]:
+    send = Send(target.caller, text_bytes=text_bytes)
     figures = closed_loop(target, send, scale, connections=concurrency)
     if not target.server.dialect.answers_when_done:
         expect_finished(target, send)
@@ -46,4 +50,7 @@ def expect_finished(target: Target, send: Send) -> None:
                 raise WrongAnswers(f"unfinished tasks: {outcome.errors.most_common(2)}")
 
 
-CASES = tuple(send_case(concurrency) for concurrency in (1, 32, 256))
+CASES = (
+    *(send_case(concurrency) for concurrency in (1, 32, 256)),
+    *(send_case(32, text_kb) for text_kb in (4, 16)),
+)
