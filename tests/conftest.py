@@ -3,6 +3,7 @@
 import signal
 
 import pytest
+from tests.failures_at_once import FailuresAtOnce
 
 # Suites that want more than a checkout: they run only when they are asked for by their marker.
 OPT_IN = ("openclaw", "claude", "codex")
@@ -10,6 +11,12 @@ OPT_IN = ("openclaw", "claude", "codex")
 # What a shell starts in the background ignores Ctrl+C, and so does all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A worker of xdist reports to the controller, which prints.
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailuresAtOnce(config))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""Runs every check of the project and sums up; ./check calls it in its environment."""
+"""Runs every check of the project, the quick ones first; ./check calls it in its environment."""
 
 import argparse
 import os
@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tools.tracked import tracked_files, untracked_hint
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = Path(sys.executable).parent
 JAVASCRIPT = ROOT / "tests" / "acceptance" / "js"
 SDK03 = ROOT / "tests" / "acceptance" / "sdk03"
-# What @a2a-js/sdk asks for.
+# @a2a-js/sdk needs it.
 NODE_MAJOR = 20
-# Beyond that, the longest file is what takes the time.
+# With more processes the run takes as long as its longest file.
 MAX_JOBS = 4
 
 # Packages from npm that the suites run against, and the Node.js that runs those.
@@ -28,11 +30,16 @@ NODE = "node@24"
 
 Step = Callable[[], str]
 
+# In the order they run: seconds first, then installs, then minutes.
+STEPS = ("format", "lint", "imports", "types", "docs", "javascript", "peers", "tests")
+
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Tests against real programs. They run when they are asked for, by an option of its name;
-    their marker has the same name, and stands in pyproject.toml and tests/conftest.py."""
+    """Tests against real programs, which run only with the option of that name.
+
+    Their marker has the same name; pyproject.toml and tests/conftest.py list it.
+    """
 
     against: str
     packages: tuple[str, ...]
@@ -65,7 +72,9 @@ class Result:
 def main() -> int:
     options = parse()
     steps = fixing() if options.fix else checking(options)
-    results = [run(name, step) for name, step in steps.items()]
+    if not options.fix and (hint := untracked_hint(ROOT)):
+        print(hint, flush=True)
+    results = run_all(steps, stops_early=options.fail_fast)
     print("\n== summary")
     for result in results:
         print(f"{result.name:<12}{result.seconds:7.1f} s  {result.outcome}")
@@ -78,12 +87,15 @@ def main() -> int:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./check",
-        description="Runs all checks, or those named, also when an earlier one fails.",
+        description="Runs all steps, or only those named, on the files that git tracks. "
+        "A failed step does not stop the later ones unless -x is given.",
         epilog="Arguments after -- go to pytest: ./check tests -- tests/unit -k cancel",
     )
-    names = ["format", "lint", "types", "imports", "javascript", "peers", "tests"]
     parser.add_argument(
-        "steps", nargs="*", metavar="STEP", help=f"of {', '.join(names)}; all if none is named"
+        "steps", nargs="*", metavar="STEP", help=f"one of {', '.join(STEPS)} (default: all)"
+    )
+    parser.add_argument(
+        "-x", "--fail-fast", action="store_true", help="stop at the first failed step or test"
     )
     parser.add_argument(
         "--fix", action="store_true", help="format, apply safe lint fixes, and stop"
@@ -95,7 +107,11 @@ def parse() -> argparse.Namespace:
         help="install and test LangGraph, pydantic-ai and Google ADK; nothing else unless named",
     )
     parser.add_argument(
-        "-j", "--jobs", type=int, metavar="N", help="run tests in N processes; one per core, else"
+        "-j",
+        "--jobs",
+        type=int,
+        metavar="N",
+        help=f"number of test processes (default: one per core, at most {MAX_JOBS})",
     )
     for name, suite in SUITES.items():
         parser.add_argument(
@@ -105,13 +121,13 @@ def parse() -> argparse.Namespace:
         )
     ours, pytest_arguments = split(sys.argv[1:])
     options = parser.parse_args(ours)
-    if unknown := set(options.steps) - set(names):
-        parser.error(f"no such step: {', '.join(sorted(unknown))} (there are {', '.join(names)})")
+    if unknown := set(options.steps) - set(STEPS):
+        parser.error(f"no such step: {', '.join(sorted(unknown))} (there are {', '.join(STEPS)})")
     options.suites = [name for name in SUITES if getattr(options, name)]
     is_suite_alone = options.suites or options.frameworks
-    options.steps = options.steps or ([] if is_suite_alone else names)
+    options.steps = options.steps or ([] if is_suite_alone else list(STEPS))
     options.pytest = pytest_arguments
-    # Whoever names tests wants to see them as they run.
+    # With one process, pytest shows the output of the named tests as they run.
     options.jobs = options.jobs or (1 if pytest_arguments else min(os.cpu_count() or 1, MAX_JOBS))
     return options
 
@@ -131,18 +147,19 @@ def fixing() -> dict[str, Step]:
 
 
 def checking(options: argparse.Namespace) -> dict[str, Step]:
-    pytest = [] if options.full else ["-m", "not full"]
-    # The tests of a file stay together: they share the servers that the file starts.
-    pytest += ["-n", str(options.jobs), "--dist", "loadfile"] if options.jobs > 1 else []
-    pytest += options.pytest
+    sources = tracked_files(ROOT, "*.py", "*.pyi") or []
+    docs, tests = test_files(options)
+    quick = pytest_arguments(options, jobs=1)
+    slow = pytest_arguments(options, jobs=options.jobs)
     steps: dict[str, Step] = {
-        "format": lambda: python("-m", "ruff", "format", "--check"),
-        "lint": lambda: python("-m", "ruff", "check"),
-        "types": lambda: python("-m", "mypy"),
+        "format": lambda: python("-m", "ruff", "format", "--check", *sources),
+        "lint": lambda: python("-m", "ruff", "check", *sources),
         "imports": lambda: python(SCRIPTS / "lint-imports", "--no-logo"),
+        "types": lambda: python("-m", "mypy", *sources),
+        "docs": lambda: python("-m", "pytest", "--quiet", *quick, *docs),
         "javascript": javascript,
         "peers": peers,
-        "tests": lambda: python("-m", "pytest", *pytest),
+        "tests": lambda: python("-m", "pytest", *slow, *tests),
     }
     chosen = {name: step for name, step in steps.items() if name in options.steps}
     for name in options.suites:
@@ -150,6 +167,26 @@ def checking(options: argparse.Namespace) -> dict[str, Step]:
     if options.frameworks:
         chosen["frameworks"] = lambda: frameworks(options.pytest)
     return chosen
+
+
+def test_files(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """The tests of the steps `docs` and `tests`; tests named after -- replace the latter."""
+    found = tracked_files(ROOT, ":(glob)tests/**/test_*.py")
+    if found is None:
+        found = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/test_*.py")]
+    docs = [name for name in found if name.startswith("tests/docs/")]
+    if any((ROOT / word.partition("::")[0]).exists() for word in options.pytest):
+        return docs, options.pytest
+    # `docs` ran them before.
+    rest = [name for name in found if name not in docs or "docs" not in options.steps]
+    return docs, [*rest, *options.pytest]
+
+
+def pytest_arguments(options: argparse.Namespace, *, jobs: int) -> list[str]:
+    arguments = [] if options.full else ["-m", "not full"]
+    arguments += ["--exitfirst"] if options.fail_fast else []
+    # The tests of a file stay together: they share the servers that the file starts.
+    return arguments + (["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else [])
 
 
 def frameworks(pytest_arguments: list[str]) -> str:
@@ -164,7 +201,7 @@ def frameworks(pytest_arguments: list[str]) -> str:
 
 
 def run_suite(name: str, pytest_arguments: list[str]) -> str:
-    """Installs what the suite runs against, and runs it: one test at a time, they are heavy."""
+    """Installs the packages of the suite and runs it, one test at a time: they are heavy."""
     if reason := no_node():
         return f"FAILED: {reason}"
     for package in (NODE, *SUITES[name].packages):
@@ -196,11 +233,24 @@ def install(package: str) -> str:
     return outcome
 
 
+def run_all(steps: dict[str, Step], *, stops_early: bool) -> list[Result]:
+    results: list[Result] = []
+    for name, step in steps.items():
+        if stops_early and any(result.failed for result in results):
+            results.append(Result(name=name, outcome="not run", seconds=0))
+            continue
+        results.append(run(name, step))
+    return results
+
+
 def run(name: str, step: Step) -> Result:
     print(f"\n== {name}", flush=True)
     started = time.monotonic()
     outcome = step()
-    return Result(name=name, outcome=outcome, seconds=time.monotonic() - started)
+    result = Result(name=name, outcome=outcome, seconds=time.monotonic() - started)
+    if result.failed:
+        print(f"== {name}: {outcome}", flush=True)
+    return result
 
 
 def python(*arguments: str | Path) -> str:
