@@ -146,7 +146,7 @@ def test_targets_are_called_by_their_alias(shell: Shell, locked: Gateway) -> Non
     code, out, err = run("targets", "--check")
     assert code == 9
     assert out.startswith(f"mine (default)\t{locked.url}\tScripted 1.0.0\tDoes what it is told\n")
-    assert err.startswith("gone: http://127.0.0.1:1: cannot connect to the agent")
+    assert err.startswith("gone: http://127.0.0.1:1: cannot connect to 127.0.0.1:1: ")
     checked = json.loads(run("targets", "--check", "-o", "json")[1])["targets"]
     assert [one["isReachable"] for one in checked] == [True, False]
 
@@ -188,7 +188,7 @@ def test_tasks_at_all_targets_are_one_list(shell: Shell, make: Make, sdk: str) -
     ]
     assert mine[2][4] == "first?"
     assert len(rows) <= 4
-    assert ended.err.startswith("gone: http://127.0.0.1:1: cannot connect to the agent")
+    assert ended.err.startswith("gone: http://127.0.0.1:1: cannot connect to 127.0.0.1:1: ")
     assert ended.code == 9
     found = json.loads(shell.run("targets", "--tasks", "-c", "t.toml", "-o", "json").out)
     first, second, gone = found["targets"]

@@ -102,7 +102,7 @@ def test_a_list_has_room_for_words_in_80_columns(shell: Shell, shared: Gateway) 
         with shell.on_terminal(*arguments, COLUMNS=columns) as terminal:
             assert terminal.end() == 0
         *_, heads, row = plain(terminal.shown)
-        assert re.fullmatch(r"TASK +STATE +SINCE +LAST WORDS *", heads), heads
+        assert re.fullmatch(r"TASK +STATE +SINCE \(UTC\) +LAST MESSAGE *", heads), heads
         assert re.fullmatch(rf"\S+  input-required  {since}  Which col\S+ *", row), row
 
 

@@ -22,10 +22,12 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
     """What a person wants to know once it listens."""
 
     url: str
+    # Where this machine reaches it, also when `url` is that of a proxy.
+    local_url: str
     # Empty when no agent is the default one.
     card_url: str
-    jsonrpc_url: str
-    rest_url: str
+    # JSON-RPC of the agent to try, at `local_url`; empty when there is none.
+    try_url: str
     data: str
     agents: list[tuple[str, str, str]]
     auth: str
@@ -60,7 +62,8 @@ async def _serve(
 ) -> int:
     sock = listen(settings.server.host, settings.server.port)
     try:
-        base_url = _base_url(settings, sock)
+        local_url = _local_url(settings, sock)
+        base_url = settings.server.public_url.rstrip("/") or local_url
         gateway = build(settings, base_url=base_url)
         runtimes = gateway.runtimes
         await runtimes.open()
@@ -71,7 +74,7 @@ async def _serve(
                 listener = Listener(
                     gateway.application.serve,
                     max_header_bytes=settings.server.max_header_bytes,
-                    on_started=lambda: on_ready(_info(gateway, base_url)),
+                    on_started=lambda: on_ready(_info(gateway, base_url, local_url)),
                     drain=lambda grace_s: _drain(gateway, grace_s),
                     drain_s=settings.server.drain_s,
                     on_waiting=on_waiting,
@@ -91,16 +94,14 @@ async def _drain(gateway: Gateway, grace_s: float) -> None:
     await gateway.runtimes.drain(grace_s=grace_s)
 
 
-def _base_url(settings: Settings, sock: socket.socket) -> str:
-    if settings.server.public_url:
-        return settings.server.public_url.rstrip("/")
+def _local_url(settings: Settings, sock: socket.socket) -> str:
     host, port = settings.server.host, sock.getsockname()[1]
-    # Nobody can call the wildcard address; behind it, `public_url` names the right one.
+    # A wildcard is an address to listen on, not one to call.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _info(gateway: Gateway, base_url: str) -> ServeInfo:
+def _info(gateway: Gateway, base_url: str, local_url: str) -> ServeInfo:
     settings = gateway.settings
     default = next(
         (e for e in gateway.endpoints if e.agent.handle == settings.default_agent()), None
@@ -109,11 +110,9 @@ def _info(gateway: Gateway, base_url: str) -> ServeInfo:
     shown = {endpoint.agent.handle: endpoint for endpoint in reversed(gateway.endpoints)}
     return ServeInfo(
         url=base_url,
+        local_url=local_url,
         card_url=base_url + default.card_paths[0] if default is not None else "",
-        jsonrpc_url=base_url + default.jsonrpc_path if default is not None else "",
-        rest_url=base_url + default.rest_path
-        if default is not None and default.rest_path is not None
-        else "",
+        try_url=local_url + tried.jsonrpc_path if tried is not None else "",
         data=", ".join(map(place_of, settings.stores())) or "none",
         agents=[
             (handle, endpoint.card.name, base_url + endpoint.jsonrpc_path)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct
 
 from trunkline.cli.exits import Exit
 from trunkline.cli.failures import complain, reported
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from trunkline.app.trying import Trial
     from trunkline.cli.remote.plain import PlainScreen
     from trunkline.model.values import Part
+    from trunkline.remote.progress import Progress
     from trunkline.settings import Settings
 
 app = typer.Typer(help="Try the agents of a configuration.", no_args_is_help=True)
@@ -49,6 +51,7 @@ def try_agent(
     output: options.Output = Form.text,
     timeout: options.Timeout = None,
     quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
     debug: Debug = False,
 ) -> None:
     """Run a turn of an agent in this process, and show what it does.
@@ -68,10 +71,12 @@ def try_agent(
         texts = text or []
         turns = [parts_of(texts[0] if texts else None, file or [], data or [])]
         turns += [parts_of(one, [], []) for one in texts[1:]]
-        screen = screen_for(output=output, quiet=quiet, verbose=True, shows_stream=True)
+        screen = screen_for(output=output, quiet=quiet, verbose=verbose, shows_stream=True)
         try:
             try:
-                code = asyncio.run(_try(settings, handle, turns, screen, output, timeout))
+                code = asyncio.run(
+                    _try(settings, handle, turns, _Show(screen, output, quiet), timeout)
+                )
             finally:
                 screen.close()
         except TimeoutError:
@@ -80,6 +85,27 @@ def try_agent(
         except KeyboardInterrupt:
             code = Exit.INTERRUPTED
     raise typer.Exit(code)
+
+
+class _Show(Struct, frozen=True):
+    """How turns are shown; `send` shows a message the same way."""
+
+    screen: "PlainScreen"
+    output: Form
+    quiet: bool
+
+    def end(self, progress: "Progress", *, reason: str, is_last: bool) -> None:
+        """The line about a turn: in a pipe only after the last, and only if it did not go well."""
+        from trunkline.cli.exits import exit_of
+
+        state = progress.state
+        is_problem = is_last and not self.quiet and exit_of(state) is not Exit.DONE
+        if self.output is Form.json or not (self.screen.talks or is_problem):
+            return
+        if state is None:
+            self.screen.answered("")
+        else:
+            self.screen.ended(state, progress.task_id, reason=reason)
 
 
 def _settings(
@@ -101,8 +127,7 @@ async def _try(
     settings: "Settings",
     handle: str,
     turns: "list[tuple[Part, ...]]",
-    screen: "PlainScreen",
-    output: Form,
+    show: _Show,
     timeout_s: float | None,
 ) -> Exit:
     from trunkline.app.trying import trial
@@ -111,12 +136,10 @@ async def _try(
     keys = [key.key.reveal() for key in settings.auth.keys.values() if key.key is not None]
     logs.configure(level="warning", form="human", secrets=keys)
     async with asyncio.timeout(timeout_s), trial(settings, handle) as agent:
-        return await _converse(agent, turns, screen, output)
+        return await _converse(agent, turns, show)
 
 
-async def _converse(
-    agent: "Trial", turns: "list[tuple[Part, ...]]", screen: "PlainScreen", output: Form
-) -> Exit:
+async def _converse(agent: "Trial", turns: "list[tuple[Part, ...]]", show: _Show) -> Exit:
     from trunkline.cli.exits import exit_of
     from trunkline.cli.remote.views import view_for
     from trunkline.model.calls import SendMessageRequest
@@ -127,11 +150,12 @@ async def _converse(
     before: Task | None = None
     context_id = ""
     code = Exit.DONE
-    for parts in turns:
+    screen = show.screen
+    for turn, parts in enumerate(turns, 1):
         progress = Progress()
         view = view_for(
             screen,
-            output=output,
+            output=show.output,
             prints=True,
             waiting_for=f"{agent.handle} is at work",
             before=before,
@@ -151,11 +175,7 @@ async def _converse(
                 view.wait()
         screen.close()
         state, context_id = progress.state, progress.context_id
-        if screen.talks and output is Form.text:
-            if state is None:
-                screen.answered("")
-            else:
-                screen.ended(state, progress.task_id, reason=view.reason)
-        before = progress.task() if state in INTERRUPTED else None
         code = exit_of(state)
+        show.end(progress, reason=view.reason, is_last=turn == len(turns))
+        before = progress.task() if state in INTERRUPTED else None
     return code

@@ -8,7 +8,7 @@ import typer
 
 from trunkline.cli.failures import reported
 from trunkline.cli.help import command
-from trunkline.cli.options import ConfigFile, Debug, OpenClawConfig
+from trunkline.cli.options import ConfigFile, Debug, Form, OpenClawConfig, Output
 
 if TYPE_CHECKING:
     from trunkline.settings import Settings
@@ -26,9 +26,10 @@ def check(
     context: typer.Context,
     file: ConfigFile = None,
     openclaw_config: OpenClawConfig = None,
+    output: Output = Form.text,
     debug: Debug = False,
 ) -> None:
-    """Check a file, and print everything that is wrong with it."""
+    """Check a configuration file and print every problem in it."""
     from trunkline.model.errors import ConfigError
     from trunkline.settings.paths import place_of
 
@@ -36,6 +37,13 @@ def check(
         if file is None and openclaw_config is None:
             raise ConfigError("there is no file to check. Give FILE, or set TRUNKLINE_CONFIG.")
         settings, notes = _settings(file, openclaw_config)
+    if output is Form.json:
+        import json
+
+        stores = [place_of(store) for store in settings.stores()]
+        held = {"agents": [*settings.agents], "stores": stores, "targets": [*settings.targets]}
+        print(json.dumps({"ok": True, **held, "notes": notes}, indent=2, ensure_ascii=False))
+        return
     found = []
     if settings.agents:
         kept = " and ".join(map(place_of, settings.stores())) or "nothing kept"

@@ -2,17 +2,18 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trunkline.cli.failures import reported
 from trunkline.cli.help import command
-from trunkline.cli.options import Debug, OpenClawConfig
+from trunkline.cli.options import Debug, Form, OpenClawConfig, Output
 from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
 from trunkline.cli.typed import whole
 
 if TYPE_CHECKING:
+    from trunkline.app.upkeep import Pruned
     from trunkline.settings import Settings
 
 app = typer.Typer(
@@ -45,6 +46,7 @@ def prune(
     ] = None,
     agent: Agent = "",
     dry_run: DryRun = False,
+    output: Output = Form.text,
     debug: Debug = False,
 ) -> None:
     """Delete ended tasks, and old answers that made no task.
@@ -60,6 +62,9 @@ def prune(
         done = prune_stores(
             settings, agent=agent, older_than_s=older_than_s, keep=keep, dry_run=dry_run
         )
+    if output is Form.json:
+        _print_json({"dryRun": dry_run, "agents": [_pruned(each) for each in done]})
+        return
     for each in done:
         if each.gone is None:
             print(
@@ -88,6 +93,7 @@ def settle(
         str, typer.Option(metavar="TEXT", help="What callers of these tasks are told.")
     ] = "",
     dry_run: DryRun = False,
+    output: Output = Form.text,
     debug: Debug = False,
 ) -> None:
     """Fail orphans: unfinished tasks that no restart takes up.
@@ -102,11 +108,41 @@ def settle(
         from trunkline.app.upkeep import settle_stores
 
         orphans = settle_stores(settings, agent=agent, reason=reason, dry_run=dry_run)
+    if output is Form.json:
+        rows = [
+            {
+                "agent": each.agent,
+                "task": each.task_id,
+                "state": each.state.value,
+                "since": format_timestamp(each.status_ms),
+            }
+            for each in orphans
+        ]
+        _print_json({"dryRun": dry_run, "failed": rows})
+        return
     for each in orphans:
         state = each.state.value.removeprefix("TASK_STATE_").lower()
         print(f"{each.agent}: {each.task_id} {state} since {format_timestamp(each.status_ms)}")
     verb = "would fail" if dry_run else "failed"
     print(f"{verb} {len(orphans)} orphaned task{'' if len(orphans) == 1 else 's'}")
+
+
+def _pruned(each: "Pruned") -> dict[str, Any]:
+    """`deletes`: whether anything says which tasks of the agent to delete."""
+    gone = each.gone
+    return {
+        "agent": each.agent,
+        "deletes": gone is not None,
+        "deletedTasks": 0 if gone is None else gone.tasks,
+        "deletedAnswers": 0 if gone is None else gone.exchanges,
+        "leftTasks": each.left,
+    }
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    import json
+
+    print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def settings_of(

@@ -43,11 +43,11 @@ class Started(Protocol):
     @property
     def url(self) -> str: ...
     @property
+    def local_url(self) -> str: ...
+    @property
     def card_url(self) -> str: ...
     @property
-    def jsonrpc_url(self) -> str: ...
-    @property
-    def rest_url(self) -> str: ...
+    def try_url(self) -> str: ...
     @property
     def data(self) -> str: ...
     @property
@@ -69,8 +69,10 @@ def announce(
 ) -> None:
     stream = out if out is not None else sys.stdout
     coloured = stream.isatty() and not os.environ.get("NO_COLOR")
-    needs_key = not settings.allows_anonymous()
-    text = screen(started, needs_key=needs_key, notes=notes, coloured=coloured)
+    key = "" if settings.allows_anonymous() else key_in_shell(settings)
+    # Anything but the url of the interface leads to the public address that the card names.
+    by_interface = bool(settings.public_urls())
+    text = screen(started, key=key, by_interface=by_interface, notes=notes, coloured=coloured)
     # A supervisor reads this through a pipe and waits for it.
     print(text, file=stream, flush=True)
 
@@ -85,13 +87,28 @@ def say_what_is_waited_for(drain_s: float) -> None:
         )
 
 
+def key_in_shell(settings: "Settings") -> str:
+    """An API key as a word for the shell: its environment variable, or a placeholder."""
+    for key in settings.auth.keys.values():
+        if key.key is not None and key.key.variable:
+            return f'"${key.key.variable}"'
+    return "KEY"
+
+
 def screen(
-    started: Started, *, needs_key: bool, notes: Sequence[str] = (), coloured: bool = False
+    started: Started,
+    *,
+    key: str = "",
+    by_interface: bool = False,
+    notes: Sequence[str] = (),
+    coloured: bool = False,
 ) -> str:
     def label(name: str) -> str:
         return f"\x1b[1m{name:<9}\x1b[0m" if coloured else f"{name:<9}"
 
     rows = [("Gateway", started.url)]
+    if started.local_url != started.url:
+        rows.append(("Local", started.local_url))
     if started.card_url:
         rows.append(("Card", started.card_url))
     widths = [max(map(len, column)) for column in zip(*started.agents, strict=True)]
@@ -102,25 +119,25 @@ def screen(
         rows.append(("MCP", started.mcp_url))
     rows += [("Data", started.data), ("Access", started.auth)]
     lines = [f"{label(name)} {value}" for name, value in rows]
-    url = started.jsonrpc_url or next((url for _, _, url in started.agents), "")
-    if url:
-        agent = started.url if started.card_url else url
-        line = curl(url, needs_key=needs_key, version=started.version)
-        lines += ["", "Try it:", f"  {send(agent, needs_key=needs_key)}", f"  {line}"]
+    if started.try_url:
+        has_card = started.card_url and not by_interface
+        agent = started.local_url if has_card else started.try_url
+        line = curl(started.try_url, key=key, version=started.version)
+        lines += ["", "Try it in another terminal:", f"  {send(agent, key=key)}", f"  {line}"]
     lines += ["", *(f"Note: {note}" for note in notes)] if notes else []
     return "\n".join([*lines, "", "Stop with Ctrl+C."])
 
 
-def send(url: str, *, needs_key: bool) -> str:
+def send(url: str, *, key: str = "") -> str:
     line = f"{program()} send {shlex.quote(url)} hello"
-    return f'{line} --token "$TRUNKLINE_KEY"' if needs_key else line
+    return f"{line} --token {key}" if key else line
 
 
-def curl(url: str, *, needs_key: bool, version: str = "1.0") -> str:
+def curl(url: str, *, key: str = "", version: str = "1.0") -> str:
     """A line for a POSIX shell that sends a message over JSON-RPC."""
     words = ["curl", "-s", url, "-H", "content-type: application/json"]
     words += ["-H", f"A2A-Version: {version}"]
     line = " ".join(shlex.quote(word) for word in words)
-    if needs_key:
-        line += ' -H "Authorization: Bearer $TRUNKLINE_KEY"'
+    if key:
+        line += f' -H "Authorization: Bearer {key.strip(chr(34))}"'
     return f"{line} -d {shlex.quote(json.dumps(HELLO[version], separators=(',', ':')))}"

@@ -79,6 +79,10 @@ class RemoteAgent:
         """The card as the agent serves it, with all that we know nothing of."""
         return (await self._link.known(self._limits)).body
 
+    async def is_trunkline(self) -> bool:
+        """Whether a Trunkline gateway served the card."""
+        return any((await self._link.known(self._limits)).features)
+
     async def extended_card(self) -> AgentCard:
         """What the agent says of itself to those it knows."""
         request = GetExtendedAgentCardRequest()

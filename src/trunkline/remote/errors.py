@@ -27,6 +27,8 @@ class RemoteError(Exception):
         self.retry_after_s: float | None = None
         # The task that the call was about, where it is known.
         self.task_id = ""
+        # Host and port of a connection that could not be made.
+        self.address = ""
         # Somebody else met it first, so it tells nothing new about the peer.
         self.is_noted = False
 

@@ -31,14 +31,13 @@ def ways(card: AgentCard, target: Target) -> tuple[Way, ...]:
     """
     wanted = [name.upper() for name in target.transports]
     found: list[tuple[int, Way]] = []
-    for interface in card.supported_interfaces:
+    interfaces = target.interfaces or card.supported_interfaces
+    for interface in interfaces:
         way = _way(interface, target)
         if way is not None and way.binding in wanted:
             found.append((wanted.index(way.binding), way))
     if not found:
-        offered = ", ".join(
-            f"{one.protocol_binding} {one.protocol_version}" for one in card.supported_interfaces
-        )
+        offered = ", ".join(f"{one.protocol_binding} {one.protocol_version}" for one in interfaces)
         asked = ", ".join(target.transports) + (f" in {target.version}" if target.version else "")
         raise TransportUnsupported(
             f"the agent offers {offered[:300]}; none of it can be used for {asked}"

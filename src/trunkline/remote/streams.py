@@ -106,9 +106,11 @@ class Follower:
         """What to ask next, after a pause. Raises when there is nothing or it was enough."""
         seen = self._seen
         self._failures += 1
+        is_unsent = isinstance(cause, PeerUnreachable | PeerTimeout) and cause.is_unsent
+        if is_unsent and self._failures == 1 and not seen.task_id:
+            # The peer was never reached, in as many attempts as a call has.
+            raise cause
         if not seen.task_id and not self._is_repeatable:
-            if isinstance(cause, PeerUnreachable) and cause.is_unsent:
-                raise cause
             if isinstance(cause, BadPeerAnswer):
                 raise cause
             raise StreamEnded(

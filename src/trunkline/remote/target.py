@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from trunkline.model.addresses import without_password
+from trunkline.model.card import AgentInterface
 from trunkline.remote.credentials import MASK, ApiKey, Bearer, Credentials, secrets_of
 from trunkline.remote.errors import InvalidTarget
 from trunkline.remote.headers import spelled_as
@@ -70,6 +71,8 @@ class Target(Struct, frozen=True, kw_only=True):
     require_signature: bool = False
     # For a call that says nothing else; None: what the limits say.
     timeout_s: float | None = None
+    # Called in place of those that the card names, where the caller knows better.
+    interfaces: tuple[AgentInterface, ...] = ()
 
     def __repr__(self) -> str:
         headers = ", ".join(self.headers)

@@ -24,6 +24,7 @@ from trunkline.settings.problems import (
     one_of,
     shown,
 )
+from trunkline.settings.references import secret_of
 from trunkline.settings.root import Settings
 from trunkline.settings.secret import MASK, Secret
 from trunkline.settings.shapes import (
@@ -128,7 +129,7 @@ class _Decoder:
         if isinstance(value, Secret):
             return value
         if isinstance(value, str):
-            return Secret(str(value))
+            return secret_of(value)
         self.misfit(Secret, value, path, "expected a text", hint)
         return None
 

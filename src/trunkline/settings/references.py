@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trunkline.settings.problems import Path, Problem, Referenced, dotted
+from trunkline.settings.secret import Secret
 
 # `$${` stands for `${` itself. A `${` that is no reference is caught by the last branch.
 REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
@@ -31,6 +32,13 @@ def expand(
         # A card is JSON, which has no dates.
         return value.isoformat()
     return value
+
+
+def secret_of(text: str) -> Secret:
+    """The text as a secret that knows the variable it came from, if that is all it was."""
+    written = text.written if isinstance(text, Referenced) else ""
+    match = REFERENCE.fullmatch(written)
+    return Secret(str(text), variable=match[1] or "" if match else "")
 
 
 def literal(value: Any) -> Any:

@@ -12,10 +12,12 @@ MASK: Final = "***"
 class Secret:
     """Prints as `***` everywhere; only `reveal()` gives the text away."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("_text", "variable")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, variable: str = "") -> None:
+        """`variable`: the name of the environment variable that holds the same text."""
         self._text = text
+        self.variable = variable
 
     def reveal(self) -> str:
         return self._text

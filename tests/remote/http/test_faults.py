@@ -125,12 +125,13 @@ async def test_a_peer_that_speaks_first() -> None:
 async def test_nobody_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/"
+        port = free.getsockname()[1]
     async with client() as http:
-        error = await failure(http, url)
+        error = await failure(http, f"http://127.0.0.1:{port}/")
     assert isinstance(error, PeerUnreachable)
     assert (error.reason, error.is_unsent) == ("CONNECTION_FAILED", True)
-    assert error.message == "cannot connect to the agent: Connection refused"
+    assert error.address == f"127.0.0.1:{port}"
+    assert error.message == f"cannot connect to 127.0.0.1:{port}: Connection refused"
 
 
 @pytest.mark.parametrize(

@@ -43,15 +43,24 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_turn_with_what_led_to_the_answer(config: str) -> None:
     script = 'note thinking; tool search {"q": 1}; stream 2'
-    result = run(app, ["agent", "try", "test/scripted", script, "-c", config])
+    result = run(app, ["agent", "try", "test/scripted", script, "-c", config, "--verbose"])
     assert result.exit_code == 0
     assert result.stdout == "1 2 \n"
     said = result.stderr.splitlines()
     assert said[:3] == ["· thinking", '→ search  {"q":1}', '← search  {"q":1}']
     assert said[3].startswith("✓ completed  task ")
     assert not (Path(config).parent / "kept.db").exists()
-    quiet = run(app, ["agent", "try", "test/scripted", script, "-c", config, "-q"])
-    assert quiet.stderr == ""
+    in_pipe = run(app, ["agent", "try", "test/scripted", script, "-c", config])
+    assert (in_pipe.stdout, in_pipe.stderr) == ("1 2 \n", "")
+
+
+def test_in_a_pipe_only_an_end_that_is_a_problem_is_told(config: str) -> None:
+    command = ["agent", "try", "test/scripted", "ask who?", "fail because", "-c", config]
+    result = run(app, command)
+    assert result.exit_code == 3
+    [told] = result.stderr.splitlines()
+    assert told.startswith("✗ failed: because  task ")
+    assert run(app, [*command, "--quiet"]).stderr == ""
 
 
 def test_further_texts_are_further_turns(config: str) -> None:
@@ -83,7 +92,7 @@ def test_the_last_task_gives_the_exit_code(config: str) -> None:
 
 
 def test_an_agent_that_one_target_of_many_holds(config: str) -> None:
-    result = run(app, ["agent", "try", "local/greeter", "you", "-c", config])
+    result = run(app, ["agent", "try", "local/greeter", "you", "-c", config, "-v"])
     assert (result.exit_code, result.stdout) == (0, "Hello, you!\n")
     assert result.stderr == "✓ answered\n"
     code = str(Path(config).parent / "code.py")

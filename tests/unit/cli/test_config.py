@@ -48,6 +48,18 @@ def test_check_counts_targets(good: Path) -> None:
     assert run(app, ["config", "check", str(good)]).stdout == "ok: 1 agent, in memory; 1 target\n"
 
 
+def test_check_prints_a_document_for_programs(good: Path) -> None:
+    good.write_text(f'{GOOD}[targets.support]\nbase_url = "https://support.example"\n')
+    result = run(app, ["config", "check", str(good), "-o", "json"])
+    assert json.loads(result.stdout) == {
+        "ok": True,
+        "agents": ["acme/echo"],
+        "stores": [f"sqlite at {good.parent}/x.db"],
+        "targets": ["support"],
+        "notes": [],
+    }
+
+
 def test_check_takes_the_file_from_the_environment(
     good: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -323,3 +323,28 @@ def test_settle_ends_what_an_openclaw_account_left_in_its_json_files(tmp_path: P
     assert db("prune", *words, "--keep", "0").stdout == (
         "openclaw/default: deleted 1 ended task, 0 left\n"
     )
+
+
+def test_what_was_done_as_a_document(tmp_path: Path) -> None:
+    fill(
+        tmp_path,
+        task("old", TaskState.COMPLETED, days=9),
+        task("new", TaskState.COMPLETED),
+        task("lost", TaskState.WORKING, scope=OTHER),
+    )
+    file = config(tmp_path, echo="retention_s = 86400", other='on_restart = ["leave_orphaned"]')
+    pruned = json.loads(db("prune", "-c", file, "--dry-run", "-o", "json").stdout)
+    assert pruned["dryRun"] is True
+    assert pruned["agents"][0] == {
+        "agent": "acme/echo",
+        "deletes": True,
+        "deletedTasks": 1,
+        "deletedAnswers": 0,
+        "leftTasks": 1,
+    }
+    settled = json.loads(db("settle", "-c", file, "-o", "json").stdout)
+    assert settled["dryRun"] is False
+    [failed] = settled["failed"]
+    assert (failed["agent"], failed["task"]) == ("acme/other", "lost")
+    assert failed["state"] == "TASK_STATE_WORKING"
+    assert failed["since"].endswith("Z")

@@ -15,7 +15,7 @@ from trunkline.cli.remote.calling import Call
 from trunkline.cli.startup import announce, curl, screen
 from trunkline.model.errors import ConfigError, StoreInUse
 from trunkline.remote import Target
-from trunkline.settings import PythonBackend, Settings, demo
+from trunkline.settings import PythonBackend, Settings, demo, load
 
 run = CliRunner().invoke
 
@@ -23,8 +23,8 @@ run = CliRunner().invoke
 class Info(Struct, frozen=True, kw_only=True):
     url: str = "http://127.0.0.1:8642"
     card_url: str = "http://127.0.0.1:8642/.well-known/agent-card.json"
-    jsonrpc_url: str = "http://127.0.0.1:8642/a2a/jsonrpc"
-    rest_url: str = "http://127.0.0.1:8642/a2a/rest"
+    local_url: str = "http://127.0.0.1:8642"
+    try_url: str = "http://127.0.0.1:8642/a2a/jsonrpc"
     data: str = "/data/trunkline.db"
     agents: tuple[tuple[str, str, str], ...] = (
         ("demo/echo", "Echo", "http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo"),
@@ -154,7 +154,7 @@ def test_a_target_and_a_file_may_stand_beside_an_openclaw_file(
 
 
 def test_0_3_is_tried_where_that_is_spoken() -> None:
-    words = shlex.split(curl("http://h/rpc", needs_key=False, version="0.3"))
+    words = shlex.split(curl("http://h/rpc", version="0.3"))
     assert "A2A-Version: 0.3" in words
     assert '"method":"message/send"' in words[-1]
 
@@ -240,25 +240,53 @@ def test_the_screen_names_everything(gateway: Gateway) -> None:
 
 def test_several_agents_stand_below_each_other() -> None:
     agents = (("me/a", "A", "http://h/a"), ("me/long-name", "Long name", "http://h/b"))
-    lines = screen(Info(agents=agents), needs_key=False).splitlines()
+    lines = screen(Info(agents=agents)).splitlines()
     assert "Agents    me/a          A          http://h/a" in lines
     assert "          me/long-name  Long name  http://h/b" in lines
 
 
-def test_a_key_is_asked_for_where_one_is_needed() -> None:
-    line = curl("http://h/rpc", needs_key=True)
-    assert "Authorization: Bearer $TRUNKLINE_KEY" in shlex.split(line)
+@pytest.mark.parametrize(
+    ("written", "word"),
+    [
+        ('key = "${MY_OWN_KEY}"', '"$MY_OWN_KEY"'),
+        # Neither a text in the file nor a digest names a variable.
+        ('key = "written-in-the-file"', "KEY"),
+        ('key = "${MY_OWN_KEY}-and-more"', "KEY"),
+        (f'sha256 = "{64 * "0"}"', "KEY"),
+    ],
+)
+def test_the_lines_to_try_name_the_variable_of_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, word: str
+) -> None:
+    monkeypatch.setenv("MY_OWN_KEY", "a-secret-of-mine")
+    file = tmp_path / "trunkline.toml"
+    agent = '[agents."me/a"]\nname = "A"\nbackend = { kind = "echo" }\n'
+    file.write_text(f'{agent}[auth]\nanonymous = "never"\n[auth.keys.me]\n{written}\n')
+    out = io.StringIO()
+    announce(Info(), load(file), out=out)
+    text = out.getvalue()
+    assert f"send http://127.0.0.1:8642 hello --token {word}\n" in text
+    assert f'-H "Authorization: Bearer {word.strip(chr(34))}"' in text
+    assert "a-secret-of-mine" not in text
+
+
+def test_behind_a_public_url_the_local_interface_is_tried() -> None:
+    info = Info(url="https://a.example", card_url="https://a.example/.well-known/agent-card.json")
+    lines = screen(info, by_interface=True).splitlines()
+    assert lines[:2] == ["Gateway   https://a.example", "Local     http://127.0.0.1:8642"]
+    assert "  trunkline send http://127.0.0.1:8642/a2a/jsonrpc hello" in lines
 
 
 def test_without_a_default_agent_the_first_one_is_tried() -> None:
-    text = screen(Info(jsonrpc_url="", card_url=""), needs_key=False)
+    text = screen(Info(try_url="http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo", card_url=""))
+    assert "send http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo hello\n" in text
     assert "curl -s http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo " in text
     assert "Card" not in text
 
 
 def test_lines_to_copy_begin_as_the_command_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRUNKLINE_PROGRAM", "./trunkline")
-    assert "\n  ./trunkline send http://127.0.0.1:8642 hello\n" in screen(Info(), needs_key=False)
+    assert "\n  ./trunkline send http://127.0.0.1:8642 hello\n" in screen(Info())
     call = Call(named="http://h", target=Target(url="http://h"))
     assert call.command("list") == "./trunkline list http://h"
     monkeypatch.delenv("TRUNKLINE_PROGRAM")

@@ -11,7 +11,7 @@ from trunkline.cli.remote.calling import Call
 from trunkline.cli.remote.clean import one_line
 from trunkline.cli.remote.problems import explained
 from trunkline.cli.remote.tables import is_narrow, print_rows
-from trunkline.cli.remote.tasks import task_row
+from trunkline.cli.remote.tasks import HEADS, task_row
 from trunkline.model.calls import ListTasksRequest
 from trunkline.model.values import Task
 from trunkline.remote import Limits, RemoteError, Target, connect
@@ -59,9 +59,10 @@ def print_tasks(found: list[Tasks], *, quiet: bool) -> None:
     # The latest first; a time that is not told is the oldest.
     tasks.sort(key=lambda pair: pair[1].status.timestamp, reverse=True)
     if tasks:
-        heads = ("TARGET", "TASK", "STATE", "SINCE", "LAST WORDS")
         brief = is_narrow()
-        print_rows(heads, [(alias, *task_row(task, brief=brief)) for alias, task in tasks])
+        print_rows(
+            ("TARGET", *HEADS), [(alias, *task_row(task, brief=brief)) for alias, task in tasks]
+        )
     elif not quiet and not any(one.error for one in found):
         print("no tasks", file=sys.stderr)
     for one in found:

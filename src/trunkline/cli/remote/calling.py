@@ -131,18 +131,21 @@ def call_of(
 
 
 def resolved(named: str, config: Path | None, openclaw_config: Path | None) -> "Target":
-    """The target of that url or alias. Raises ConfigError."""
+    """The target of that address or alias. Raises ConfigError."""
+    from trunkline.cli.remote.addresses import url_of
+
     if config is not None or openclaw_config is not None:
         from trunkline.app.outbound import target_for
         from trunkline.cli.outbound import calling_settings
 
         if not named:
             raise ConfigError("TARGET is empty. Give a url, or the alias of a target.")
-        return target_for(calling_settings(config, openclaw_config), named)
-    if "://" in named:
+        settings = calling_settings(config, openclaw_config)
+        return target_for(settings, named if named in settings.targets else url_of(named) or named)
+    if "://" in named or url_of(named):
         from trunkline.remote import Target
 
-        return Target(url=named)
+        return Target(url=url_of(named) or named)
     if any(sign in named for sign in ".:/") or named == "localhost":
         is_local = re.match(r"localhost|127\.|\[::1\]", named) is not None
         scheme = "http" if is_local else "https"

@@ -28,12 +28,11 @@ def cancel(
     from trunkline.cli.remote.tasks import state_name
     from trunkline.model.values import HAS_WORK, TaskState
 
-    if not task:
-        raise _unnamed(call)
-
     async def work(agent: "RemoteAgent", errand: "Errand") -> "Exit":
         async with about_card():
             await agent.card()
+        if not task:
+            raise await _unnamed(call, agent)
         done = await agent.cancel(task)
         state = done.status.state
         if call.output is Form.json:
@@ -46,12 +45,12 @@ def cancel(
     perform(call, work)
 
 
-def _unnamed(call: Call) -> "ConfigError":
-    """What cannot be undone is not guessed; the last task is only suggested."""
-    from trunkline.cli.remote.conversations import Conversations
+async def _unnamed(call: Call, agent: "RemoteAgent") -> "ConfigError":
+    """A cancel cannot be undone, so the last task is only suggested."""
+    from trunkline.cli.remote.conversations import last_with
     from trunkline.model.errors import ConfigError
 
-    last = Conversations().last(call.target.url)
+    last = await last_with(agent)
     if last is None or not last.task_id:
         return ConfigError(f"TASK is missing. Find it: {call.command('list')}")
     return ConfigError(f"TASK is missing. For the last one: {call.command('cancel', last.task_id)}")

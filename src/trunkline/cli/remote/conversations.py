@@ -1,4 +1,4 @@
-"""What was talked about last with each target, so that `--continue` can go on with it."""
+"""`Conversations`: the last conversation with each agent, which `--continue` goes on with."""
 
 import contextlib
 import os
@@ -10,7 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.cli.program import program
+from trunkline.model.card import AgentCard
 from trunkline.model.errors import ConfigError
+from trunkline.remote import RemoteAgent
 from trunkline.settings.paths import data_dir, make_private_dir
 
 FILE_NAME: Final = "conversations.json"
@@ -29,14 +31,16 @@ class Conversations:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file or data_dir() / FILE_NAME
 
-    def last(self, url: str) -> Conversation | None:
-        return self._read().get(_key(url))
+    def last(self, *addresses: str) -> Conversation | None:
+        """Of the first address that has one."""
+        known = self._read()
+        return next((known[key] for key in map(_key, addresses) if key in known), None)
 
-    def remember(self, url: str, conversation: Conversation) -> None:
+    def remember(self, address: str, conversation: Conversation) -> None:
         """Raises OSError and ConfigError."""
         known = self._read()
-        known.pop(_key(url), None)
-        known[_key(url)] = conversation
+        known.pop(_key(address), None)
+        known[_key(address)] = conversation
         kept = dict(list(known.items())[-_KEPT:])
         make_private_dir(self._file.parent)
         # Whoever reads meanwhile sees the old file or the new one.
@@ -57,15 +61,28 @@ class Conversations:
             return {}
 
 
-def _key(url: str) -> str:
-    return url.rstrip("/")
+def _key(address: str) -> str:
+    return address.rstrip("/")
 
 
-def task_or_last(task_id: str, url: str, named: str) -> str:
-    """The task that is meant. Raises ConfigError when nothing tells."""
+def address_of(card: AgentCard) -> str:
+    """The address that an agent gives itself, however its users spell the url."""
+    for interface in card.supported_interfaces:
+        return f"{interface.url}#{interface.tenant}" if interface.tenant else interface.url
+    return ""
+
+
+async def last_with(agent: RemoteAgent) -> Conversation | None:
+    """Raises RemoteError."""
+    # Earlier releases remembered the url as it was typed.
+    return Conversations().last(address_of(await agent.card()), agent.target.url)
+
+
+async def task_or_last(task_id: str, agent: RemoteAgent, named: str) -> str:
+    """The task that is meant. Raises ConfigError when nothing tells, and RemoteError."""
     if task_id:
         return task_id
-    last = Conversations().last(url)
+    last = await last_with(agent)
     if last is None or not last.task_id:
         raise ConfigError(
             f"no task of {named} is known here. Name one: `{program()} list {named}` has them."

@@ -5,16 +5,25 @@ import io
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
 
 import typer
 
 from trunkline.cli.exits import Exit
 from trunkline.cli.failures import complain
+from trunkline.cli.remote.addresses import at_this_machine, by_interface, may_be_interface
 from trunkline.cli.remote.calling import Call
 from trunkline.cli.remote.problems import explained
-from trunkline.remote import Limits, RemoteAgent, RemoteError, connect
+from trunkline.remote import (
+    BadPeerAnswer,
+    Limits,
+    PeerRefused,
+    RemoteAgent,
+    RemoteError,
+    Target,
+    connect,
+)
 
 # One command talks to one agent, so nobody else is spared by giving up early: a restart of the
 # peer is waited for, about a minute in all. Silence is no reason to end either; it leads to a
@@ -73,11 +82,40 @@ def prepare_streams() -> None:
 
 
 async def _within(errand: Errand, work: Work) -> Exit:
-    timeout_s = errand.call.timeout_s
+    call, timeout_s = errand.call, errand.call.timeout_s
     # Our own limit is to be the first one that is reached.
     for_calls_s = None if timeout_s is None else timeout_s + 1
-    agent = connect(errand.call.target, limits=LIMITS, timeout_s=for_calls_s)
-    async with asyncio.timeout(timeout_s), agent:
+
+    def open_agent(target: Target) -> RemoteAgent:
+        return connect(target, limits=LIMITS, timeout_s=for_calls_s)
+
+    async with asyncio.timeout(timeout_s):
+        try:
+            return await _at_typed_address(errand, work, open_agent)
+        except (PeerRefused, BadPeerAnswer) as error:
+            # Without a card nothing was sent, so another address may be tried.
+            is_of_card = isinstance(error.__cause__, _OfCard)
+            if not is_of_card or not may_be_interface(call.target.url):
+                raise
+            found = None
+            with suppress(RemoteError):
+                found = await by_interface(call.target, open_agent)
+            if found is None:
+                raise
+        errand.on_end()
+        async with open_agent(found) as agent:
+            return await work(agent, errand)
+
+
+async def _at_typed_address(
+    errand: Errand, work: Work, open_agent: Callable[[Target], RemoteAgent]
+) -> Exit:
+    async with open_agent(errand.call.target) as agent:
+        async with about_card():
+            here = await at_this_machine(agent)
+        if here is None:
+            return await work(agent, errand)
+    async with open_agent(here) as agent:
         return await work(agent, errand)
 
 

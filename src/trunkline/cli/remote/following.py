@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from trunkline.cli.remote.conversations import Conversation, Conversations
+from trunkline.cli.remote.conversations import Conversation, Conversations, address_of
 from trunkline.cli.remote.ending import Errand
 from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest
 from trunkline.model.card import AgentCard
@@ -63,6 +63,8 @@ class Following:
         # Whether --continue will find it.
         self.is_remembered = True
         self._agent = agent
+        # Under which the conversation is remembered.
+        self._address = ""
         self._errand = errand
         self._view = view
 
@@ -71,6 +73,7 @@ class Following:
     ) -> None:
         """Send, and follow what comes of it until it settles; or not, unless `waits`."""
         self._view.wait()
+        self._address = address_of(await self._agent.card())
         self._errand.is_sent = True
         if not waits:
             self._add(await self._agent.send(at_once(request)))
@@ -86,6 +89,7 @@ class Following:
     async def watch(self, task_id: str) -> None:
         self._errand.task_id = task_id
         self._view.wait()
+        self._address = address_of(await self._agent.card())
         self._add(await self._agent.get(task_id))
         if not self.progress.is_settled:
             await self._until_settled()
@@ -143,7 +147,7 @@ class Following:
             return
         self._remembered = current
         try:
-            Conversations().remember(self._agent.target.url, current)
+            Conversations().remember(self._address or self._agent.target.url, current)
         except (OSError, ConfigError):
             if self.is_remembered and not self._errand.call.quiet:
                 print(

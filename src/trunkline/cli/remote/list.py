@@ -90,11 +90,11 @@ def _print(page: "TaskPage", call: Call) -> None:
     import sys
 
     from trunkline.cli.remote.tables import is_narrow, print_rows
-    from trunkline.cli.remote.tasks import task_row
+    from trunkline.cli.remote.tasks import HEADS, task_row
 
     rows = [task_row(task, brief=is_narrow()) for task in page.tasks]
     if rows:
-        print_rows(("TASK", "STATE", "SINCE", "LAST WORDS"), rows)
+        print_rows(HEADS, rows)
     if call.quiet or not sys.stderr.isatty():
         return
     if not rows:

@@ -16,6 +16,7 @@ from trunkline.remote import (
     StreamEnded,
     TransportUnsupported,
 )
+from trunkline.remote.http.place import place_of
 
 _NO_ACCESS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "TOKEN_REFUSED"})
 
@@ -30,6 +31,12 @@ def explained(error: RemoteError, call: Call, *, is_card: bool = False) -> tuple
             return Exit.NOT_UNDERSTOOD, f"{said}. {_other_way(call)}"
         case PeerUnreachable(reason="TLS_FAILED"):
             return Exit.UNREACHABLE, f"{_where(call)}: {said}. Check the url and the certificate."
+        case PeerUnreachable() if not is_card and _is_elsewhere(error, call):
+            remedy = (
+                f"Its card names the address {error.address}. If the agent is yours, check its "
+                "public_url."
+            )
+            return Exit.UNREACHABLE, f"{_where(call)}: {said}. {remedy}"
         case PeerUnreachable() | StreamEnded():
             remedy = "Is it running? Check the url and the network."
             if error.task_id:
@@ -98,7 +105,14 @@ def _status(error: PeerRefused, said: str) -> str:
 
 
 def _where(call: Call) -> str:
+    if call.target.url.endswith(call.named):
+        return call.target.url
     return call.named if "://" in call.named else f"{call.named} ({call.target.url})"
+
+
+def _is_elsewhere(error: RemoteError, call: Call) -> bool:
+    """Whether the connection that failed was not to the host of the target."""
+    return bool(error.address) and error.address != place_of(call.target.url).origin.address
 
 
 def _no_agent(call: Call) -> str:

@@ -9,7 +9,7 @@ from trunkline.cli.options import Form
 from trunkline.cli.program import program
 from trunkline.cli.remote.calling import Call
 from trunkline.cli.remote.clean import one_line
-from trunkline.cli.remote.conversations import Conversations
+from trunkline.cli.remote.conversations import last_with
 from trunkline.cli.remote.ending import Errand, about_card, perform
 from trunkline.cli.remote.finishing import Finish
 from trunkline.cli.remote.following import Following
@@ -124,7 +124,7 @@ async def _place(agent: RemoteAgent, call: Call, sending: Sending) -> _Place:
 
 
 async def _continued(agent: RemoteAgent, call: Call) -> _Place:
-    last = Conversations().last(call.target.url)
+    last = await last_with(agent)
     if last is None:
         raise ConfigError(
             f"there was no conversation with {call.named} yet. Leave out --continue, or name one "

@@ -31,11 +31,10 @@ def status(
     from trunkline.cli.remote.tasks import print_task
 
     check_folder(save)
-    task_id = task_or_last(task, call.target.url, call.named)
 
     async def work(agent: "RemoteAgent", errand: "Errand") -> "Exit":
         async with about_card():
-            await agent.card()
+            task_id = await task_or_last(task, agent, call.named)
         found = await agent.get(task_id, history_length=history if history is not None else 0)
         if call.output is Form.json:
             print(document(found))

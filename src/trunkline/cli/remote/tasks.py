@@ -1,6 +1,7 @@
 """A task for people to read."""
 
 import re
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,21 +19,26 @@ from trunkline.model.values import Artifact, Part, Role, Task, TaskState, text_o
 _UTC: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
 
 
+HEADS: Final = ("TASK", "STATE", "SINCE (UTC)", "LAST MESSAGE")
+
+
 def state_name(state: TaskState) -> str:
     return state.value.removeprefix("TASK_STATE_").lower().replace("_", "-")
 
 
-def shown_time(timestamp: str) -> str:
+def shown_time(timestamp: str, *, zone: str = "") -> str:
     """`2026-11-16T18:41:56.205Z` as `2026-11-16 18:41:56`; of another zone, as it is."""
     match = _UTC.fullmatch(timestamp)
-    return one_line(timestamp) if match is None else f"{match[1]} {match[2]}"
+    return one_line(timestamp) if match is None else f"{match[1]} {match[2]}{zone}"
 
 
 def task_row(task: Task, *, brief: bool = False) -> tuple[str, str, str, str]:
-    """What a list says of it: id, state, time, last words; `brief`: the time to the minute."""
+    """The cells of a list, under `HEADS`; `brief`: the time to the minute."""
     message = task.status.message or (task.history[-1] if task.history else None)
     words = text_of(message.parts)[:200] if message is not None else ""
-    since = shown_time(task.status.timestamp)
+    # In a pipe there is no heading that names the zone.
+    zone = "" if sys.stdout.isatty() else " UTC"
+    since = shown_time(task.status.timestamp, zone=zone)
     if brief and _UTC.fullmatch(task.status.timestamp):
         since = since[len("2026-") : -len(":56")]
     return task.id, state_name(task.status.state), since, words
@@ -49,7 +55,7 @@ def _about(task: Task) -> Iterator[tuple[str, str | Text]]:
     yield "Task", task.id
     yield "State", Text(state_name(task.status.state), style=SIGNS[task.status.state][1])
     if task.status.timestamp:
-        yield "Since", f"{shown_time(task.status.timestamp)} UTC"
+        yield "Since", shown_time(task.status.timestamp, zone=" UTC")
     if task.context_id:
         yield "Context", task.context_id
     for artifact in task.artifacts:

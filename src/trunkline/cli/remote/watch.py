@@ -27,16 +27,16 @@ def watch(call: Call, task: options.TaskArgument = "", save: options.Save = None
     from trunkline.cli.remote.views import screen_for, view_for
 
     check_folder(save)
-    task_id = task_or_last(task, call.target.url, call.named)
 
     async def work(agent: "RemoteAgent", errand: "Errand") -> "Exit":
         screen = screen_for(
             output=call.output, quiet=call.quiet, verbose=call.verbose, shows_stream=True
         )
-        errand.on_end, errand.task_id = screen.close, task_id
+        errand.on_end = screen.close
         screen.wait(f"asking {one_line(call.named)} for the task")
         async with about_card():
             card = await agent.card()
+            task_id = errand.task_id = await task_or_last(task, agent, call.named)
         view = view_for(
             screen,
             output=call.output,

@@ -38,14 +38,23 @@ async def connect(
     except TimeoutError as error:
         if error.errno:
             # It was the system that gave up.
-            raise _unreachable(error) from None
-        raise PeerTimeout(
-            "connecting to the agent took too long", reason="CONNECT_TIMEOUT", is_unsent=True
-        ) from None
+            raise _named(_unreachable(error, origin), origin) from None
+        slow = PeerTimeout(
+            f"connecting to {origin.address} took too long",
+            reason="CONNECT_TIMEOUT",
+            is_unsent=True,
+        )
+        raise _named(slow, origin) from None
     except ssl.SSLError as error:
-        raise PeerUnreachable(_tls_fault(error), reason="TLS_FAILED", is_unsent=True) from None
+        fault = PeerUnreachable(_tls_fault(error), reason="TLS_FAILED", is_unsent=True)
+        raise _named(fault, origin) from None
     except OSError as error:
-        raise _unreachable(error) from None
+        raise _named(_unreachable(error, origin), origin) from None
+
+
+def _named(error: RemoteError, origin: Origin) -> RemoteError:
+    error.address = origin.address
+    return error
 
 
 def _tls_fault(error: ssl.SSLError) -> str:
@@ -77,11 +86,11 @@ async def _connect(origin: Origin, make: Callable[[], P], tls: ssl.SSLContext | 
     return protocol
 
 
-def _unreachable(error: OSError) -> RemoteError:
+def _unreachable(error: OSError, origin: Origin) -> RemoteError:
     if isinstance(error, socket.gaierror):
         why = error.strerror
     else:
         why = os.strerror(error.errno) if error.errno else ""
     return PeerUnreachable(
-        f"cannot connect to the agent: {why or 'it does not answer'}", is_unsent=True
+        f"cannot connect to {origin.address}: {why or 'it does not answer'}", is_unsent=True
     )

@@ -17,6 +17,11 @@ class Origin(Struct, frozen=True):
     host: str
     port: int
 
+    @property
+    def address(self) -> str:
+        """As people write it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 class Place(Struct, frozen=True):
     """`host` is the header, `target` what stands in the first line of the request."""

@@ -17,6 +17,7 @@ from trunkline.settings.openclaw.values import (
     text_of,
     web_url,
 )
+from trunkline.settings.references import secret_of
 from trunkline.settings.secret import Secret
 
 HANDLE = "openclaw-design/main"
@@ -169,7 +170,7 @@ def _api_key(server: Mapping[str, Any], a2a: Mapping[str, Any]) -> Secret | None
             "a2a.server.auth.apiKey is required; without it nobody could call. "
             'Best as "${NAME_OF_VARIABLE}".'
         )
-    return Secret(key)
+    return secret_of(key)
 
 
 def _overrides(card: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 from trunkline.cli.commands import app
-from trunkline.cli.remote.conversations import Conversation, Conversations
 
 run = CliRunner().invoke
 URL = "http://127.0.0.1:1"
@@ -23,7 +22,6 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("send localhost:1 x", 'error: "localhost:1" has no scheme. Did you mean http://localhost'),
         ("card 127.0.0.1", "Did you mean http://127.0.0.1 ?"),
         ("send agent.example x", "Did you mean https://agent.example ?"),
         ("send alias x", "or --config FILE with a table [targets.alias]."),
@@ -40,9 +38,6 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"send {URL} x -H bad(name:x", "is not the name of a header"),
         (f"send {URL} x --continue --task t", "Leave it out to name another one"),
         (f"send {URL} x --no-wait --save d", "Leave one of them out; later, `trunkline status`"),
-        (f"watch {URL}", f"no task of {URL} is known here. Name one: `trunkline list {URL}`"),
-        (f"status {URL}", "no task of"),
-        (f"cancel {URL}", f"TASK is missing. Find it: trunkline list {URL}"),
     ],
 )
 def test_wrong_use_is_said_with_its_remedy(words: str, complaint: str) -> None:
@@ -65,11 +60,3 @@ def test_a_token_with_a_line_break_is_named_and_not_shown() -> None:
     assert result.exit_code == 2
     assert 'the header "Authorization" holds a line break.' in result.stderr
     assert "secret" not in result.stderr
-
-
-def test_what_is_canceled_is_named_and_not_guessed() -> None:
-    Conversations().remember(URL, Conversation(context_id="c", task_id="t 1"))
-    result = run(app, ["cancel", URL, "--protocol", "http"])
-    assert result.exit_code == 2
-    again = f"trunkline cancel {URL} 't 1' --protocol http"
-    assert result.stderr == f"error: TASK is missing. For the last one: {again}\n"

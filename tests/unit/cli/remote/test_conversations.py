@@ -1,9 +1,10 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from trunkline.cli.remote.conversations import Conversation, Conversations, task_or_last
-from trunkline.model.errors import ConfigError
+from trunkline.cli.remote.conversations import Conversation, Conversations, address_of
+from trunkline.model.card import AgentCapabilities, AgentCard, AgentInterface
 
 FIRST = Conversation(context_id="c1", task_id="t1")
 
@@ -42,10 +43,26 @@ def test_a_damaged_file_counts_as_empty(held: bytes, tmp_path: Path) -> None:
     assert known.last("http://a.test") == FIRST
 
 
-def test_the_task_that_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    assert task_or_last("t9", "http://a.test", "a") == "t9"
-    with pytest.raises(ConfigError, match="no task of a is known here"):
-        task_or_last("", "http://a.test", "a")
-    Conversations().remember("http://a.test", FIRST)
-    assert task_or_last("", "http://a.test", "a") == "t1"
+def test_the_first_address_that_is_known_counts(tmp_path: Path) -> None:
+    known = Conversations(tmp_path / "c.json")
+    known.remember("http://typed.test", Conversation(task_id="old"))
+    assert known.last("http://card.test/rpc", "http://typed.test/") == Conversation(task_id="old")
+    known.remember("http://card.test/rpc", FIRST)
+    assert known.last("http://card.test/rpc", "http://typed.test/") == FIRST
+
+
+def test_an_agent_is_known_by_the_address_on_its_card() -> None:
+    one = AgentInterface(url="http://h/rpc", protocol_binding="JSONRPC", protocol_version="1.0")
+    card = AgentCard(
+        name="A",
+        description="a",
+        version="1",
+        supported_interfaces=(one,),
+        capabilities=AgentCapabilities(),
+        default_input_modes=(),
+        default_output_modes=(),
+        skills=(),
+    )
+    assert address_of(card) == "http://h/rpc"
+    shared = replace(card, supported_interfaces=(replace(one, tenant="acme"),))
+    assert address_of(shared) == "http://h/rpc#acme"

@@ -1,0 +1,134 @@
+"""From the address that a user typed to the target that is called."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from msgspec.structs import replace
+
+from trunkline.model.card import AgentCard, AgentInterface
+from trunkline.remote import BadPeerAnswer, PeerRefused, RemoteAgent, Target
+from trunkline.settings.hosts import is_loopback_host
+
+# `:8642`, `localhost:8642`, `[::1]:8642/path`, `agents.example.com:443`
+_HOST_AND_PORT: Final = re.compile(
+    r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|)"
+    r":(?P<port>[0-9]{1,5})(?P<rest>[/?].*)?"
+)
+_NO_CARD: Final = frozenset({404, 405, 410})
+# An interface is a few folders below its card at most.
+_MAX_PARENTS: Final = 8
+# Paths that a gateway of ours has under its own root. A public url with a path of its own puts
+# that before them, and only the proxy knows it.
+_OWN_PATH: Final = re.compile(r"/a2a(/.*)?|/api/a2a/v1/agents/.+")
+
+Open = Callable[[Target], RemoteAgent]
+
+
+def url_of(named: str) -> str:
+    """The url for a host and a port; empty for anything else.
+
+    Plain HTTP is for this machine alone: a token could go along with the message.
+    """
+    match = _HOST_AND_PORT.fullmatch(named)
+    if match is None:
+        return ""
+    host = match["host"] or "127.0.0.1"
+    scheme = "http" if is_loopback_host(host) else "https"
+    return f"{scheme}://{host}:{match['port']}{match['rest'] or ''}"
+
+
+async def at_this_machine(agent: RemoteAgent) -> Target | None:
+    """How to call a gateway on this machine whose card names a public address; else None.
+
+    The public address may not lead here, or not yet; the address that was typed does.
+    """
+    typed = urlsplit(agent.target.url)
+    if not is_loopback_host(typed.hostname or ""):
+        return None
+    card = await agent.card()
+    elsewhere = [one for one in card.supported_interfaces if not _is_local(one.url)]
+    if not elsewhere or not await agent.is_trunkline():
+        return None
+    here = _called_at(typed, card) or tuple(
+        replace(one, url=_at(typed, urlsplit(one.url).path))
+        for one in elsewhere
+        if _OWN_PATH.fullmatch(urlsplit(one.url).path)
+    )
+    return replace(agent.target, interfaces=here) if here else None
+
+
+async def by_interface(target: Target, open_agent: Open) -> Target | None:
+    """The agent of which `target.url` is an interface, or below one; None if there is none.
+
+    Its card is looked for in the folders above. The interface is called at the address that
+    was typed, whatever host the card names.
+    """
+    typed = urlsplit(target.url)
+    for path in _parents(typed.path):
+        above = replace(target, url=_at(typed, path))
+        async with open_agent(above) as agent:
+            card = await _card_or_none(agent.card)
+        if card is not None and (found := _called_at(typed, card)):
+            return replace(above, interfaces=found)
+    return None
+
+
+async def _card_or_none(fetch: Callable[[], Awaitable[AgentCard]]) -> AgentCard | None:
+    try:
+        return await fetch()
+    except PeerRefused as error:
+        if error.status not in _NO_CARD:
+            raise
+    except BadPeerAnswer:
+        pass
+    return None
+
+
+def may_be_interface(url: str) -> bool:
+    path = urlsplit(url).path
+    return bool(path.strip("/")) and not path.endswith(".json")
+
+
+def _called_at(typed: SplitResult, card: AgentCard) -> tuple[AgentInterface, ...]:
+    """The interfaces that the typed path belongs to, at the typed address."""
+    return tuple(
+        replace(one, url=_at(typed, part))
+        for one in card.supported_interfaces
+        if (part := _typed_part(typed.path, urlsplit(one.url).path))
+    )
+
+
+def _typed_part(typed: str, path: str) -> str:
+    """The part of the typed path that is the interface; empty if it is another one.
+
+    A proxy may put something before the path (then the card has more than was typed), and
+    HTTP+JSON has the calls below it (then more was typed than the card has).
+    """
+    typed, path = typed.rstrip("/"), path.rstrip("/")
+    if not typed or not path:
+        return ""
+    if path.endswith(typed):
+        return typed
+    return path if typed.startswith(f"{path}/") else ""
+
+
+def _parents(path: str) -> Iterator[str]:
+    for _ in range(_MAX_PARENTS):
+        path = path.rstrip("/").rpartition("/")[0]
+        yield path
+        if not path:
+            return
+
+
+def _is_local(url: str) -> bool:
+    try:
+        return is_loopback_host(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+
+
+def _at(typed: SplitResult, path: str) -> str:
+    query = f"?{typed.query}" if typed.query else ""
+    return f"{typed.scheme}://{typed.netloc}{path}{query}"
