@@ -3,6 +3,7 @@
 import itertools
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 from tests.acceptance.command import Shell
@@ -24,7 +25,6 @@ def test_the_tour_of_the_readme(tmp_path: Path) -> None:
     asking = [one for one in shown_next if "trunkline send" in one[0]]
     tour = [one for one in shown_next if "curl" in one[0]]
     assert (len(asking), len(tour)) == (2, 3)
-    task = ""
     config = '[agents."local/planner"]\nbackend = { kind = "python", target = "trip.py" }\n'
     with gateway(tmp_path, config) as running:
         running.start()
@@ -32,18 +32,19 @@ def test_the_tour_of_the_readme(tmp_path: Path) -> None:
         for command, shown in asking:
             answer = shell.typed(command.replace(ADDRESS, running.url).replace("./", ""))
             assert_shown(answer.replace(running.url, ADDRESS), shown.replace("./", ""))
-        for command, shown in tour:
-            line = command.replace(ADDRESS, running.url).strip()
-            answer = subprocess.run(
-                ["bash", "-c", line],
-                env={"TASK": task, "PATH": "/usr/bin:/bin"},
-                capture_output=True,
-                text=True,
-                timeout=30,
-                check=True,
-            ).stdout
+        # As typed into one terminal: later lines see what earlier ones left.
+        lines = "\necho =====\n".join(command.strip() for command, _ in tour)
+        answers = subprocess.run(
+            ["bash", "-c", lines.replace(ADDRESS, running.url)],
+            cwd=tmp_path,
+            env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        ).stdout.split("=====\n")
+        for answer, (_, shown) in zip(answers, tour, strict=True):
             assert_shown(answer, shown)
-            task = task or re.findall(r'"id":"([^"]+)"', answer)[0]
 
 
 def planner_code() -> str:

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -7,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 from tools.gen_cli_docs import commands, render
 
+from trunkline.model.errors import ConfigError
 from trunkline.model.profile import Profile
 from trunkline.settings import (
     ApiKey,
@@ -98,3 +100,41 @@ def test_the_example_is_complete_and_loads(monkeypatch: pytest.MonkeyPatch) -> N
         keys = [f.name for f in fields(cls) if f.name not in Profile.__struct_fields__]
         assert [key for key in keys if key not in text] == []
     assert effective(settings)["server"]["port"] == 8642
+
+
+BLOCK = re.compile(r"^```toml\n(?P<text>\[(?:agents|targets|server|remote)\b.*?)^```$", re.M | re.S)
+CONFIGURATIONS = [
+    pytest.param(block["text"], id=f"{page.relative_to(DOCS)}:{block.start()}")
+    for page in sorted(DOCS.rglob("*.md"))
+    for block in BLOCK.finditer(page.read_text("utf-8"))
+    if "[agents." in block["text"] or "[targets." in block["text"]
+]
+
+
+@pytest.mark.parametrize("text", CONFIGURATIONS)
+def test_configurations_on_the_pages_load(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in re.findall(r"\$\{(\w+)\}", text):
+        monkeypatch.setenv(name, "0123456789abcdef")
+    file = tmp_path / "trunkline.toml"
+    file.write_text(text)
+    try:
+        load(file)
+    except ConfigError as error:
+        # Code and folders that a page talks of need not be there.
+        lines = [line for line in str(error).splitlines() if "no such f" not in line]
+        assert [line for line in lines if not line.endswith(" problems:")] == []
+
+
+def test_there_are_configurations_on_the_pages() -> None:
+    assert len(CONFIGURATIONS) > 10
+
+
+@pytest.mark.parametrize("page", [reference(), profile_reference()], ids=["keys", "profiles"])
+def test_no_paragraph_of_the_reference_becomes_code(page: str) -> None:
+    assert [line for line in page.splitlines() if line.startswith("    ")] == []
+
+
+def test_values_of_the_reference_are_written_as_in_the_file() -> None:
+    assert "| `files_reject_code` | `-32005` or `-32602` | `-32005` |" in profile_reference()

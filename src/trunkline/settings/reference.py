@@ -1,5 +1,6 @@
 """The reference in docs/configuration.md, written from the structs."""
 
+import inspect
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
@@ -130,7 +131,7 @@ def _of_kind(cls: type[Struct]) -> str:
 
 
 def _about(cls: type[Struct]) -> str:
-    return (cls.__doc__ or "").strip()
+    return inspect.cleandoc(cls.__doc__ or "")
 
 
 def _own(cls: type[Struct]) -> list[FieldInfo]:
@@ -162,7 +163,7 @@ def _kind(kind: Any) -> str:
     if allows_none(bare):
         return _kind(get_args(bare)[0])
     if get_origin(bare) is Literal:
-        return " or ".join(f'`"{choice}"`' for choice in get_args(bare))
+        return " or ".join(f"`{json.dumps(choice)}`" for choice in get_args(bare))
     if get_origin(bare) is tuple:
         return f"list of {_kind(get_args(bare)[0])}s"
     if get_origin(bare) is dict:
