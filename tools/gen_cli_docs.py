@@ -1,4 +1,4 @@
-"""Write docs/cli.md from the commands."""
+"""Write docs/reference/cli.md from the commands."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 from trunkline.cli.commands import app
 from trunkline.cli.exits import MEANINGS, Exit
 
-FILE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 INTRODUCTION = """\
 # Command line
 

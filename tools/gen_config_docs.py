@@ -1,4 +1,4 @@
-"""Write docs/configuration.md, docs/profiles.md and docs/trunkline.schema.json."""
+"""Write configuration.md, profiles.md and trunkline.schema.json in docs/reference."""
 
 import json
 from pathlib import Path
@@ -10,9 +10,11 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def main() -> None:
-    (DOCS / "configuration.md").write_text(reference(), "utf-8")
-    (DOCS / "profiles.md").write_text(profile_reference(), "utf-8")
-    (DOCS / "trunkline.schema.json").write_text(json.dumps(schema(), indent=2) + "\n", "utf-8")
+    (DOCS / "reference" / "configuration.md").write_text(reference(), "utf-8")
+    (DOCS / "reference" / "profiles.md").write_text(profile_reference(), "utf-8")
+    (DOCS / "reference" / "trunkline.schema.json").write_text(
+        json.dumps(schema(), indent=2) + "\n", "utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the state diagram in docs/tasks.md from the table of transitions."""
+"""Write the state diagram in docs/reference/tasks.md from the table of transitions."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from trunkline.engine.transitions import TABLE
 from trunkline.model.values import TERMINAL, TaskState
 
-FILE = Path(__file__).resolve().parent.parent / "docs" / "tasks.md"
+FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "tasks.md"
 BEGIN = "<!-- Written by tools/gen_state_diagram.py from src/trunkline/engine/transitions.py. -->"
 END = "<!-- End of the state diagram. -->"
 

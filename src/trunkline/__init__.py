@@ -1,6 +1,6 @@
 """Trunkline: a durable gateway for the Agent2Agent protocol.
 
-What you need to write an agent is here; `docs/agents.md` teaches it.
+What you need to write an agent is here; `docs/guides/agents.md` teaches it.
 """
 
 from typing import TYPE_CHECKING

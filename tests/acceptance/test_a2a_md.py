@@ -1,4 +1,4 @@
-"""docs/backends/a2a.md does what it says."""
+"""docs/guides/backends/a2a.md does what it says."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from trunkline.settings import from_document
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "a2a"
-TEXT = (ROOT / "docs" / "backends" / "a2a.md").read_text("utf-8")
+TEXT = (ROOT / "docs" / "guides" / "backends" / "a2a.md").read_text("utf-8")
 CONFIG = (EXAMPLE / "trunkline.toml").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""docs/calling.md shows what really happens, on a terminal and against the agent of the README."""
+"""docs/guides/calling.md shows what a terminal shows, with the agent of the README."""
 
 import itertools
 import re
@@ -10,7 +10,7 @@ from tests.acceptance.test_readme import ADDRESS, assert_shown, planner_code
 
 from trunkline.cli.exits import Exit
 
-PAGE = Path(__file__).parents[2] / "docs" / "calling.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "calling.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""docs/client.md does what it says: its scripts, run against a gateway."""
+"""docs/guides/client.md does what it says: its scripts, run against a gateway."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from trunkline.remote import errors
 from trunkline.remote.breaker import OPEN_S
 from trunkline.remote.retries import LONGEST_RETRY_AFTER_S
 
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "client.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 ADDRESS = "http://127.0.0.1:8642"
 

@@ -1,4 +1,4 @@
-"""docs/backends/openai.md does what it says."""
+"""docs/guides/backends/openai.md does what it says."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from tests.acceptance.gateway import DEADLINE_S, SOURCE
 from tests.acceptance.model_process import model_process
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "backends" / "openai.md").read_text("utf-8")
+TEXT = (ROOT / "docs" / "guides" / "backends" / "openai.md").read_text("utf-8")
 CONFIG = (ROOT / "examples" / "openai" / "trunkline.toml").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""docs/backends/command.md and acp.md do what they say."""
+"""docs/guides/backends/command.md and acp.md do what they say."""
 
 import itertools
 import os
@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.gateway import DEADLINE_S, SOURCE
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs" / "backends"
+DOCS = ROOT / "docs" / "guides" / "backends"
 PAGES = {name: (DOCS / f"{name}.md").read_text("utf-8") for name in ("command", "acp")}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUNS = [

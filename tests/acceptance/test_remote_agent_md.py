@@ -1,4 +1,4 @@
-"""docs/remote_agent.md does what it says: its scripts, run against a gateway."""
+"""docs/guides/remote_agent.md does what it says: its scripts, run against a gateway."""
 
 import os
 import subprocess
@@ -12,7 +12,9 @@ from tests.docs.transcripts import Example, examples_in
 from trunkline.remote.tool import Code
 from trunkline.remote.tool.schema import ACTIONS
 
-TEXT = (Path(__file__).parents[2] / "docs" / "remote_agent.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "guides" / "remote_agent.md").read_text(
+    encoding="utf-8"
+)
 ADDRESS = "http://127.0.0.1:8642"
 
 

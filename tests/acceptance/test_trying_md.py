@@ -1,4 +1,4 @@
-"""docs/trying.md shows what really happens."""
+"""docs/guides/trying.md shows what really happens."""
 
 import itertools
 import re
@@ -8,7 +8,7 @@ from tests.acceptance.command import Shell
 from tests.acceptance.remote import free_port
 from tests.acceptance.test_readme import assert_shown, planner_code
 
-PAGE = Path(__file__).parents[2] / "docs" / "trying.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "trying.md"
 
 
 def test_the_example_is_the_one_of_the_readme() -> None:

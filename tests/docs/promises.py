@@ -19,7 +19,7 @@ def numbered(sections: dict[str, int]) -> list[str]:
 
 class Promises:
     def __init__(self, name: str, items: Iterable[str]) -> None:
-        self._page = Page(f"docs/{name}")
+        self._page = Page(f"docs/evidence/{name}")
         self._items = list(items)
         self._rows = {row["item"]: row for row in _ROW.finditer(self._page.text)}
 

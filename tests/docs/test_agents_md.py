@@ -1,4 +1,4 @@
-"""docs/agents.md does what it says."""
+"""docs/guides/agents.md does what it says."""
 
 import inspect
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.docs.transcripts import Example, examples_in, replay
 from trunkline import Turn
 from trunkline.backends.python import Agent
 
-PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "agents.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 EXAMPLES = examples_in(TEXT)
 

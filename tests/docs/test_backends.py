@@ -1,4 +1,4 @@
-"""`docs/backends/README.md` has every backend with all properties, each with tests or a reason."""
+"""`docs/evidence/backends.md` has every property of every backend, with tests or a reason."""
 
 import re
 from typing import get_args
@@ -8,7 +8,7 @@ from tests.docs.named_tests import TEST, Page, has_test_or_reason
 
 from trunkline.settings import backends as kinds
 
-PAGE = Page("docs/backends/README.md")
+PAGE = Page("docs/evidence/backends.md")
 PROPERTIES = [
     "Reply",
     "Stream",

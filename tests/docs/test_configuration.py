@@ -53,23 +53,23 @@ def test_every_key_says_what_it_is(cls: type[Struct]) -> None:
 
 
 def test_the_reference_is_up_to_date() -> None:
-    assert (DOCS / "configuration.md").read_text("utf-8") == reference(), (
+    assert (DOCS / "reference" / "configuration.md").read_text("utf-8") == reference(), (
         f"configuration.md {STALE}"
     )
 
 
 def test_the_page_of_profiles_is_up_to_date() -> None:
-    page = (DOCS / "profiles.md").read_text("utf-8")
+    page = (DOCS / "reference" / "profiles.md").read_text("utf-8")
     assert page == profile_reference(), f"profiles.md {STALE}"
 
 
 @pytest.mark.parametrize("key", Profile.__struct_fields__)
 def test_every_key_of_a_profile_is_documented(key: str) -> None:
-    assert f"\n| `{key}` |" in (DOCS / "profiles.md").read_text("utf-8")
+    assert f"\n| `{key}` |" in (DOCS / "reference" / "profiles.md").read_text("utf-8")
 
 
 def test_the_schema_is_up_to_date() -> None:
-    stored = json.loads((DOCS / "trunkline.schema.json").read_text("utf-8"))
+    stored = json.loads((DOCS / "reference" / "trunkline.schema.json").read_text("utf-8"))
     assert stored == schema(), f"trunkline.schema.json {STALE}"
 
 
@@ -78,7 +78,7 @@ def test_every_command_is_in_the_page() -> None:
 
     from trunkline.cli.commands import app
 
-    page = (DOCS / "cli.md").read_text("utf-8")
+    page = (DOCS / "reference" / "cli.md").read_text("utf-8")
     for name, command in commands(typer.main.get_command(app)):
         assert f"## `{name}`" in page
         for param in command.params:

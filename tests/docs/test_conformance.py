@@ -1,4 +1,4 @@
-"""`docs/conformance.md` names every test of `tests/bindings/`, and tells the truth about it."""
+"""`docs/evidence/conformance.md` names every test of `tests/bindings/` and what it proves."""
 
 import importlib
 import inspect
@@ -11,7 +11,7 @@ import pytest
 from tests.bindings.clients import CLIENTS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "conformance.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "evidence" / "conformance.md").read_text("utf-8")
 
 COLUMNS = ("JSON-RPC 1.0", "HTTP+JSON 1.0", "JSON-RPC 0.3", "HTTP+JSON 0.3")
 DIALECTS = ("jsonrpc-1.0", "rest-1.0", "jsonrpc-0.3", "rest-0.3")

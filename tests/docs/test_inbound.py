@@ -1,4 +1,4 @@
-"""`docs/inbound.md` has every item of the inbound channel, each with its tests or a reason."""
+"""`docs/evidence/inbound.md` has every item of the inbound channel, with tests or a reason."""
 
 import pytest
 from tests.docs.promises import Promises, numbered

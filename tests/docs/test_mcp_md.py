@@ -1,4 +1,4 @@
-"""docs/mcp.md does what it says, as far as it is ours."""
+"""docs/guides/mcp.md does what it says, as far as it is ours."""
 
 import re
 import tomllib
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from trunkline.cli.commands import app
 from trunkline.settings import load
 
-PAGE = (Path(__file__).parents[2] / "docs" / "mcp.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "mcp.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""docs/openclaw.md does what it says."""
+"""docs/guides/openclaw.md does what it says."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ from trunkline.cli.commands import app
 from trunkline.settings.openclaw import load_openclaw
 from trunkline.settings.openclaw.design import CARD_KEYS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "openclaw.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "openclaw.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""`docs/outbound.md` has every promise about calling others, each with its tests or a reason."""
+"""`docs/evidence/outbound.md` has every promise about calls to others, with tests or a reason."""
 
 import pytest
 from tests.docs.promises import Promises, numbered

@@ -21,6 +21,10 @@ RUNTIME: list[str] = PYPROJECT["project"]["dependencies"]
 GROUPS: dict[str, list[str]] = PYPROJECT["dependency-groups"]
 LOCKED = {"runtime": RUNTIME} | {name: RUNTIME + group for name, group in GROUPS.items()}
 
+# Links within the repository; a link with a scheme leads out of it.
+LINK = re.compile(r"\]\((?P<path>[^)\s#:]*)(?:#(?P<place>[^)\s]+))?\)")
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`(?=\()", re.MULTILINE | re.DOTALL)
+
 PIN = re.compile(r"^([\w.-]+)==(\S+)(?P<rest>(?:.*\\\n)*.*)", re.MULTILINE)
 
 
@@ -42,8 +46,12 @@ def tracked_texts() -> Iterator[tuple[str, str]]:
             yield name, path.read_bytes().decode(errors="replace")
 
 
+def tracked_pages() -> Iterator[tuple[str, str]]:
+    yield from ((name, text) for name, text in tracked_texts() if name.endswith(".md"))
+
+
 def test_every_dependency_has_its_reason() -> None:
-    page = (ROOT / "docs" / "dependencies.md").read_text()
+    page = (ROOT / "docs" / "reference" / "dependencies.md").read_text()
     named = set(re.findall(r"^\| `([^`]+)` \| \S", page, re.MULTILINE))
     extras = PYPROJECT["project"].get("optional-dependencies", {})
     wanted = {
@@ -118,8 +126,35 @@ def test_all_python_is_type_checked() -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    docs = ROOT / "docs"
-    linked = set(re.findall(r"\]\(([^)#:]+)\)", (docs / "README.md").read_text()))
-    assert [link for link in linked if not (docs / link).exists()] == []
-    pages = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} - {"README.md"}
-    assert pages - linked == set()
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    linked = set(re.findall(r"\]\(([^)#:]+)\)", index))
+    pages = {name.removeprefix("docs/") for name, _ in tracked_pages() if name.startswith("docs/")}
+    assert pages - {"README.md"} - linked == set()
+
+
+def test_every_link_leads_somewhere() -> None:
+    pages = dict(tracked_pages())
+    broken = [
+        f"{name}: {link[0]}"
+        for name, text in pages.items()
+        for link in LINK.finditer(CODE.sub("", text))
+        if not leads_somewhere(name, link["path"], link["place"], pages)
+    ]
+    assert broken == []
+
+
+def leads_somewhere(page: str, path: str, place: str | None, pages: dict[str, str]) -> bool:
+    found = Path(os.path.normpath(ROOT / Path(page).parent / path)) if path else ROOT / page
+    if not found.exists():
+        return False
+    name = found.relative_to(ROOT).as_posix()
+    return place is None or name not in pages or place in set(map(anchor, headings(pages[name])))
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^#+ (.+)$", CODE.sub("", text), re.MULTILINE)
+
+
+def anchor(heading: str) -> str:
+    """As hosts of repositories make it from a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")

@@ -1,4 +1,4 @@
-"""docs/testing.md does what it says."""
+"""docs/guides/testing.md does what it says."""
 
 import inspect
 import re
@@ -11,7 +11,7 @@ from tests.docs.transcripts import Example, examples_in
 from trunkline import testing
 from trunkline.testing.script import COMMANDS
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "testing.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 

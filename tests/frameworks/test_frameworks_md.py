@@ -1,4 +1,4 @@
-"""docs/backends/frameworks.md does what it says."""
+"""docs/guides/backends/frameworks.md does what it says."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from trunkline.backends.python import Agent
 pytestmark = pytest.mark.frameworks
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "frameworks"
-TEXT = (ROOT / "docs" / "backends" / "frameworks.md").read_text("utf-8")
+TEXT = (ROOT / "docs" / "guides" / "backends" / "frameworks.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 IMPORTS_S = 110.0
 ADDRESS = "http://127.0.0.1:8642"

@@ -18,7 +18,7 @@ app = typer.Typer(
     cls=Commands,
     help="A durable gateway for the Agent2Agent protocol (A2A).",
     epilog="Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration; those of "
-    "commands that call agents are in docs/cli.md.",
+    "commands that call agents are in docs/reference/cli.md.",
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,

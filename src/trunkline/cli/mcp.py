@@ -26,7 +26,7 @@ def mcp(
 ) -> None:
     """Serve the tools over MCP, on stdin and stdout.
 
-    For the configuration of a host of models, which starts it; docs/mcp.md has the lines for
+    For the configuration of a host of models, which starts it; docs/guides/mcp.md has the lines for
     some. It ends when stdin does. Needs the extra mcp.
     """
     with reported(context):

@@ -18,7 +18,7 @@ MAX_AGE_S = 300
 
 
 def _features(endpoint: Endpoint) -> bytes:
-    """What a client may rely on beyond A2A, for clients that know to ask (docs/streams.md)."""
+    """What a client may rely on beyond A2A; docs/reference/streams.md describes it."""
     # A key makes a task of a direct answer, which a client should not get unasked.
     if endpoint.agent.backend.may_reply_directly:
         return b"event-ids"

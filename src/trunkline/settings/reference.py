@@ -1,4 +1,4 @@
-"""The reference in docs/configuration.md, written from the structs."""
+"""The reference in docs/reference/configuration.md, written from the structs."""
 
 import inspect
 import json
@@ -35,7 +35,7 @@ file. Without a file, `serve` publishes a demo agent on loopback.
 - `trunkline config check FILE` says everything that is wrong, at once.
 - `trunkline config show FILE` prints every key with the value in force, secrets masked.
 - `trunkline config schema` prints a JSON Schema for editors.
-- A complete annotated example: [examples/trunkline.toml](examples/trunkline.toml).
+- A complete annotated example: [examples/trunkline.toml](../examples/trunkline.toml).
 
 Any text may hold `${NAME}` (an environment variable, which must be set) or `${NAME:-default}`;
 `$${` stands for `${` itself. Numbers and booleans may be references too: `port = "${PORT}"`.
@@ -91,7 +91,7 @@ is in force.
 
 
 def profile_reference() -> str:
-    """The page docs/profiles.md: what each key does, and what each preset says."""
+    """The page docs/reference/profiles.md: what each key does, and what each preset says."""
     names = [name for name in PRESETS if name != "standard"]
     rows = [
         f"| `{key}` | {_default(field)} | "

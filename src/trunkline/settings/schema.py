@@ -1,4 +1,4 @@
-"""The JSON Schema of the file, for editors and for the reference in docs/configuration.md."""
+"""The JSON Schema of the configuration file, for editors."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@
 - `trunkline.testing.fake_model`: a model behind real sockets, for agents that need one.
 - `play`, `stateful`: scripts for pure machines.
 
-`docs/testing.md` shows each at work.
+`docs/guides/testing.md` shows each at work.
 """
 
 from trunkline.testing.check_backend import BACKEND_CHECKS, BackendSubject, check_backend

@@ -17,7 +17,7 @@ from trunkline.testing.script_outputs import outputs_of
 
 
 class ScriptedBackend:
-    """`docs/testing.md` has the commands. A message without any is echoed.
+    """`docs/guides/testing.md` has the commands. A message without any is echoed.
 
     With `resumable`, a run that a restart has cut off is played from its first command again,
     which is how an agent looks that went on meanwhile and tells all it has.

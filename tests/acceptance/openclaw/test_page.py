@@ -1,4 +1,4 @@
-"""docs/backends/openclaw.md does what it says, and so do the doctor and the other surface."""
+"""docs/guides/backends/openclaw.md does what it says; so do the doctor and the other surface."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ from trunkline.testing import answer_text
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "openclaw"
-PAGE = (ROOT / "docs" / "backends" / "openclaw.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "backends" / "openclaw.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
