@@ -15,19 +15,20 @@ INTRODUCTION = """\
 
 <!-- Written by tools/gen_cli_docs.py from src/trunkline/cli; edit the commands there. -->
 
-Errors are one paragraph on stderr that names the remedy; `--debug` (or `TRUNKLINE_DEBUG=1`), before
-or after the command, adds the traceback. `NO_COLOR` is honoured.
+An error is one paragraph on stderr that names the remedy. `--debug` (or `TRUNKLINE_DEBUG=1`),
+before or after the command, adds the traceback. `NO_COLOR` turns colours off.
 
-How a command ended is in its exit code, which keeps its meaning from release to release:
+The exit codes keep their meaning in later releases:
 
 | exit code | meaning |
 |---|---|
 EXIT_CODES
 
-The database is kept in `$XDG_DATA_HOME/trunkline`, else `~/.local/share/trunkline`
-(macOS: `~/Library/Application Support/trunkline`, Windows: `%LOCALAPPDATA%\\trunkline`), created
-for the owner only. A `trunkline.toml` in the current folder is not picked up by itself: give
-`--config`, or set `TRUNKLINE_CONFIG`. The keys are in [configuration.md](configuration.md).
+The default folder of the database is `$XDG_DATA_HOME/trunkline`, or `~/.local/share/trunkline` if
+that variable is not set (macOS: `~/Library/Application Support/trunkline`, Windows:
+`%LOCALAPPDATA%\\trunkline`). Only its owner can read it. A `trunkline.toml` in the current folder
+is read only if you name it with `--config` or `TRUNKLINE_CONFIG`;
+[configuration.md](configuration.md) lists its keys.
 """
 
 
@@ -60,7 +61,7 @@ def _section(name: str, command: Any) -> Iterator[str]:
     if members:
         yield ""
     if arguments or options:
-        yield "| option | what it does |\n|---|---|"
+        yield "| option | description |\n|---|---|"
         yield from (f"| `{_metavar(argument)}` | {_about(argument)} |" for argument in arguments)
         yield from (f"| {_flags(option)} | {_about(option)} |" for option in options)
         yield ""

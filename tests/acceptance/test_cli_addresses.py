@@ -80,8 +80,8 @@ def test_without_any_task_of_the_agent_the_remedy_is_named(shell: Shell, shared:
         ended = shell.run(command, shared.url)
         assert ended.code == 2
         assert ended.err == (
-            f"error: no task of {shared.url} is known here. Name one: `trunkline list "
-            f"{shared.url}` has them.\n"
+            f"error: no earlier task with {shared.url} is known. Name one of: "
+            f"trunkline list {shared.url}\n"
         )
     ended = shell.run("cancel", shared.url)
     assert ended.code == 2

@@ -137,7 +137,7 @@ def test_a_folder_that_is_a_file_is_noticed_before_anything_is_sent(
     ended = shell.run("send", shared.url, "x", "--save", "out")
     assert (ended.code, ended.err) == (
         2,
-        "error: --save out: is a file. Name a folder, which need not exist yet.\n",
+        "error: --save out is a file. Name a folder; it is created if needed.\n",
     )
 
 
@@ -225,7 +225,7 @@ def test_ctrl_c_leaves_the_task_and_says_how_to_go_on(shell: Shell, shared: Gate
         told = process.stderr.read()
         assert process.wait() == 130
     lines = told.splitlines()
-    assert lines[0] == "The task goes on."
+    assert lines[0] == "The task continues."
     cancel = lines[2].removeprefix("  Stop it:   trunkline ").split()
     assert lines[1].removeprefix("  Follow it: trunkline ").split() == ["watch", *cancel[1:]]
     assert shell.run(*cancel).out == "canceled\n"
@@ -235,7 +235,7 @@ def test_files_that_cannot_be_written_can_be_had_again(shell: Shell, shared: Gat
     (shell.folder / "file").write_text("")
     sent = shell.run("send", shared.url, "artifact file a.txt text/plain hi", "--save", "file/x")
     assert sent.code == 1
-    again = sent.err.strip().partition("The task has it still: trunkline ")[2].split()
+    again = sent.err.strip().partition("Get it again with: trunkline ")[2].split()
     assert again[:2] == ["status", shared.url]
     assert again[3:] == ["--save", "DIR"]
     assert shell.run(*again).code == 0
@@ -246,7 +246,7 @@ def test_without_a_place_for_conversations_the_task_is_named(shell: Shell, share
     (shell.folder / "file").write_text("")
     sent = shell.run("send", shared.url, "ask What?", XDG_DATA_HOME=str(shell.folder / "file"))
     assert sent.code == 6
-    assert "note: --continue will not know of this, for " in sent.err
+    assert "note: --continue will not find this conversation, because " in sent.err
     assert "cannot be written. Set XDG_DATA_HOME to a folder that can.\n" in sent.err
     assert re.search(r"Answer: trunkline send \S+ --task \S+ \"…\"", sent.err)
 

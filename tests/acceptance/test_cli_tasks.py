@@ -31,7 +31,7 @@ def test_card(shell: Shell, locked: Gateway) -> None:
         f"Interface  JSONRPC 1.0 {locked.url}/a2a/jsonrpc",
     ]
     assert "Access     bearer: HTTP bearer" in lines
-    assert "Can        streaming" in lines
+    assert "Supports   streaming" in lines
     served = json.loads(shell.run("card", locked.url, "-o", "json").out)
     # As it is served, with what only 0.3 has.
     assert served["protocolVersion"].startswith("0.3")
@@ -203,7 +203,7 @@ def test_access(shell: Shell, locked: Gateway) -> None:
     assert "Give a token with --token or TRUNKLINE_TOKEN" in refused.err
     wrong = shell.run("send", locked.url, "x", "--token", "not-a-key-of-anybody")
     assert wrong.code == 10
-    assert "not accepted: check it" in wrong.err
+    assert "does not accept the credential: check it" in wrong.err
     assert "not-a-key-of-anybody" not in wrong.err
     assert shell.run("send", locked.url, "x", TRUNKLINE_TOKEN=ALICE_KEY).out == "x\n"
     header = shell.run("send", locked.url, "x", "-H", f"Authorization: Bearer {ALICE_KEY}")
@@ -215,7 +215,7 @@ def test_what_is_wrong_is_said_with_its_remedy(shell: Shell, shared: Gateway) ->
         port = silent.getsockname()[1]
         cases: list[tuple[list[str], int, str]] = [
             (["send", shared.url], 2, "there is nothing to send."),
-            (["send", shared.url, "x", "--continue"], 2, "there was no conversation with"),
+            (["send", shared.url, "x", "--continue"], 2, "there is no earlier conversation with"),
             (["send", "http://127.0.0.1:1", "x"], 9, "Is it running? Check the url"),
             (["card", f"{shared.url}/nowhere"], 12, "there is no agent card at"),
             (["card", f"{shared.url}/metrics"], 12, "Give the base url of an A2A agent"),

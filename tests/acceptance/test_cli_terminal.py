@@ -19,7 +19,7 @@ def plain(shown: bytes) -> list[str]:
     """The lines that stay, without colours and spinners."""
     text = re.sub(r"\r\x1b\[2K[^\n]*?(?=\r\x1b\[2K|\x1b\[\?25h)", "", shown.decode())
     lines = [SEQUENCE.sub("", line).replace("\r", "") for line in text.split("\n")]
-    return [line for line in lines if line.strip() and "is at work" not in line]
+    return [line for line in lines if line.strip() and "is working" not in line]
 
 
 def test_an_answer_shows_with_what_led_to_it(shell: Shell, shared: Gateway) -> None:
@@ -28,7 +28,7 @@ def test_an_answer_shows_with_what_led_to_it(shell: Shell, shared: Gateway) -> N
         'artifact file a.txt text/plain hello; artifact data {"a": 1}; stage; say More.'
     )
     with shell.on_terminal("send", shared.url, script) as terminal:
-        terminal.until("is at work")
+        terminal.until("is working")
         assert terminal.end() == 0
     lines = plain(terminal.shown)
     assert [line for line in lines if not line.startswith(("⠋", "asking"))][-9:-1] == [
@@ -55,7 +55,7 @@ def test_a_dumb_terminal_gets_no_spinner(shell: Shell, shared: Gateway) -> None:
     with shell.on_terminal("send", shared.url, "delay 0.3; say hi", TERM="dumb") as terminal:
         assert terminal.end() == 0
     assert b"\x1b" not in terminal.shown
-    assert b"is at work" not in terminal.shown
+    assert b"is working" not in terminal.shown
     assert b"hi\r\n" in terminal.shown
 
 
@@ -82,7 +82,7 @@ def test_a_gateway_that_waits_for_its_agents_says_so(shell: Shell) -> None:
         assert url is not None
         assert shell.run("send", url[0], "hang", "--no-wait").code == 0
         terminal.interrupt()
-        terminal.until("Stopping: what runs has up to 10 s to finish. Ctrl+C again ends it now.")
+        terminal.until("Stopping: running turns have 10 s to finish. Ctrl+C again stops now.")
         terminal.interrupt()
         assert terminal.end() == 0
 
@@ -108,7 +108,7 @@ def test_a_list_has_room_for_words_in_80_columns(shell: Shell, shared: Gateway) 
 
 def test_ctrl_c_puts_the_terminal_in_order(shell: Shell, shared: Gateway) -> None:
     with shell.on_terminal("send", shared.url, "hang") as terminal:
-        terminal.until("is at work")
+        terminal.until("is working")
         terminal.interrupt()
         assert terminal.end() == 130
     # The cursor is back.

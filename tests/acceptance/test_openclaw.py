@@ -195,4 +195,4 @@ def test_an_open_address_needs_a_key(tmp_path: Path) -> None:
     gateway = OpenClawGateway(tmp_path, DESIGN)
     gateway.launch("--host", "0.0.0.0")
     assert gateway.wait() == 2
-    assert 'server.host = "0.0.0.0": others than this machine could call' in gateway.stderr
+    assert 'server.host = "0.0.0.0": other machines could call the gateway' in gateway.stderr

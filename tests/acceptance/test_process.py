@@ -142,7 +142,10 @@ def test_a_port_in_use_is_refused(make: Make) -> None:
         port = taken.getsockname()[1]
         gateway.launch("--port", str(port))
         assert gateway.wait() == 1
-    assert f"error: 127.0.0.1:{port} is in use already. Stop what listens" in gateway.stderr
+    assert (
+        f"error: 127.0.0.1:{port} is already in use. Stop the program that listens"
+        in gateway.stderr
+    )
     assert "--port" in gateway.stderr
     assert "Traceback" not in gateway.stderr
 

@@ -23,7 +23,7 @@ def test_an_agent_that_is_not_there_is_one_line() -> None:
     assert result.exit_code == 9
     assert result.stderr == (
         f"error: {URL}: cannot connect to 127.0.0.1:1: Connection refused. Is it running? Check "
-        "the url and the network.\n"
+        "the URL and the network.\n"
     )
     shown = run(app, ["--debug", "send", URL, "x"])
     assert "Traceback" in shown.stderr

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trunkline.remote.progress import Progress
     from trunkline.settings import Settings
 
-app = typer.Typer(help="Try the agents of a configuration.", no_args_is_help=True)
+app = typer.Typer(help="Try the agents of a configuration without a gateway.", no_args_is_help=True)
 
 
 @command(app, "try")
@@ -31,7 +31,7 @@ def try_agent(
         str,
         typer.Argument(
             metavar="AGENT",
-            help="The handle of a configured agent, or Python code as for `serve`: FILE.py, "
+            help="Handle of a configured agent, or Python code as for `serve`: FILE.py, "
             "FILE.py:attribute or module:attribute.",
             show_default=False,
         ),
@@ -40,7 +40,7 @@ def try_agent(
         list[str] | None,
         typer.Argument(
             metavar="TEXT...",
-            help="What to say, turn by turn; - or nothing reads one text from stdin.",
+            help="Texts of the messages, one per turn. With - or nothing, stdin is one text.",
             show_default=False,
         ),
     ] = None,
@@ -54,12 +54,12 @@ def try_agent(
     verbose: options.Verbose = False,
     debug: Debug = False,
 ) -> None:
-    """Run a turn of an agent in this process, and show what it does.
+    """Run turns of an agent in this process and show the answers.
 
-    Nothing listens and nothing is kept. Further texts are further turns: each answers the task
-    if that waits for an answer, else it goes on with the conversation. What the agent logs, and
-    why it crashes, is on stderr. The exit code says how the last task ended; with -o json, each
-    event is one line.
+    No server is started and nothing is stored. Each further text is a further turn: it answers
+    the question of the agent, if there is one, or continues the conversation. Log messages and
+    crashes of the agent appear on stderr. The exit code tells how the last task ended. With
+    -o json, prints one line for each event.
     """
     from trunkline.cli.remote.content import parts_of
     from trunkline.cli.remote.ending import prepare_streams
@@ -80,7 +80,7 @@ def try_agent(
             finally:
                 screen.close()
         except TimeoutError:
-            complain(f"the agent did not end within {timeout:g} s, and was stopped.")
+            complain(f"the agent did not end within {timeout:g} s and was stopped.")
             code = Exit.TIMEOUT
         except KeyboardInterrupt:
             code = Exit.INTERRUPTED
@@ -157,7 +157,7 @@ async def _converse(agent: "Trial", turns: "list[tuple[Part, ...]]", show: _Show
             screen,
             output=show.output,
             prints=True,
-            waiting_for=f"{agent.handle} is at work",
+            waiting_for=f"{agent.handle} is working",
             before=before,
         )
         message = Message(

@@ -12,13 +12,13 @@ from trunkline.cli.usage import Commands
 
 RUNNING = "Run agents"
 CALLING = "Call agents"
-KEEPING = "Look after the gateway"
+KEEPING = "Maintain the gateway"
 
 app = typer.Typer(
     cls=Commands,
     help="A durable gateway for the Agent2Agent protocol (A2A).",
-    epilog="Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration; those of "
-    "commands that call agents are in docs/reference/cli.md.",
+    epilog="Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration. Commands "
+    "that call agents have more: docs/reference/cli.md.",
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,

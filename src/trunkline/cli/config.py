@@ -61,14 +61,14 @@ def show(
     file: ConfigFile = None,
     openclaw_config: OpenClawConfig = None,
     output: Annotated[
-        Notation, typer.Option("--output", "-o", help="How to print the result.")
+        Notation, typer.Option("--output", "-o", help="Output format.")
     ] = Notation.toml,
     debug: Debug = False,
 ) -> None:
-    """Print every key with the value in force; secrets are masked.
+    """Print every key with its effective value; secrets are masked.
 
-    Without a file, it is what `trunkline serve` runs without one; with --openclaw-config, that
-    file in the form of ours.
+    Without a file, prints the configuration of `trunkline serve` without arguments. With
+    --openclaw-config, prints that file as a trunkline.toml.
     """
     from trunkline.settings import effective
     from trunkline.settings.show import to_toml
@@ -85,7 +85,7 @@ def show(
 
 @command(app, "schema")
 def schema() -> None:
-    """Print the JSON Schema of the file, for editors."""
+    """Print the JSON Schema of the configuration file, for editors."""
     import json
 
     from trunkline.settings import schema as made

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from trunkline.app.upkeep import Pruned
     from trunkline.settings import Settings
 
-app = typer.Typer(
-    help="Look after the store of a gateway that is not running.", no_args_is_help=True
-)
+app = typer.Typer(help="Maintain the store of a stopped gateway.", no_args_is_help=True)
 
 Agent = Annotated[
-    str, typer.Option(metavar="HANDLE", help="This agent alone.", show_default="all agents")
+    str, typer.Option(metavar="HANDLE", help="Only this agent.", show_default="all agents")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done without doing it.")
+]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -36,12 +36,16 @@ def prune(
     data: DataOption = None,
     db: DbOption = None,
     older_than: Annotated[
-        str, typer.Option(metavar="TIME", help="Tasks that ended longer ago: 90s, 30m, 12h or 7d.")
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Delete tasks that ended longer ago than this: 90s, 30m, 12h or 7d.",
+        ),
     ] = "",
     keep: Annotated[
         int | None,
         typer.Option(
-            parser=whole(0), metavar="N", help="All but the N that ended last, for each agent."
+            parser=whole(0), metavar="N", help="Keep the N tasks of each agent that ended last."
         ),
     ] = None,
     agent: Agent = "",
@@ -49,10 +53,10 @@ def prune(
     output: Output = Form.text,
     debug: Debug = False,
 ) -> None:
-    """Delete ended tasks, and old answers that made no task.
+    """Delete ended tasks and old answers without a task.
 
-    Without --older-than and --keep, what each agent's retention_s and retention_max_tasks
-    say. Tasks that have not ended are never touched. Answers without a task go by age alone.
+    Without --older-than and --keep, retention_s and retention_max_tasks of each agent decide.
+    Unfinished tasks are never deleted. Answers without a task are deleted by age only.
     """
     with reported(context):
         older_than_s = _seconds(older_than) if older_than else None
@@ -68,7 +72,7 @@ def prune(
     for each in done:
         if each.gone is None:
             print(
-                f"{each.agent}: keeps all {_tasks(each.left)}; give --older-than or --keep to "
+                f"{each.agent}: keeps all {_tasks(each.left)}; use --older-than or --keep to "
                 "delete some"
             )
         else:
@@ -90,16 +94,16 @@ def settle(
     db: DbOption = None,
     agent: Agent = "",
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="What callers of these tasks are told.")
+        str, typer.Option(metavar="TEXT", help="Reason that callers of these tasks see.")
     ] = "",
     dry_run: DryRun = False,
     output: Output = Form.text,
     debug: Debug = False,
 ) -> None:
-    """Fail orphans: unfinished tasks that no restart takes up.
+    """Fail orphaned tasks: unfinished tasks that no restart continues.
 
-    That is what an agent with on_restart = ["leave_orphaned"] leaves behind. Tasks of an
-    agent that the configuration does not have are orphans when --agent names it.
+    An agent with on_restart = ["leave_orphaned"] leaves such tasks. Unfinished tasks of an agent
+    that is not in the configuration are orphaned too, if --agent names it.
     """
     from trunkline.model.timestamps import format_timestamp
 

@@ -29,15 +29,18 @@ def doctor(
     db: DbOption = None,
     output: options.Output = Form.text,
     timeout: Annotated[
-        float, typer.Option(parser=seconds, metavar="SECONDS", help="How long a target may take.")
+        float,
+        typer.Option(
+            parser=seconds, metavar="SECONDS", help="Maximum time for a target to answer."
+        ),
     ] = 15.0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Leave out what is well.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only problems.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Check what a configuration names, and say what to do.
+    """Check everything that a configuration needs, and name the remedy for each problem.
 
-    The port, the store, the code or program or server behind each agent, and the targets. Ends
-    with 1 if there is an error; warnings do no harm.
+    Checks the port, the store, the code, program or server behind each agent, and the targets.
+    The exit code is 1 if there is an error; warnings do not count.
     """
     from trunkline.cli.remote.ending import prepare_streams
 
@@ -54,9 +57,19 @@ def doctor(
         print(document({"findings": rows}))
     else:
         counts = [sum(one.finding.level == level for one in found) for level in _SIGNS]
-        print("{} ok, {} to look at, {} wrong".format(*counts))
+        print(summary(counts))
     has_error = any(one.finding.level == "error" for one in found)
     raise typer.Exit(Exit.FAILED if has_error else Exit.DONE)
+
+
+def summary(counts: list[int]) -> str:
+    """`counts`: of each level, in the order of `_SIGNS`."""
+    ok, warnings, errors = counts
+    return f"{ok} ok, {_counted(warnings, 'warning')}, {_counted(errors, 'error')}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 async def _collect(

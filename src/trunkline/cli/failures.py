@@ -58,8 +58,8 @@ def wants_traceback(context: typer.Context) -> bool:
 def _explained(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
-            f"{error.filename} is in use already. Stop what listens there, or choose another port "
-            "with --port N (0 takes any free port)."
+            f"{error.filename} is already in use. Stop the program that listens there, or choose "
+            "another port with --port N (0 chooses a free port)."
         )
     if error.errno in (errno.EADDRNOTAVAIL, socket.EAI_NONAME):
         return f"{error.filename} is not an address of this machine. Choose another with --host."

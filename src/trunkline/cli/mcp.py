@@ -26,8 +26,8 @@ def mcp(
 ) -> None:
     """Serve the tools over MCP, on stdin and stdout.
 
-    For the configuration of a host of models, which starts it; docs/guides/mcp.md has the lines for
-    some. It ends when stdin does. Needs the extra mcp.
+    An MCP host starts this command; docs/guides/mcp.md has the configuration for several hosts.
+    The command ends at the end of stdin. Needs the extra mcp.
     """
     with reported(context):
         settings = tool_settings(

@@ -26,13 +26,16 @@ class LogFormat(StrEnum):
 
 
 Debug = Annotated[
-    bool, typer.Option("--debug", envvar="TRUNKLINE_DEBUG", help="Show tracebacks of errors.")
+    bool, typer.Option("--debug", envvar="TRUNKLINE_DEBUG", help="Show the traceback of an error.")
 ]
-Output = Annotated[Form, typer.Option("--output", "-o", help="How to print the result.")]
+Output = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Argument(
-        metavar="FILE", envvar="TRUNKLINE_CONFIG", help="A TOML file.", show_default=False
+        metavar="FILE",
+        envvar="TRUNKLINE_CONFIG",
+        help="Configuration file (TOML).",
+        show_default=False,
     ),
 ]
 OpenClawConfig = Annotated[
@@ -40,7 +43,7 @@ OpenClawConfig = Annotated[
     typer.Option(
         "--openclaw-config",
         metavar="FILE",
-        help="An openclaw.json (JSON5, or the same as YAML).",
+        help="An openclaw.json file (JSON5 or YAML).",
         show_default=False,
     ),
 ]

@@ -34,28 +34,30 @@ def serve(
         typer.Option(
             parser=whole(0, 65_535),
             metavar="PORT",
-            help="Port; 0 takes any free port.",
+            help="Port to listen on; 0 chooses a free port.",
             show_default="8642",
         ),
     ] = None,
     data: DataOption = None,
     db: DbOption = None,
     log_level: Annotated[
-        LogLevel | None, typer.Option(help="Least severe record to log.", show_default="info")
+        LogLevel | None, typer.Option(help="Minimum level of log messages.", show_default="info")
     ] = None,
     log_format: Annotated[
         LogFormat | None,
-        typer.Option(help="auto: human on a terminal, json elsewhere.", show_default="auto"),
+        typer.Option(
+            help="Log format; auto is human on a terminal and json elsewhere.", show_default="auto"
+        ),
     ] = None,
     debug: Debug = False,
 ) -> None:
     """Start the gateway.
 
-    With a TARGET it publishes the Python agents there, with --config those of a file,
-    with both all of them; with neither a demo agent. Flags win over the file.
+    Publishes the Python agents of TARGET and the agents of the configuration file. Without
+    either it publishes a demo agent. Options override the file.
 
-    With --openclaw-config it serves what an openclaw.json describes, and the agent of TARGET
-    answers; the keys of --config win over that file.
+    With --openclaw-config it serves the accounts of an openclaw.json, and the agent of TARGET
+    answers. The keys of --config override those of the openclaw.json.
     """
     from trunkline.cli.startup import announce, say_what_is_waited_for
     from trunkline.settings import database_path, make_private_dir

@@ -1,4 +1,4 @@
-"""What `serve` prints once the gateway listens, and while it stops."""
+"""The text that `serve` prints once the gateway listens, and while it stops."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def say_what_is_waited_for(drain_s: float) -> None:
     """For people: a supervisor has limits of its own, and the log."""
     if sys.stderr.isatty():
         print(
-            f"\nStopping: what runs has up to {drain_s:g} s to finish. Ctrl+C again ends it now.",
+            f"\nStopping: running turns have {drain_s:g} s to finish. Ctrl+C again stops now.",
             file=sys.stderr,
             flush=True,
         )

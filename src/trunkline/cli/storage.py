@@ -1,4 +1,4 @@
-"""Which configuration and which store a command is about."""
+"""Options for the configuration file and the store."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,18 +11,18 @@ ConfigOption = Annotated[
         "--config",
         "-c",
         envvar="TRUNKLINE_CONFIG",
-        help="A TOML file. No file is picked up by itself.",
+        help="Configuration file (TOML). Without this option no file is read.",
         show_default=False,
     ),
 ]
 DataOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Folder for the database.", show_default="the user's data folder"
+        metavar="DIR", help="Folder of the database.", show_default="the user's data folder"
     ),
 ]
 DbOption = Annotated[
-    str | None, typer.Option(metavar="URL", help="Database: sqlite:///FILE or memory:.")
+    str | None, typer.Option(metavar="URL", help="Database URL: sqlite:///FILE or memory:.")
 ]
 
 

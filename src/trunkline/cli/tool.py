@@ -27,29 +27,29 @@ class Vendor(StrEnum):
 
 AllowTargetUrl = Annotated[
     bool,
-    typer.Option("--allow-target-url", help="Let requests name any URL, not only the targets."),
+    typer.Option("--allow-target-url", help="Allow requests to any URL, not only to the targets."),
 ]
 
 
 def tool(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="The tool.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Name of the tool.", show_default=False)
     ] = None,
     request: Annotated[
         str | None,
         typer.Argument(
             metavar="JSON",
-            help="The request; - or nothing reads it from stdin.",
+            help="The request. With - or nothing it is read from stdin.",
             show_default=False,
         ),
     ] = None,
-    list_tools: Annotated[bool, typer.Option("--list", help="Print the tools there are.")] = False,
+    list_tools: Annotated[bool, typer.Option("--list", help="List the tools.")] = False,
     schema: Annotated[
         Vendor | None,
         typer.Option(
-            help="Print the schema of NAME, or of all tools: as JSON Schema, or as tools of "
-            "model vendors.",
+            help="Print the schema of NAME, or of all tools, as JSON Schema or in the format of "
+            "a model vendor.",
             show_default=False,
         ),
     ] = None,
@@ -58,18 +58,18 @@ def tool(
     data: DataOption = None,
     allow_target_url: AllowTargetUrl = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the result alone, without updates.")
+        bool, typer.Option("--quiet", "-q", help="Print only the result, without updates.")
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Call a tool as a model does, and print the envelope of its result.
+    """Call a tool as a model does and print the result as a JSON envelope.
 
-    Every line on stdout is one envelope: updates of a task that is followed come as they
-    happen, with "phase":"update", and the result is the last. On a terminal they are indented.
-    Ctrl+C calls the request off; the envelope then says how to go on.
+    Every line on stdout is one envelope. When the request follows a task, its updates are
+    printed as they happen, with "phase":"update"; the result is the last line. On a terminal
+    the envelopes are indented. Ctrl+C ends the request; the envelope then says how to continue.
 
     Exit codes: 0 if the result is ok, 2 if the request is wrong, 1 for any other failure, 130
-    after Ctrl+C, 141 if nobody reads the output any more.
+    after Ctrl+C, 141 if the reader of the output is gone.
     """
     with reported(context):
         settings = tool_settings(

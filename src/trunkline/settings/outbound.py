@@ -12,125 +12,138 @@ TRANSPORTS = ("JSONRPC", "HTTP+JSON")
 
 
 class TargetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A remote agent that may be called. Its table is named after the alias."""
+    """A remote agent to call. The name of its table is the alias."""
 
     base_url: Annotated[
         str,
-        Meta(description="Where the agent is: what stands before `card_path`, or its card's URL."),
+        Meta(
+            description="Base URL of the agent, to which `card_path` is added, or the URL of "
+            "its card."
+        ),
     ]
-    description: Annotated[str, Meta(description="What it is for. Empty: what its card says.")] = ""
-    tags: Annotated[tuple[str, ...], Meta(description="Words to choose it by.")] = ()
-    examples: Annotated[tuple[str, ...], Meta(description="Prompts that it handles well.")] = ()
-    default: Annotated[bool, Meta(description="Take it when a request names no target.")] = False
+    description: Annotated[
+        str, Meta(description="Purpose of the target. Empty: the description on its card.")
+    ] = ""
+    tags: Annotated[tuple[str, ...], Meta(description="Keywords to select it by.")] = ()
+    examples: Annotated[tuple[str, ...], Meta(description="Example prompts.")] = ()
+    default: Annotated[bool, Meta(description="Use this target when a request names none.")] = False
     card_path: Annotated[
         str, Meta(description="Path of its card below `base_url`. Empty: `remote.card_path`.")
     ] = ""
     transports: Annotated[
         tuple[str, ...],
-        Meta(description="Bindings in the order we prefer them. Empty: `remote.transports`."),
+        Meta(description="Bindings in order of preference. Empty: `remote.transports`."),
     ] = ()
     a2a_version: Annotated[
         Literal["", "1.0", "0.3"],
-        Meta(description="Insist on this version of A2A. Empty: the newest that both speak."),
+        Meta(description="Use only this A2A version. Empty: the newest common version."),
     ] = ""
     headers: Annotated[
         dict[str, Secret],
-        Meta(description="Headers that go with every request to it, shown nowhere."),
+        Meta(description="Headers of every request to it. Their values are treated as secrets."),
     ] = {}
     credentials: Annotated[
         CredentialSettings | None,
         Meta(
-            description="As whom we call it, for example "
-            '`{ kind = "bearer", token = "${TOKEN}" }`; see its kinds.'
+            description='Credentials for the calls, for example `{ kind = "bearer", token = '
+            '"${TOKEN}" }`; see its kinds.'
         ),
     ] = None
     timeout_s: Annotated[
         float,
-        Meta(ge=0, description="Seconds for a request to it. 0: `remote.timeout_s`."),
+        Meta(ge=0, description="Maximum seconds for a request to it. 0: `remote.timeout_s`."),
     ] = 0.0
     idempotency: Annotated[
         Literal["auto", "always", "never"],
         Meta(
-            description="Whether a send carries a key by which it can be repeated safely. `auto`: "
-            "to agents that say they honour it."
+            description="Whether a send carries an idempotency key, so that it can be repeated "
+            "safely. `auto`: only for agents that announce support."
         ),
     ] = "auto"
     card_keys: Annotated[
         tuple[str, ...],
         Meta(
-            description="Public keys of whoever may sign its card, each in PEM, as a JWK or as a "
-            "JWK Set. Needs the extra `signatures`."
+            description="Public keys that may sign its card, each as PEM, JWK or JWK Set. Needs"
+            " the extra `signatures`."
         ),
     ] = ()
     require_signature: Annotated[
-        bool, Meta(description="Take no card that is not signed by one of `card_keys`.")
+        bool, Meta(description="Accept only cards that are signed with one of `card_keys`.")
     ] = False
 
 
 class RemoteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The tool `remote_agent`, by which models call the targets."""
+    """The tool `remote_agent`, with which models call the targets."""
 
-    enabled: Annotated[bool, Meta(description="Offer the tool, by `trunkline tool` and MCP.")] = (
-        True
-    )
+    enabled: Annotated[
+        bool, Meta(description="Offer the tool through `trunkline tool` and MCP.")
+    ] = True
     mcp: Annotated[
         bool,
         Meta(
-            description="Serve the tools over MCP at `/mcp`, to those who may call the gateway. "
-            "Needs the extra `mcp`."
+            description="Serve the tools over MCP at `/mcp` to callers of the gateway. Needs "
+            "the extra `mcp`."
         ),
     ] = False
     timeout_s: Annotated[
-        float, Meta(gt=0, description="Seconds for a request; of a stream, for its silence.")
+        float,
+        Meta(
+            gt=0, description="Maximum seconds for a request, and between two events of a stream."
+        ),
     ] = 120.0
     max_stream_s: Annotated[
-        float, Meta(gt=0, description="Seconds that a stream may last, however lively it is.")
+        float, Meta(gt=0, description="Maximum duration of a stream in seconds.")
     ] = 3600.0
     max_stream_events: Annotated[
-        int, Meta(ge=1, description="Events that one followed task may have.")
+        int, Meta(ge=1, description="Maximum number of events of one followed task.")
     ] = 100_000
     card_path: Annotated[
-        str, Meta(min_length=1, description="Path of the card of a target that has no other.")
+        str, Meta(min_length=1, description="Default path of a target's card.")
     ] = CARD_PATH
     transports: Annotated[
         tuple[str, ...],
-        Meta(min_length=1, description="Bindings of a target that has no others."),
+        Meta(min_length=1, description="Default bindings of a target."),
     ] = TRANSPORTS
     headers: Annotated[
         dict[str, Secret],
-        Meta(description="Headers for all configured targets, and for nobody else."),
+        Meta(description="Headers for all configured targets. Other agents do not get them."),
     ] = {}
     accepted_output_modes: Annotated[
         tuple[str, ...],
-        Meta(description="Media types to ask for when a request says none. Empty: any."),
+        Meta(description="Media types to request when a request names none. Empty: any."),
     ] = ()
     allow_target_url: Annotated[
         bool,
         Meta(
-            description="Let a request name any URL, not only the targets. A model that is talked "
-            "into it can then reach whatever this machine can."
+            description="Allow requests to any URL, not only to the targets. A manipulated "
+            "model can then reach everything that this machine can reach."
         ),
     ] = False
     normalize_urls: Annotated[
-        bool, Meta(description="Take URLs that differ in spelling only for the same.")
+        bool, Meta(description="Treat URLs that differ only in spelling as the same URL.")
     ] = True
     enforce_transports: Annotated[
-        bool, Meta(description="Refuse bindings that we cannot speak when starting, not when used.")
+        bool,
+        Meta(description="Refuse unsupported bindings at the start instead of at the first use."),
     ] = True
     handle_ttl_s: Annotated[
-        float, Meta(gt=0, description="Seconds that a task handle is good for after its last use.")
+        float, Meta(gt=0, description="Lifetime of a task handle after its last use, in seconds.")
     ] = 86_400.0
     max_handles: Annotated[
-        int, Meta(ge=1, description="Task handles that are kept; the longest unused goes first.")
+        int,
+        Meta(
+            ge=1,
+            description="Maximum number of task handles; the least recently used is dropped first.",
+        ),
     ] = 1000
     durable_handles: Annotated[
-        bool, Meta(description="Keep task handles in a file, so that they outlive the process.")
+        bool, Meta(description="Keep task handles in a file, so that they survive a restart.")
     ] = True
     handles_path: Annotated[
         str,
         Meta(
             description="File of the task handles. Relative paths start at the folder of this "
-            "file. Empty: `handles.db` beside the SQLite database of `[store]`, else in the "
-            "user's data folder."
+            "file. Empty: `handles.db` beside the SQLite database of `[store]`, or "
+            "in the user's data folder."
         ),
     ] = ""

@@ -28,20 +28,21 @@ INTRODUCTION = """\
 
 <!-- Written by tools/gen_config_docs.py from src/trunkline/settings; edit the structs there. -->
 
-`trunkline serve --config trunkline.toml` reads a TOML file; so does the environment variable
-`TRUNKLINE_CONFIG`. A file in the current folder is never picked up by itself. Flags win over the
-file. Without a file, `serve` publishes a demo agent on loopback.
+`trunkline serve --config trunkline.toml` reads a TOML file; the environment variable
+`TRUNKLINE_CONFIG` can name it too. A file in the current folder is read only if you name it.
+Options on the command line override the file. Without a file, `serve` publishes a demo agent on
+loopback.
 
-- `trunkline config check FILE` says everything that is wrong, at once.
-- `trunkline config show FILE` prints every key with the value in force, secrets masked.
+- `trunkline config check FILE` prints every problem of a file at once.
+- `trunkline config show FILE` prints every key with its effective value; secrets are masked.
 - `trunkline config schema` prints a JSON Schema for editors.
 - A complete annotated example: [examples/trunkline.toml](../examples/trunkline.toml).
 
-Any text may hold `${NAME}` (an environment variable, which must be set) or `${NAME:-default}`;
-`$${` stands for `${` itself. Numbers and booleans may be references too: `port = "${PORT}"`.
-Relative paths start at the folder of the file. Unknown keys are refused.
+Any string may contain `${NAME}` (an environment variable, which must be set) or
+`${NAME:-default}`; write `$${` for a literal `${`. Numbers and booleans may be references too:
+`port = "${PORT}"`. Relative paths start at the folder of the file. Unknown keys are refused.
 
-A gateway that others than this machine can reach, by `host` or by `public_url`, needs a key:
+A gateway that other machines can reach, through `host` or `public_url`, needs a key:
 
 ```toml
 [auth.keys.me]
@@ -69,9 +70,9 @@ PROFILES = """\
 
 <!-- Written by tools/gen_config_docs.py from src/trunkline/model/profile.py. -->
 
-Gateways differ on points that A2A leaves open: whether a short answer needs a task, what a
-full queue says, what a restart does. Each point is a key in the table of an agent. A preset
-answers them all, and any key set beside it wins:
+A2A leaves some behaviour open: whether a short answer needs a task, how a full queue answers,
+what a restart does. A profile decides these points for one agent. Each point is a key in the
+table of the agent. A preset sets all keys, and a key beside it overrides the preset:
 
 ```toml
 [agents."acme/support"]
@@ -83,15 +84,15 @@ backend = { kind = "echo" }
 
 `standard` is the default. `openclaw-inbound` behaves like the inbound A2A plugin of OpenClaw,
 `openclaw-design` like OpenClaw's A2A integration design, `hub` like a hub of agents. Keys that
-do not go together are refused at start, with the reason. `trunkline config show` prints what
-is in force.
+contradict each other are refused at the start, with the reason. `trunkline config show` prints
+the effective values.
 
 ## Keys
 """
 
 
 def profile_reference() -> str:
-    """The page docs/reference/profiles.md: what each key does, and what each preset says."""
+    """The page docs/reference/profiles.md: each key, and its value in each preset."""
     names = [name for name in PRESETS if name != "standard"]
     rows = [
         f"| `{key}` | {_default(field)} | "
@@ -103,8 +104,8 @@ def profile_reference() -> str:
     head = [
         "## Presets",
         "",
-        "Where a cell is empty, the preset says the same as `standard`. Keys on which all agree "
-        "are left out.",
+        "An empty cell means the value of `standard`. Keys with the same value in all presets are "
+        "left out.",
         "",
         f"| key | `standard` | {' | '.join(f'`{name}`' for name in names)} |",
         "|---|---|" + "---|" * len(names),
@@ -117,9 +118,11 @@ def reference() -> str:
     parts = [INTRODUCTION]
     for header, cls in SECTIONS:
         parts.append(f"## `{header}`\n\n{_about(cls)}\n\n{_rows(_own(cls))}")
-    parts.append("## Backends\n\nThe `backend` of an agent is a table with a `kind`.\n")
+    parts.append("## Backends\n\nThe `backend` of an agent is a table with one of these kinds.\n")
     parts += [_of_kind(cls) for cls in get_args(BackendSettings)]
-    parts.append("## Credentials\n\nThe `credentials` of a target are a table with a `kind`.\n")
+    parts.append(
+        "## Credentials\n\nThe `credentials` of a target are a table with one of these kinds.\n"
+    )
     parts += [_of_kind(cls) for cls in get_args(CredentialSettings)]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -144,7 +147,7 @@ def _rows(keys: Iterable[FieldInfo]) -> str:
     rows = [_row(field) for field in keys]
     if not rows:
         return ""
-    head = ["| key | type | default | what it is |", "|---|---|---|---|"]
+    head = ["| key | type | default | description |", "|---|---|---|---|"]
     return "\n".join([*head, *rows]) + "\n"
 
 
@@ -165,11 +168,13 @@ def _kind(kind: Any) -> str:
     if get_origin(bare) is Literal:
         return " or ".join(f"`{json.dumps(choice)}`" for choice in get_args(bare))
     if get_origin(bare) is tuple:
-        return f"list of {_kind(get_args(bare)[0])}s"
+        item = get_args(bare)[0]
+        plural = "" if get_origin(bare_type(item)) is Literal else "s"
+        return f"list of {_kind(item)}{plural}"
     if get_origin(bare) is dict:
         return "table of tables" if is_struct(get_args(bare)[1]) else "table"
-    names = {str: "text", int: "integer", float: "number", bool: "boolean", Secret: "secret text"}
-    return names.get(bare, "table")
+    names = {str: "string", int: "integer", float: "number", bool: "boolean"}
+    return "secret string" if bare is Secret else names.get(bare, "table")
 
 
 def _bounds(kind: Any) -> Iterator[str]:

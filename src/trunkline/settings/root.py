@@ -14,27 +14,28 @@ from trunkline.settings.server import AuthSettings, ServerSettings, StoreSetting
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Configuration of a Trunkline gateway."""
 
-    server: Annotated[
-        ServerSettings, Meta(description="Where the gateway listens, and its limits.")
-    ] = field(default_factory=ServerSettings)
-    store: Annotated[StoreSettings, Meta(description="Where tasks and their journal are kept.")] = (
+    server: Annotated[ServerSettings, Meta(description="Address and limits of the gateway.")] = (
+        field(default_factory=ServerSettings)
+    )
+    store: Annotated[StoreSettings, Meta(description="Store of the tasks and their journal.")] = (
         field(default_factory=StoreSettings)
     )
-    auth: Annotated[AuthSettings, Meta(description="Who may call.")] = field(
+    auth: Annotated[AuthSettings, Meta(description="Access control.")] = field(
         default_factory=AuthSettings
     )
     agents: Annotated[
         dict[str, AgentSettings],
         Meta(
             description="Published agents by handle, `owner/slug`. A handle `owner/*` with a "
-            "`python` backend publishes every agent in the target, each under the slug of its name."
+            "`python` backend publishes every agent of the target, each under the "
+            "slug of its name."
         ),
     ] = {}
     targets: Annotated[
-        dict[str, TargetSettings], Meta(description="Remote agents that may be called, by alias.")
+        dict[str, TargetSettings], Meta(description="Remote agents to call, by alias.")
     ] = {}
     remote: Annotated[
-        RemoteSettings, Meta(description="The tool by which models call the targets.")
+        RemoteSettings, Meta(description="The tool with which models call the targets.")
     ] = field(default_factory=RemoteSettings)
 
     def default_agent(self) -> str:

@@ -9,109 +9,114 @@ from trunkline.settings.secret import Secret
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the gateway listens, and its limits."""
+    """Address and limits of the gateway."""
 
     host: Annotated[
         str,
         Meta(
-            description="Address to listen on. Anything but loopback needs a key in `[auth.keys]`."
+            description="Address to listen on. An address other than loopback needs a key in "
+            "`[auth.keys]`."
         ),
     ] = "127.0.0.1"
     port: Annotated[
-        int, Meta(ge=0, le=65535, description="Port to listen on; 0 takes any free port.")
+        int, Meta(ge=0, le=65535, description="Port to listen on; 0 chooses a free port.")
     ] = 8642
     public_url: Annotated[
         str,
         Meta(
-            description="Base URL that agent cards advertise, for example behind a reverse proxy. "
-            "A path in it is kept. Empty: `http://host:port`."
+            description="Base URL on the agent cards, for example that of a reverse proxy. It "
+            "may have a path. Empty: `http://host:port`."
         ),
     ] = ""
     card_key_path: Annotated[
         str,
         Meta(
-            description="File with the private key (PEM or JWK: Ed25519, EC P-256 or RSA) that "
-            "agent cards are signed with. Relative paths start at the folder of this file. Needs "
-            "the extra `signatures`. Empty: they are not signed."
+            description="File with the private key that signs the agent cards (PEM or JWK: "
+            "Ed25519, EC P-256 or RSA). Relative paths start at the folder of this "
+            "file. Needs the extra `signatures`. Empty: cards are not signed."
         ),
     ] = ""
     max_body_bytes: Annotated[
-        int, Meta(ge=1024, description="Largest request body; more is refused with 413.")
+        int,
+        Meta(
+            ge=1024, description="Maximum size of a request body; a larger one is refused with 413."
+        ),
     ] = 10 * 1024 * 1024
     max_header_bytes: Annotated[
         int,
-        Meta(ge=1024, description="Request line and headers together; more is refused with 431."),
+        Meta(
+            ge=1024,
+            description="Maximum size of the request line and headers; more is refused with 431.",
+        ),
     ] = 64 * 1024
     max_json_depth: Annotated[
-        int, Meta(ge=8, le=512, description="Deepest nesting of JSON in a request.")
+        int, Meta(ge=8, le=512, description="Maximum nesting depth of JSON in a request.")
     ] = 64
     max_streams_per_principal: Annotated[
-        int, Meta(ge=1, description="Streams that one caller may hold open at once.")
+        int, Meta(ge=1, description="Maximum number of open streams per caller.")
     ] = 2000
     stream_buffer_events: Annotated[
         int,
         Meta(
             ge=1,
-            description="Events that may wait for one slow stream before it is cut off. "
-            "The client resumes with `Last-Event-ID`.",
+            description="Maximum number of events that wait for one slow stream. A slower "
+            "stream is closed, and the client resumes with `Last-Event-ID`.",
         ),
     ] = 1000
     heartbeat_s: Annotated[
-        float, Meta(gt=0, description="Seconds between comments on a quiet stream.")
+        float, Meta(gt=0, description="Seconds between heartbeat comments on an idle stream.")
     ] = 15.0
     drain_s: Annotated[
         float,
         Meta(
             ge=0,
-            description="Seconds that running turns get to finish when the server stops. A second "
+            description="Seconds for running turns to finish when the server stops. A second "
             "Ctrl+C or SIGTERM ends the wait.",
         ),
     ] = 10.0
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        Meta(description="Least severe record that is logged."),
+        Meta(description="Minimum level of log messages."),
     ] = "info"
     log_format: Annotated[
         Literal["auto", "human", "json"],
-        Meta(
-            description="Form of the log: `auto` is human on a terminal and JSON lines elsewhere."
-        ),
+        Meta(description="Log format. `auto`: human on a terminal, JSON lines elsewhere."),
     ] = "auto"
     log_requests: Annotated[bool, Meta(description="Log one line for every HTTP request.")] = False
 
 
 class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where tasks and their journal are kept."""
+    """Store of the tasks and their journal."""
 
     kind: Annotated[
         Literal["sqlite", "json-file", "memory"],
         Meta(
             description="`sqlite` and `json-file` survive a restart; `memory` is for tests and "
-            "forgets all. `json-file` keeps one JSON file per task, for people and programs "
-            "that read them."
+            "loses everything. `json-file` keeps one JSON file per task, for people"
+            " and programs that read them."
         ),
     ] = "sqlite"
     path: Annotated[
         str,
         Meta(
-            description="Database file, or the folder of `json-file`, which must be absolute. "
-            "Other relative paths start at the folder of this file. "
-            "Empty: `trunkline.db` in the user's data folder."
+            description="Database file, or the absolute path of the `json-file` folder. A "
+            "relative database file starts at the folder of this file. Empty: "
+            "`trunkline.db` in the user's data folder."
         ),
     ] = ""
     adopt_as: Annotated[
         str,
         Meta(
-            description="Principal that owns the tasks that another program has left in the "
-            "folder of `json-file`. Empty: callers without a key."
+            description="Principal that owns the tasks of another program in the `json-file` "
+            "folder. Empty: callers without a key."
         ),
     ] = ""
     synchronous: Annotated[
         Literal["full", "normal"],
         Meta(
-            description="`full`: a power cut loses nothing that was acknowledged. "
-            "`normal`: it may lose the last moments; a crash of the process loses nothing. "
-            "`json-file` knows `full` only."
+            description="`full`: a power cut loses nothing that was acknowledged. `normal`: a "
+            "power cut may lose the last moments; a crash of the process loses "
+            "nothing. `json-file` supports only `full`."
         ),
     ] = "full"
 
@@ -121,11 +126,11 @@ class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     key: Annotated[
         Secret | None,
-        Meta(description='The key, at least 16 characters; best as `"${NAME_OF_VARIABLE}"`.'),
+        Meta(description='The key, at least 16 characters. Prefer `"${NAME_OF_VARIABLE}"`.'),
     ] = None
     sha256: Annotated[
         Secret | None,
-        Meta(description="SHA-256 of the key in hex, so that the file does not hold the key."),
+        Meta(description="SHA-256 of the key in hex. Use it to keep the key out of the file."),
     ] = None
 
     def digest(self) -> str:
@@ -137,7 +142,7 @@ class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who may call."""
+    """Access control."""
 
     keys: Annotated[
         dict[str, ApiKey],
@@ -146,11 +151,12 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     anonymous: Annotated[
         Literal["loopback", "never", "always"],
         Meta(
-            description="`loopback`: callers need no key as long as only this machine can reach "
-            "the gateway, so neither `host` nor a `public_url` points beyond it. "
-            "`never`: everybody needs a key. `always`: callers need no key although a "
-            "`public_url` points beyond this machine, so whoever reaches it may call and read "
-            "what other callers without a key did; `host` must be loopback."
+            description="`loopback`: callers need no key while only this machine can reach the "
+            "gateway, that is, while `host` and every `public_url` are loopback. "
+            "`never`: every caller needs a key. `always`: callers need no key even "
+            "with a public `public_url`. Anyone who reaches that address may then "
+            "call and read the tasks of all callers without a key; `host` must be "
+            "loopback."
         ),
     ] = "loopback"
 

@@ -102,7 +102,7 @@ def test_an_agent_that_one_target_of_many_holds(config: str) -> None:
 def test_a_limit_in_time_stops_the_agent(config: str) -> None:
     result = run(app, ["agent", "try", "test/scripted", "hang", "-c", config, "--timeout", "0.1"])
     assert result.exit_code == 124
-    assert "error: the agent did not end within 0.1 s, and was stopped." in result.stderr
+    assert "error: the agent did not end within 0.1 s and was stopped." in result.stderr
 
 
 @pytest.mark.parametrize(

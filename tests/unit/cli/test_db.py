@@ -138,7 +138,7 @@ def test_prune_leaves_an_agent_that_keeps_all_and_one_that_is_not_published(
     )
     result = db("prune", "--config", file)
     assert result.stdout == "".join(
-        f"{handle}: keeps all 1 ended task; give --older-than or --keep to delete some\n"
+        f"{handle}: keeps all 1 ended task; use --older-than or --keep to delete some\n"
         for handle in ("acme/echo", "acme/other")
     )
     assert db("prune", "--config", file, "--older-than", "7d").stdout == (
@@ -316,7 +316,7 @@ def test_settle_ends_what_an_openclaw_account_left_in_its_json_files(tmp_path: P
     asyncio.run(leave())
     words = ("--openclaw-config", str(file))
     assert db("prune", *words).stdout == (
-        "openclaw/default: keeps all 0 ended tasks; give --older-than or --keep to delete some\n"
+        "openclaw/default: keeps all 0 ended tasks; use --older-than or --keep to delete some\n"
     )
     assert db("settle", *words).stdout.endswith("failed 1 orphaned task\n")
     assert asyncio.run(state()) is TaskState.FAILED

@@ -168,7 +168,7 @@ def test_0_3_is_tried_where_that_is_spoken() -> None:
         (["--db", "memory:", "--data", "d"], "--data and --db both say where the database is."),
         (
             ["--host", "0.0.0.0"],
-            'the command line: server.host = "0.0.0.0": others than this machine could call',
+            'the command line: server.host = "0.0.0.0": other machines could call the gateway',
         ),
         (["--config", "none.toml"], "none.toml: no such file."),
         (["none.py"], "error: none.py: no such file."),
@@ -196,7 +196,7 @@ def test_a_file_that_is_not_python_is_refused(gateway: Gateway, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("failure", "code", "expected"),
     [
-        (OSError(errno.EADDRINUSE, "in use", "[::1]:80"), 1, "error: [::1]:80 is in use already."),
+        (OSError(errno.EADDRINUSE, "in use", "[::1]:80"), 1, "error: [::1]:80 is already in use."),
         (OSError(errno.EADDRNOTAVAIL, "no", "h:1"), 1, "error: h:1 is not an address of this"),
         (
             OSError(errno.EACCES, "Permission denied", "127.0.0.1:80"),
@@ -295,7 +295,9 @@ def test_lines_to_copy_begin_as_the_command_was_started(monkeypatch: pytest.Monk
 
 def test_help_fills_the_lines_of_the_terminal() -> None:
     shown = run(app, ["serve", "--help"], env={"COLUMNS": "200"}).stdout
-    assert "with --config those of a file, with both all of them" in shown
+    assert (
+        "Publishes the Python agents of TARGET and the agents of the configuration file." in shown
+    )
 
 
 class Terminal(io.StringIO):

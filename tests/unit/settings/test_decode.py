@@ -51,7 +51,7 @@ def test_a_misfit_names_key_value_and_what_is_expected(
 
 def test_a_misfit_says_what_the_key_is_for_and_its_default() -> None:
     assert only(server={"port": 70000}).remedy == (
-        "Port to listen on; 0 takes any free port. Default: 8642."
+        "Port to listen on; 0 chooses a free port. Default: 8642."
     )
 
 

@@ -139,7 +139,7 @@ def resolved(named: str, config: Path | None, openclaw_config: Path | None) -> "
         from trunkline.cli.outbound import calling_settings
 
         if not named:
-            raise ConfigError("TARGET is empty. Give a url, or the alias of a target.")
+            raise ConfigError("TARGET is empty. Give a URL, or the alias of a target.")
         settings = calling_settings(config, openclaw_config)
         return target_for(settings, named if named in settings.targets else url_of(named) or named)
     if "://" in named or url_of(named):
@@ -152,7 +152,7 @@ def resolved(named: str, config: Path | None, openclaw_config: Path | None) -> "
         shown = without_password(named)
         raise ConfigError(f'"{shown}" has no scheme. Did you mean {scheme}://{shown} ?')
     raise ConfigError(
-        f'"{named}" is not a url, and no configuration says what it stands for. Give a url such '
+        f'"{named}" is not an address, and no configuration defines this alias. Give a URL such '
         f"as https://agent.example, or --config FILE with a table [targets.{named or 'name'}]."
     )
 

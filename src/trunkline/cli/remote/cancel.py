@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def cancel(
     call: Call,
     task: Annotated[
-        str, typer.Argument(metavar="TASK", help="The id of a task.", show_default=False)
+        str, typer.Argument(metavar="TASK", help="Id of a task.", show_default=False)
     ] = "",
 ) -> None:
     """Cancel a task."""
@@ -38,7 +38,7 @@ def cancel(
         if call.output is Form.json:
             print(document(done))
         elif not call.quiet:
-            soon = "; it may take a while to stop" if state in HAS_WORK else ""
+            soon = "; the agent may take a while to stop" if state in HAS_WORK else ""
             print(f"{state_name(state)}{soon}")
         return Exit.DONE if state is TaskState.CANCELED else exit_of(state)
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 def card(
     call: Call,
     extended: Annotated[
-        bool, typer.Option("--extended", help="The card for those whom the agent knows.")
+        bool, typer.Option("--extended", help="Fetch the extended card, which needs a credential.")
     ] = False,
 ) -> None:
-    """Show what an agent says of itself.
+    """Show the card of an agent.
 
-    With -o json, the card as it is served.
+    With -o json, prints the card exactly as the agent serves it.
     """
     from trunkline.cli.exits import Exit
     from trunkline.cli.remote.documents import document
@@ -73,11 +73,11 @@ def _about(card: "AgentCard") -> Iterator[tuple[str, str]]:
         "push notifications": able.push_notifications,
         "extended card": able.extended_agent_card,
     }
-    yield "Can", ", ".join(name for name, has in abilities.items() if has) or "answer, no more"
+    yield "Supports", ", ".join(name for name, has in abilities.items() if has) or "answers only"
     for extension in able.extensions:
         yield "Extension", extension.uri + (" (required)" if extension.required else "")
-    yield "Takes", ", ".join(card.default_input_modes) or "not said"
-    yield "Gives", ", ".join(card.default_output_modes) or "not said"
+    yield "Input", ", ".join(card.default_input_modes) or "not stated"
+    yield "Output", ", ".join(card.default_output_modes) or "not stated"
 
 
 def _access(card: "AgentCard") -> Iterator[tuple[str, str]]:
@@ -99,10 +99,10 @@ def _signed(card: "AgentCard", *, is_checked: bool) -> str:
     if is_checked:
         if not card.signatures:
             return "not by a key of this target"
-        return f"yes, and checked{f': {keys}' if keys else ''}"
+        return f"yes, verified{f': {keys}' if keys else ''}"
     if not card.signatures:
         return "no"
-    return f"{keys or 'yes'}; not checked, as the target has no card_keys"
+    return f"{keys or 'yes'}; not verified, because the target has no card_keys"
 
 
 def _scheme(name: str, scheme: "SecurityScheme | None") -> str:

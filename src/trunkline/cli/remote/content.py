@@ -55,14 +55,14 @@ def _words(text: str | None, stdin: BinaryIO | None, *, is_needed: bool) -> str:
     body = source.read(MAX_BYTES + 1)
     if len(body) > MAX_BYTES:
         raise ConfigError(
-            f"the text on stdin is larger than {size(MAX_BYTES)}, which is all that a message "
-            "may hold. Send a part of it, or put it somewhere and send the link with --file URL."
+            f"the text on stdin is larger than {size(MAX_BYTES)}, the maximum for a message. "
+            "Send a part of it, or upload it and send its link with --file URL."
         )
     try:
         return body.decode("utf-8-sig").rstrip("\n")
     except UnicodeDecodeError:
         raise ConfigError(
-            "what is on stdin is not UTF-8 text. Save it and send it with --file PATH."
+            "the input on stdin is not UTF-8 text. Save it and send it with --file PATH."
         ) from None
 
 
@@ -81,7 +81,7 @@ def _file(name: str, left: int) -> Part:
         raise ConfigError(f"--file {name}: cannot be read: {error.strerror}.") from None
     if len(body) > left:
         raise ConfigError(
-            f"--file {name}: has {size(whole)}; a message may hold {size(MAX_BYTES)} in all. "
+            f"--file {name} has {size(whole)}; the maximum for a message is {size(MAX_BYTES)}. "
             "Put it somewhere and send the link: --file https://…"
         )
     # The name of a file may hold bytes that are no text.
@@ -111,7 +111,9 @@ def _json(text: str) -> Any:
         try:
             text = Path(text[1:]).expanduser().read_text("utf-8-sig")
         except (OSError, UnicodeDecodeError):
-            raise ConfigError(f"--data {text}: there is no such file that can be read.") from None
+            raise ConfigError(
+                f"--data {text}: the file does not exist or cannot be read."
+            ) from None
     return from_json(text, what="--data", remedy="Quote it for the shell: --data '{\"key\": 1}'.")
 
 

@@ -85,6 +85,6 @@ async def task_or_last(task_id: str, agent: RemoteAgent, named: str) -> str:
     last = await last_with(agent)
     if last is None or not last.task_id:
         raise ConfigError(
-            f"no task of {named} is known here. Name one: `{program()} list {named}` has them."
+            f"no earlier task with {named} is known. Name one of: {program()} list {named}"
         )
     return last.task_id

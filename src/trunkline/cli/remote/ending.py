@@ -136,7 +136,7 @@ def _detached(errand: Errand) -> str:
     call, task_id = errand.call, errand.task_id
     if task_id:
         return (
-            "The task goes on.\n"
+            "The task continues.\n"
             f"  Follow it: {call.command('watch', task_id)}\n"
             f"  Stop it:   {call.command('cancel', task_id)}"
         )

@@ -151,8 +151,8 @@ class Following:
         except (OSError, ConfigError):
             if self.is_remembered and not self._errand.call.quiet:
                 print(
-                    f"note: --continue will not know of this, for {data_dir()} cannot be written. "
-                    "Set XDG_DATA_HOME to a folder that can.",
+                    f"note: --continue will not find this conversation, because {data_dir()} is "
+                    "not writable. Set XDG_DATA_HOME to a writable folder.",
                     file=sys.stderr,
                 )
             self.is_remembered = False

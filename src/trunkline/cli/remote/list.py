@@ -25,18 +25,24 @@ def list_tasks(
     context: Annotated[
         str,
         typer.Option(
-            metavar="ID", help="Tasks of this conversation.", show_default="all", callback=not_empty
+            metavar="ID",
+            help="Only tasks of this conversation.",
+            show_default="all",
+            callback=not_empty,
         ),
     ] = "",
     status: Annotated[
-        options.State | None, typer.Option(help="Tasks in this state.", show_default="all")
+        options.State | None, typer.Option(help="Only tasks in this state.", show_default="all")
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", parser=whole(1), metavar="N", help="At most so many.")
+        int,
+        typer.Option(
+            "--limit", "-n", parser=whole(1), metavar="N", help="Maximum number of tasks."
+        ),
     ] = 20,
-    all_: Annotated[bool, typer.Option("--all", "-a", help="All there are.")] = False,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="List all tasks.")] = False,
 ) -> None:
-    """List your tasks at an agent, the latest first."""
+    """List your tasks at an agent, newest first."""
     from trunkline.cli.exits import Exit
     from trunkline.cli.remote.documents import document
     from trunkline.cli.remote.ending import about_card, perform
@@ -100,4 +106,6 @@ def _print(page: "TaskPage", call: Call) -> None:
     if not rows:
         print("no tasks", file=sys.stderr)
     elif page.next_page_token:
-        print(f"{len(rows)} of {page.total_size}; more with --limit N or --all", file=sys.stderr)
+        print(
+            f"{len(rows)} of {page.total_size}; use --limit N or --all to see more", file=sys.stderr
+        )

@@ -40,7 +40,7 @@ TargetArgument = Annotated[
     str,
     typer.Argument(
         metavar="TARGET",
-        help="The url of an agent or of its card, or the alias of a configured target.",
+        help="Address of an agent (URL, host:port or :port) or alias of a configured target.",
         show_default=False,
     ),
 ]
@@ -48,21 +48,25 @@ TaskArgument = Annotated[
     str,
     typer.Argument(
         metavar="TASK",
-        help="The id of a task.",
-        show_default="the last one that was sent to this target",
+        help="Id of a task.",
+        show_default="the last task sent to this target",
         callback=not_empty,
     ),
 ]
-Output = Annotated[Form, typer.Option("--output", "-o", help="text for people, json for programs.")]
+Output = Annotated[
+    Form, typer.Option("--output", "-o", help="Output format: text for people, json for programs.")
+]
 ProtocolOption = Annotated[
     Protocol | None,
     typer.Option(
-        help="Insist on a binding: JSON-RPC or HTTP+JSON.", show_default="as the card says"
+        help="Use only this binding: JSON-RPC or HTTP+JSON.", show_default="chosen from the card"
     ),
 ]
 VersionOption = Annotated[
     A2AVersion | None,
-    typer.Option("--a2a-version", help="Insist on a version.", show_default="as the card says"),
+    typer.Option(
+        "--a2a-version", help="Use only this A2A version.", show_default="chosen from the card"
+    ),
 ]
 Headers = Annotated[
     list[str] | None,
@@ -70,7 +74,7 @@ Headers = Annotated[
         "--header",
         "-H",
         metavar="'NAME: VALUE'",
-        help="A header to send with every request; may be given several times.",
+        help="Header to send with every request. Repeatable.",
         show_default=False,
     ),
 ]
@@ -79,7 +83,7 @@ Token = Annotated[
     typer.Option(
         envvar="TRUNKLINE_TOKEN",
         metavar="TOKEN",
-        help="A bearer token. From the environment it is for targets without a credential.",
+        help="Bearer token. From the environment, used only for targets without a credential.",
         show_default=False,
         callback=not_empty,
     ),
@@ -89,18 +93,20 @@ Timeout = Annotated[
     typer.Option(
         parser=seconds,
         metavar="SECONDS",
-        help="Give up after this time; what was begun goes on.",
+        help="Stop waiting after this time. The task continues.",
         show_default="none",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Everything on stderr, also without a terminal.")
+    bool, typer.Option("--verbose", "-v", help="Print progress on stderr even without a terminal.")
 ]
 Text = Annotated[
     str | None,
     typer.Argument(
-        metavar="TEXT", help="What to say; - or nothing reads it from stdin.", show_default=False
+        metavar="TEXT",
+        help="Text of the message. With - or nothing it is read from stdin.",
+        show_default=False,
     ),
 ]
 Files = Annotated[
@@ -109,7 +115,7 @@ Files = Annotated[
         "--file",
         "-f",
         metavar="PATH",
-        help="A file to send, or the url of one; may be given several times. 20 MB in all.",
+        help="File to send, or the URL of a file. Repeatable; 20 MB in total.",
         show_default=False,
     ),
 ]
@@ -117,7 +123,7 @@ Data = Annotated[
     list[str] | None,
     typer.Option(
         metavar="JSON",
-        help="Data to send, or @FILE with them; may be given several times.",
+        help="JSON data to send, or @FILE to read it from a file. Repeatable.",
         show_default=False,
     ),
 ]
@@ -125,7 +131,7 @@ Save = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Put the artifacts of the answer there as files. None is overwritten.",
+        help="Save the artifacts of the answer in this folder. Existing files are kept.",
         show_default=False,
     ),
 ]
@@ -133,8 +139,8 @@ Context = Annotated[
     str,
     typer.Option(
         metavar="ID",
-        help="The conversation that the message belongs to.",
-        show_default="a new one",
+        help="Conversation of the message.",
+        show_default="a new conversation",
         callback=not_empty,
     ),
 ]
@@ -142,18 +148,19 @@ TaskOption = Annotated[
     str,
     typer.Option(
         metavar="ID",
-        help="The task to go on with, that waits for input.",
-        show_default="a new one",
+        help="Task to answer or to add to.",
+        show_default="a new task",
         callback=not_empty,
     ),
 ]
 Continue = Annotated[
     bool,
     typer.Option(
-        "--continue", help="Go on with the last conversation with this target, or answer it."
+        "--continue",
+        help="Continue the last conversation with this target, or answer its question.",
     ),
 ]
 History = Annotated[
     int | None,
-    typer.Option(parser=whole(0), metavar="N", help="How many messages of the past to ask for."),
+    typer.Option(parser=whole(0), metavar="N", help="Number of earlier messages to fetch."),
 ]

@@ -22,7 +22,7 @@ _NO_ACCESS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "TOKEN_RE
 
 
 def explained(error: RemoteError, call: Call, *, is_card: bool = False) -> tuple[Exit, str]:
-    """`is_card`: it was the card that could not be had."""
+    """`is_card`: the card could not be fetched."""
     said = one_line(error.message).rstrip(".")
     match error:
         case InvalidTarget():
@@ -30,7 +30,7 @@ def explained(error: RemoteError, call: Call, *, is_card: bool = False) -> tuple
         case TransportUnsupported():
             return Exit.NOT_UNDERSTOOD, f"{said}. {_other_way(call)}"
         case PeerUnreachable(reason="TLS_FAILED"):
-            return Exit.UNREACHABLE, f"{_where(call)}: {said}. Check the url and the certificate."
+            return Exit.UNREACHABLE, f"{_where(call)}: {said}. Check the URL and the certificate."
         case PeerUnreachable() if not is_card and _is_elsewhere(error, call):
             remedy = (
                 f"Its card names the address {error.address}. If the agent is yours, check its "
@@ -38,12 +38,12 @@ def explained(error: RemoteError, call: Call, *, is_card: bool = False) -> tuple
             )
             return Exit.UNREACHABLE, f"{_where(call)}: {said}. {remedy}"
         case PeerUnreachable() | StreamEnded():
-            remedy = "Is it running? Check the url and the network."
+            remedy = "Is it running? Check the URL and the network."
             if error.task_id:
-                remedy = f"The task may go on: {call.command('watch', error.task_id)}"
+                remedy = f"The task may still run: {call.command('watch', error.task_id)}"
             return Exit.UNREACHABLE, f"{_where(call)}: {said}. {remedy}"
         case PeerTimeout():
-            remedy = "Try again, or allow more with --timeout SECONDS."
+            remedy = "Try again, or allow more time with --timeout SECONDS."
             return Exit.TIMEOUT, f"{_where(call)}: {said}. {remedy}"
         case PeerRefused():
             return _refused(error, call, said, is_card=is_card)
@@ -56,13 +56,16 @@ def explained(error: RemoteError, call: Call, *, is_card: bool = False) -> tuple
             why = said.removeprefix(f"{_no_agent(call)}: ")
             return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} ({why}). {_BASE}"
         case _:
-            what = f"the answer of {_where(call)} does not make sense"
-            return Exit.NOT_UNDERSTOOD, f"{what}: {said}. It may be broken, or no A2A agent."
+            what = f"the answer of {_where(call)} is not valid"
+            return (
+                Exit.NOT_UNDERSTOOD,
+                f"{what}: {said}. The agent may be broken, or not an A2A agent.",
+            )
 
 
 # A gateway with many agents may name all of them where it has none.
 _SAID_CHARS: Final = 400
-_BASE: Final = "Give the base url of an A2A agent, or the url of its card."
+_BASE: Final = "Give the base URL of an A2A agent, of its card or of one of its interfaces."
 
 
 def _refused(error: PeerRefused, call: Call, said: str, *, is_card: bool) -> tuple[Exit, str]:
@@ -81,7 +84,9 @@ def _refused(error: PeerRefused, call: Call, said: str, *, is_card: bool) -> tup
         case "UNSUPPORTED_OPERATION":
             return Exit.REFUSED, f"{_where(call)} cannot do that: {said}."
         case "METHOD_NOT_FOUND":
-            remedy = "Not every agent can; those of A2A 0.3 list no tasks, for one."
+            remedy = (
+                "Not every agent supports it; agents of A2A 0.3 cannot list tasks, for example."
+            )
             return Exit.REFUSED, f"{_where(call)} cannot do that: {said}. {remedy}"
         case _:
             pass
@@ -89,10 +94,10 @@ def _refused(error: PeerRefused, call: Call, said: str, *, is_card: bool) -> tup
     if error.retry_after_s is not None:
         remedy = f" Try again in {error.retry_after_s:.0f} s."
     elif error.status == 413:
-        remedy = " Send less, or the link of a file: --file https://…"
+        remedy = " Send less, or send a link to the file: --file https://…"
     if error.status >= 500:
-        remedy = remedy or " Try again later, or ask whoever runs it."
-        return Exit.REFUSED, f"{_where(call)} has a problem of its own: {said}.{remedy}"
+        remedy = remedy or " Try again later, or ask its operator."
+        return Exit.REFUSED, f"{_where(call)} has an internal problem: {said}.{remedy}"
     return Exit.REFUSED, f"{_where(call)} refuses: {said}.{remedy}"
 
 
@@ -122,13 +127,13 @@ def _no_agent(call: Call) -> str:
 def _credential(call: Call) -> str:
     if call.target.credentials is None:
         return "Give a token with --token or TRUNKLINE_TOKEN, or a key with -H 'X-API-Key: …'."
-    return "The credential that was sent is not accepted: check it, or give another --token."
+    return "The agent does not accept the credential: check it, or give another --token."
 
 
 def _other_way(call: Call) -> str:
     asked = [flag for flag in call.flags if flag in ("--protocol", "--a2a-version")]
     if asked:
         return (
-            f"Leave out {' and '.join(asked)}, or see what there is: {program()} card {call.named}"
+            f"Leave out {' and '.join(asked)}, or see what it offers: {program()} card {call.named}"
         )
     return "This version of trunkline speaks A2A 1.0 and 0.3 over JSON-RPC and HTTP+JSON."

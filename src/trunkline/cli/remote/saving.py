@@ -122,7 +122,7 @@ def save(content: Content, folder: Path) -> Path:
 def check_folder(folder: Path | None) -> None:
     """Before anything is sent. Raises ConfigError."""
     if folder is not None and folder.exists() and not folder.is_dir():
-        raise ConfigError(f"--save {folder}: is a file. Name a folder, which need not exist yet.")
+        raise ConfigError(f"--save {folder} is a file. Name a folder; it is created if needed.")
 
 
 def save_all(
@@ -139,7 +139,7 @@ def save_all(
         try:
             path = save(content, folder)
         except OSError as error:
-            remedy = f"The task has it still: {again}" if again else "Name another folder."
+            remedy = f"Get it again with: {again}" if again else "Name another folder."
             raise TrunklineError(
                 f"--save {folder}: {content.name} cannot be written: {error.strerror}. {remedy}"
             ) from error

@@ -59,7 +59,7 @@ class Screen(PlainScreen):
     def _heading(self, words: Words) -> None:
         name = one_line(words.name)
         if words.replaces:
-            self._print(Text("(in place of the text before)", style="dim"))
+            self._print(Text("(replaces the text above)", style="dim"))
         elif words.place != self._headed and name not in _PLAIN_NAMES:
             self._print(Text(f"▪ {name}", style="bold"))
         self._headed = words.place
@@ -111,5 +111,5 @@ def _data(value: Any, width: int) -> str:
         return f"  {text}"
     lines = clean(document(value)).splitlines()
     if len(lines) > _DATA_LINES:
-        lines = [*lines[: _DATA_LINES - 1], f"… {len(lines) - _DATA_LINES + 1} lines more"]
+        lines = [*lines[: _DATA_LINES - 1], f"… {len(lines) - _DATA_LINES + 1} more lines"]
     return "".join(f"\n  {line}" for line in lines)

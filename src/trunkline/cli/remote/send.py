@@ -20,17 +20,17 @@ def send(
     context: options.Context = "",
     no_wait: Annotated[
         bool,
-        typer.Option("--no-wait", help="Print the id of the task and do not wait for its end."),
+        typer.Option("--no-wait", help="Print the task id at once; do not wait for the answer."),
     ] = False,
     no_stream: Annotated[
-        bool, typer.Option("--no-stream", help="Ask for the answer in one piece.")
+        bool, typer.Option("--no-stream", help="Request the answer in one piece.")
     ] = False,
     history: options.History = None,
 ) -> None:
-    """Send a message to an agent, and print its answer.
+    """Send a message to an agent and print the answer.
 
-    On a terminal the answer shows as it comes. In a pipe, stdout is the text of the answer and
-    nothing else. The exit code says how the task ended.
+    On a terminal the answer appears while the agent writes it. In a pipe, only the text of the
+    answer is printed on stdout. The exit code tells how the task ended.
     """
     from trunkline.cli.remote.content import parts_of
     from trunkline.cli.remote.sending import Sending, deliver

@@ -41,12 +41,12 @@ class Sending(Struct, frozen=True, kw_only=True):
         check_folder(self.save)
         if self.save is not None and not self.waits:
             raise ConfigError(
-                "--save needs the answer, which --no-wait does not wait for. Leave one of them "
-                f"out; later, `{program()} status` and `{program()} watch` take --save too."
+                "--save needs the answer, and --no-wait does not wait for it. Leave one of them "
+                f"out; `{program()} status` and `{program()} watch` can save the answer later."
             )
         if self.is_continued and (self.task_id or self.context_id):
             raise ConfigError(
-                "--continue takes up the last conversation. Leave it out to name another one "
+                "--continue continues the last conversation. Leave it out to name another one "
                 "with --task or --context."
             )
 
@@ -78,7 +78,7 @@ async def _deliver(agent: RemoteAgent, errand: Errand, sending: Sending) -> Exit
         screen,
         output=call.output,
         prints=sending.shows_stream,
-        waiting_for=f"{one_line(card.name)} is at work",
+        waiting_for=f"{one_line(card.name)} is working",
         before=place.before,
     )
     following = Following(agent, errand, view)
@@ -127,8 +127,8 @@ async def _continued(agent: RemoteAgent, call: Call) -> _Place:
     last = await last_with(agent)
     if last is None:
         raise ConfigError(
-            f"there was no conversation with {call.named} yet. Leave out --continue, or name one "
-            "with --context ID."
+            f"there is no earlier conversation with {call.named}. Leave out --continue, or name "
+            "one with --context ID."
         )
     task = await _known(agent, last.task_id) if last.task_id else None
     if task is not None and task.status.state in INTERRUPTED:

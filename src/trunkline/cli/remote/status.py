@@ -19,9 +19,9 @@ def status(
     save: options.Save = None,
     history: options.History = None,
 ) -> None:
-    """Show what a task has come to.
+    """Show the state and the answer of a task.
 
-    The exit code says only whether it could be asked.
+    The exit code tells whether the agent could be asked, not how the task ended.
     """
     from trunkline.cli.exits import Exit
     from trunkline.cli.remote.conversations import task_or_last

@@ -16,9 +16,9 @@ def stream(
     context: options.Context = "",
     history: options.History = None,
 ) -> None:
-    """Send a message, and print the answer as it comes.
+    """Send a message and print the answer while the agent writes it, also in a pipe.
 
-    In a pipe too; with -o json, each event is one line.
+    With -o json, prints one line for each event.
     """
     from trunkline.cli.remote.content import parts_of
     from trunkline.cli.remote.sending import Sending, deliver

@@ -36,10 +36,10 @@ class Checked(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
 def targets(
     context: typer.Context,
     check: Annotated[
-        bool, typer.Option("--check", help="Fetch the card of each, all at the same time.")
+        bool, typer.Option("--check", help="Fetch the card of each target, all at once.")
     ] = False,
     tasks: Annotated[
-        bool, typer.Option("--tasks", help="List your latest tasks at all of them.")
+        bool, typer.Option("--tasks", help="List your latest tasks at all targets.")
     ] = False,
     limit: Annotated[
         int,
@@ -48,22 +48,22 @@ def targets(
             "-n",
             parser=whole(1),
             metavar="N",
-            help="With --tasks, at most so many of each.",
+            help="With --tasks, maximum number of tasks per target.",
         ),
     ] = 10,
     output: options.Output = Form.text,
     config: ConfigOption = None,
     openclaw_config: OpenClawConfig = None,
     timeout: Annotated[
-        float, typer.Option(parser=seconds, metavar="SECONDS", help="How long an answer may take.")
+        float, typer.Option(parser=seconds, metavar="SECONDS", help="Maximum time for an answer.")
     ] = 15.0,
     quiet: options.Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """List the agents to call that a configuration names.
+    """List the targets of a configuration.
 
-    Other commands take them by their alias. With --check or --tasks, the exit code is that of
-    the first one that cannot be called.
+    Other commands accept their aliases. With --check or --tasks, the exit code is that of the
+    first target that cannot be called.
     """
     with reported(context):
         configured = _configured(config, openclaw_config)
@@ -85,7 +85,7 @@ def _configured(config: Path | None, openclaw_config: Path | None) -> "tuple[Tar
 
     if config is None and openclaw_config is None:
         raise ConfigError(
-            "no configuration is given, and targets are in one. Give --config FILE with a table "
+            "no configuration is given, and it defines targets. Give --config FILE with a table "
             '[targets.name] and its base_url = "https://…", or set TRUNKLINE_CONFIG.'
         )
     return tool_config(calling_settings(config, openclaw_config)).targets

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @calls_agent
 def watch(call: Call, task: options.TaskArgument = "", save: options.Save = None) -> None:
-    """Follow a task until it ends or asks something.
+    """Follow a task until it ends or asks a question.
 
-    A connection that breaks is made again. Ctrl+C ends the watching, not the task. With
-    -o json, each event is one line.
+    Reconnects when the connection breaks. Ctrl+C stops watching; the task continues. With
+    -o json, prints one line for each event.
     """
     from trunkline.cli.remote.clean import one_line
     from trunkline.cli.remote.conversations import task_or_last
@@ -41,7 +41,7 @@ def watch(call: Call, task: options.TaskArgument = "", save: options.Save = None
             screen,
             output=call.output,
             prints=True,
-            waiting_for=f"{one_line(card.name)} is at work",
+            waiting_for=f"{one_line(card.name)} is working",
         )
         following = Following(agent, errand, view)
         await following.watch(task_id)

@@ -16,53 +16,57 @@ class A2aBackend(
 
     url: Annotated[
         str,
-        Meta(description="Where the agent is: what stands before `card_path`, or its card's URL."),
+        Meta(
+            description="Base URL of the agent, to which `card_path` is added, or the URL of "
+            "its card."
+        ),
     ]
     card_path: Annotated[str, Meta(min_length=1, description="Path of its card below `url`.")] = (
         CARD_PATH
     )
     transports: Annotated[
         tuple[str, ...],
-        Meta(min_length=1, description="Bindings in the order we prefer them."),
+        Meta(min_length=1, description="Bindings in order of preference."),
     ] = TRANSPORTS
     a2a_version: Annotated[
         Literal["", "1.0", "0.3"],
-        Meta(description="Insist on this version of A2A. Empty: the newest that both speak."),
+        Meta(description="Use only this A2A version. Empty: the newest common version."),
     ] = ""
     headers: Annotated[
         dict[str, Secret],
-        Meta(description="Headers that go with every request to it, shown nowhere."),
+        Meta(description="Headers of every request to it. Their values are treated as secrets."),
     ] = {}
     credentials: Annotated[
         CredentialSettings | None,
         Meta(
-            description="As whom the gateway calls it, for example "
-            '`{ kind = "bearer", token = "${TOKEN}" }`; see its kinds.'
+            description='Credentials for the calls, for example `{ kind = "bearer", token = '
+            '"${TOKEN}" }`; see its kinds.'
         ),
     ] = None
     timeout_s: Annotated[
         float,
         Meta(
             gt=0,
-            description="Seconds for a request, and of silence on a stream before the gateway "
-            "looks after its task. How long the work may take is `task_deadline_s`.",
+            description="Maximum seconds for a request, and without events on a stream before "
+            "the gateway polls the task. `task_deadline_s` limits the work itself.",
         ),
     ] = 120.0
     on_unreachable: Annotated[
         Literal["fail", "retry"],
         Meta(
-            description="What becomes of a message that cannot be delivered: `fail` fails its task "
-            "at once, `retry` tries for `retry_s`."
+            description="When a message cannot be delivered: `fail` fails its task at once, "
+            "`retry` tries again for `retry_s`."
         ),
     ] = "fail"
     retry_s: Annotated[
         float,
         Meta(
             ge=0,
-            description="Seconds that the agent is tried again when it cannot be reached: always "
-            "for a task that it has, and for a message where `on_unreachable` says so.",
+            description="Seconds of retries when the agent cannot be reached: always for a task"
+            " that it already has, and for a message with `on_unreachable = "
+            '"retry"`.',
         ),
     ] = 60.0
     max_output_bytes: Annotated[
-        int, Meta(ge=1, description="What it may say in one turn; then it is stopped.")
+        int, Meta(ge=1, description="Maximum output of one turn; then the turn is stopped.")
     ] = 64 * 1024 * 1024

@@ -21,23 +21,21 @@ class AcpBackend(
     """
 
     mode: Annotated[
-        str, Meta(description="Id of the mode to set in each session. Empty: the agent's own.")
+        str,
+        Meta(description="Id of the mode to set in each session. Empty: the default of the agent."),
     ] = ""
     permissions: Annotated[
         Literal["ask", "reject"],
-        Meta(
-            description="When the agent wants to use a tool that needs permission: ask the "
-            "caller, or say no."
-        ),
+        Meta(description="When the agent needs permission for a tool: ask the caller, or reject."),
     ] = "ask"
     start_timeout_s: Annotated[
-        float, Meta(gt=0, description="Seconds that it may take to start and open a session.")
+        float, Meta(gt=0, description="Maximum seconds to start and open a session.")
     ] = 60.0
     question_timeout_s: Annotated[
         float,
         Meta(
             gt=0,
-            description="Seconds that its process waits for the answer to a question. An answer "
-            "that comes later fails the task.",
+            description="Maximum seconds that the process waits for the answer to a question. A"
+            " later answer fails the task.",
         ),
     ] = 3600.0

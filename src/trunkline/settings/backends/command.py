@@ -20,30 +20,31 @@ class CommandBackend(
     format: Annotated[
         Literal["text", "claude", "codex"],
         Meta(
-            description="`text`: the message on standard input, or where `command` has "
-            "`{prompt}`; the answer on standard output. `claude`: Claude Code. `codex`: "
-            "`codex exec`."
+            description="`text`: the message on standard input, or in place of `{prompt}` in "
+            "`command`; the answer on standard output. `claude`: Claude Code. "
+            "`codex`: `codex exec`."
         ),
     ] = "text"
     session: Annotated[
         Literal["turn", "session"],
         Meta(
-            description="A process for each turn, or one that is kept for the turns of a session. "
-            "`text` needs `end_line` for that; `codex` cannot be kept."
+            description="`turn`: a process for each turn. `session`: one process for all turns "
+            "of a session; `text` then needs `end_line`, and `codex` does not "
+            "support it."
         ),
     ] = "turn"
     end_line: Annotated[
         str,
         Meta(
-            description="With `text` and a process that is kept: the line by which both sides end "
-            "what they say."
+            description='With `text` and `session = "session"`: the line that ends each message'
+            " and each answer."
         ),
     ] = ""
     files: Annotated[
         Literal["refuse", "folder"],
         Meta(
-            description="Files that are no text: refuse the message, or put them into a private "
-            "folder and name them in it. Text is always part of the message, and so are images "
-            "and PDF for `claude`."
+            description="Binary files in a message: refuse the message, or save them in a "
+            "private folder and name them in the prompt. Text is always part of the"
+            " prompt, and so are images and PDF for `claude`."
         ),
     ] = "refuse"

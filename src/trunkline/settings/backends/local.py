@@ -8,20 +8,20 @@ from msgspec import Meta, Struct
 class EchoBackend(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="echo"
 ):
-    """Answers with what it was told."""
+    """Answers with the message itself."""
 
 
 class PythonBackend(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="python"
 ):
-    """An agent written in Python, run in this process."""
+    """An agent written in Python, which runs in the gateway."""
 
     target: Annotated[
         str,
         Meta(
-            description="`file.py`, `file.py:attribute`, `module` or `module:attribute`. Relative "
-            "files start at the folder of this file. Graphs of LangGraph and agents of pydantic-ai "
-            "and Google ADK are taken as they are."
+            description="`file.py`, `file.py:attribute`, `module` or `module:attribute`. "
+            "Relative files start at the folder of this file. LangGraph graphs and "
+            "agents of pydantic-ai and Google ADK need no adapter."
         ),
     ]
 
@@ -29,7 +29,7 @@ class PythonBackend(
 class ScriptedBackend(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="scripted"
 ):
-    """Follows the commands in the message; for tests of clients."""
+    """Follows the commands in the message, for tests of clients."""
 
     turn_log: Annotated[
         str,

@@ -125,7 +125,7 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
             path=("auth", "anonymous"),
             value=shown(auth.anonymous),
             what=f"is for a proxy on this machine, and host = {shown(server.host)} lets "
-            "everybody in past it",
+            "every caller bypass the proxy",
             remedy='Listen on loopback with host = "127.0.0.1", or leave anonymous out.',
             reads=(*reads, ("server", "host")),
         )
@@ -135,7 +135,7 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
         yield Problem(
             path=("server", "host"),
             value=shown(server.host),
-            what="others than this machine could call, and no key is configured",
+            what="other machines could call the gateway, and no key is configured",
             remedy=f'Listen on loopback with host = "127.0.0.1", or {ADD_A_KEY}',
             reads=reads,
         )
@@ -145,7 +145,7 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
                 yield Problem(
                     path=path,
                     value=shown(url),
-                    what="others than this machine are to call, and no key is configured",
+                    what="other machines are to call the gateway, and no key is configured",
                     remedy=f"To let callers in, {ADD_A_KEY}",
                     reads=reads,
                 )
@@ -153,7 +153,7 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
         yield Problem(
             path=("auth", "anonymous"),
             value=shown(auth.anonymous),
-            what="nobody could call: no key is configured either",
+            what="nobody could call, because no key is configured",
             remedy=f"To let callers in, {ADD_A_KEY}",
             reads=reads,
         )

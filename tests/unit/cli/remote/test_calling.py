@@ -37,7 +37,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"send {URL} x -H nonsense", "-H: expected 'NAME: VALUE', with a colon"),
         (f"send {URL} x -H bad(name:x", "is not the name of a header"),
         (f"send {URL} x --continue --task t", "Leave it out to name another one"),
-        (f"send {URL} x --no-wait --save d", "Leave one of them out; later, `trunkline status`"),
+        (f"send {URL} x --no-wait --save d", "Leave one of them out; `trunkline status`"),
     ],
 )
 def test_wrong_use_is_said_with_its_remedy(words: str, complaint: str) -> None:

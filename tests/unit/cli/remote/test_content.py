@@ -46,7 +46,7 @@ def test_stdin_is_read_when_it_is_meant() -> None:
         ("x", ["/no/such"], [], b"", "--file /no/such: there is no such file."),
         ("x", ["/"], [], b"", "--file /: cannot be read: Is a directory."),
         ("x", [], ["{"], b"", "--data is not JSON"),
-        ("x", [], ["@/no/such"], b"", "there is no such file that can be read"),
+        ("x", [], ["@/no/such"], b"", "the file does not exist or cannot be read"),
     ],
 )
 def test_what_cannot_be_sent(
@@ -61,7 +61,9 @@ def test_the_limit_is_for_all_of_a_message(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "a").write_bytes(b"x" * 1500)
     file = str(tmp_path / "a")
     assert len(parts_of("x", [file], [])) == 2
-    with pytest.raises(ConfigError, match=r"has 1\.5 KB; a message may hold 2\.0 KB in all\. Put"):
+    with pytest.raises(
+        ConfigError, match=r"has 1\.5 KB; the maximum for a message is 2\.0 KB\. Put"
+    ):
         parts_of("x", [file, file], [])
     with pytest.raises(ConfigError, match=r"stdin is larger than 2\.0 KB"):
         parts_of("-", [], [], stdin=io.BytesIO(b"x" * 2001))

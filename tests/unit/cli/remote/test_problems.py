@@ -38,7 +38,7 @@ def refused(
         (
             StreamEnded("cut", task_id="t1"),
             Exit.UNREACHABLE,
-            "The task may go on: trunkline watch support t1 --a2a-version 0.3",
+            "The task may still run: trunkline watch support t1 --a2a-version 0.3",
         ),
         (PeerTimeout("slow"), Exit.TIMEOUT, "--timeout SECONDS."),
         (refused(status=401), Exit.NO_ACCESS, "Give a token with --token or TRUNKLINE_TOKEN"),
@@ -47,14 +47,18 @@ def refused(
         (refused(reason="TASK_NOT_CANCELABLE"), Exit.REFUSED, "has ended cannot be canceled."),
         (refused(reason="VERSION_NOT_SUPPORTED"), Exit.NOT_UNDERSTOOD, "Leave out"),
         (refused(reason="METHOD_NOT_FOUND"), Exit.REFUSED, "cannot do that: no. Not every agent"),
-        (refused(status=502), Exit.REFUSED, "of its own: no. Try again later, or ask whoever"),
+        (
+            refused(status=502),
+            Exit.REFUSED,
+            "internal problem: no. Try again later, or ask its operator",
+        ),
         (refused(status=503, retry_after_s=7.2), Exit.REFUSED, "no. Try again in 7 s."),
         (refused(status=429, retry_after_s=7.2), Exit.REFUSED, "refuses: no. Try again in 7 s."),
-        (refused(status=413), Exit.REFUSED, "Send less, or the link of a file"),
+        (refused(status=413), Exit.REFUSED, "Send less, or send a link to the file"),
         (
             BadPeerAnswer("nonsense"),
             Exit.NOT_UNDERSTOOD,
-            "the answer of support (https://a.test) does not make sense: nonsense. It may be",
+            "the answer of support (https://a.test) is not valid: nonsense. The agent may be",
         ),
         (BadPeerAnswer("forged", reason="BAD_SIGNATURE"), Exit.NOT_UNDERSTOOD, "Check card_keys"),
         (BadPeerAnswer("go there", reason="REDIRECT"), Exit.NOT_UNDERSTOOD, "go there."),
@@ -73,7 +77,9 @@ def test_a_place_without_a_card_is_no_agent(error: RemoteError) -> None:
     code, text = explained(error, CALL, is_card=True)
     assert code is Exit.NOT_UNDERSTOOD
     assert text.startswith("there is no agent card at https://a.test/.well-known/agent-card.json")
-    assert text.endswith("Give the base url of an A2A agent, or the url of its card.")
+    assert text.endswith(
+        "Give the base URL of an A2A agent, of its card or of one of its interfaces."
+    )
 
 
 def test_what_the_agent_cannot_do_is_said_in_its_words_alone() -> None:
@@ -101,7 +107,7 @@ def test_why_there_is_no_card_is_said_once(error: RemoteError, why: str) -> None
 def test_a_credential_that_is_refused_is_not_shown() -> None:
     call = Call(named="x", target=Target(url="https://a.test", credentials=Bearer("very-secret")))
     _, text = explained(refused("no\x1b[31m\nreally", status=403), call)
-    assert "refuses access: no really. The credential that was sent is not accepted" in text
+    assert "refuses access: no really. The agent does not accept the credential" in text
     assert "very-secret" not in text
 
 

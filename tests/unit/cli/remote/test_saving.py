@@ -83,7 +83,7 @@ def test_what_cannot_be_saved_is_said(tmp_path: Path, capsys: pytest.CaptureFixt
     text = Artifact(artifact_id="a", parts=(Part(text="a"),))
     with pytest.raises(TrunklineError, match=r"a\.txt cannot be written: .*Name another folder\."):
         save_all([text], None, file / "below", quiet=False)
-    with pytest.raises(TrunklineError, match=r"\. The task has it still: status x --save DIR$"):
+    with pytest.raises(TrunklineError, match=r"\. Get it again with: status x --save DIR$"):
         save_all([text], None, file / "below", quiet=False, again="status x --save DIR")
     save_all([], None, tmp_path, quiet=False)
     assert "nothing to save" in capsys.readouterr().err

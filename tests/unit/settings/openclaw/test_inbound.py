@@ -175,7 +175,7 @@ def test_an_open_bind_without_keys_is_refused(tmp_path: Path) -> None:
         accounts(default={"publicBaseUrl": URL}),
         overrides={"server": {"host": "0.0.0.0"}},
     )
-    assert 'server.host = "0.0.0.0": others than this machine could call' in message
+    assert 'server.host = "0.0.0.0": other machines could call the gateway' in message
 
 
 def test_a_toml_file_adds_keys_server_store_and_agents(tmp_path: Path) -> None:
