@@ -1,17 +1,20 @@
-"""Cards that the gateway signs, checked by our client and by a2a-sdk."""
+"""Cards that the gateway signs, checked by our client and by both official SDKs."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.utils.signing import create_signature_verifier
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from jwt.api_jwk import PyJWK
 from tests.acceptance.conftest import ALICE_KEY, KEYS, Make
-from tests.acceptance.gateway import Gateway, http_client
+from tests.acceptance.gateway import DEADLINE_S, Gateway, http_client
 from tests.acceptance.remote import ask
+from tests.acceptance.test_js_sdk import FOLDER, INSTALLED
 
 from trunkline.model.values import Task
 from trunkline.remote import BadPeerAnswer, Bearer, Target, connect, signers
@@ -23,9 +26,16 @@ ALGORITHMS: dict[str, OKPKey | ECKey | RSAKey] = {
 }
 
 
-def signing(make: Make, tmp_path: Path, key: OKPKey | ECKey | RSAKey) -> Gateway:
+# A gateway that requires keys says so on its cards: `securityRequirements` without scopes.
+REQUIRED = {"open": "loopback", "locked": "never"}
+
+
+def signing(
+    make: Make, tmp_path: Path, key: OKPKey | ECKey | RSAKey, *, anonymous: str = "loopback"
+) -> Gateway:
     (tmp_path / "card.pem").write_bytes(key.as_pem(private=True))
-    return make(f'[server]\ncard_key_path = "{tmp_path / "card.pem"}"\n{KEYS}').start()
+    server = f'[server]\ncard_key_path = "{tmp_path / "card.pem"}"'
+    return make(f'{server}\n[auth]\nanonymous = "{anonymous}"\n{KEYS}').start()
 
 
 async def fetched(url: str) -> Any:
@@ -35,11 +45,12 @@ async def fetched(url: str) -> Any:
         return response.json()
 
 
+@pytest.mark.parametrize("anonymous", REQUIRED.values(), ids=REQUIRED)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 async def test_a_signed_card_is_good_for_us_and_for_the_sdk(
-    make: Make, tmp_path: Path, algorithm: str
+    make: Make, tmp_path: Path, algorithm: str, anonymous: str
 ) -> None:
-    gateway = signing(make, tmp_path, ALGORITHMS[algorithm])
+    gateway = signing(make, tmp_path, ALGORITHMS[algorithm], anonymous=anonymous)
     jwks = await fetched(f"{gateway.url}/.well-known/jwks.json")
     [key] = jwks["keys"]
     assert (key["alg"], key["use"], "d" in key) == (algorithm, "sig", False)
@@ -63,6 +74,31 @@ async def test_a_signed_card_is_good_for_us_and_for_the_sdk(
                 http_kwargs={"headers": headers}, signature_verifier=verify
             )
             assert card.name == "Scripted"
+            assert bool(card.security_requirements) is (anonymous == "never")
+
+
+@pytest.mark.skipif(not INSTALLED.exists(), reason="@a2a-js/sdk is missing: ./check javascript")
+@pytest.mark.parametrize("anonymous", REQUIRED.values(), ids=REQUIRED)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_signed_card_is_good_for_the_javascript_sdk(
+    make: Make, tmp_path: Path, algorithm: str, anonymous: str
+) -> None:
+    gateway = signing(make, tmp_path, ALGORITHMS[algorithm], anonymous=anonymous)
+    jwks = httpx.get(f"{gateway.url}/.well-known/jwks.json").text
+    run = subprocess.run(
+        ["node", FOLDER / "signatures.mjs", "verify", gateway.url, jwks],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert run.returncode == 0, run.stderr
+    requirements = 2 if anonymous == "never" else 0
+    # The SDK prints a line for each signature that is not for it.
+    assert json.loads(run.stdout.splitlines()[-1]) == {
+        "as 1.0": requirements,
+        "as both versions": requirements,
+        "resolved": requirements,
+    }
 
 
 async def test_the_card_of_0_3_has_no_signature_of_another(make: Make, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def _canonical(tree: Tree) -> Tree:
     card = CARD_DEFAULTS | {name: value for name, value in tree.items() if value is not None}
     card.pop("supported_interfaces", None)
     card["supportedInterfaces"] = interfaces
-    card["skills"] = skills_of(card)
+    card["skills"] = _skills(card)
     if "security" in card and "securityRequirements" not in card:
         card["securityRequirements"] = _requirements(card["security"])
     if isinstance(schemes := card.get("securitySchemes"), dict):
@@ -86,7 +86,7 @@ def _interfaces_03(tree: Tree) -> list[Tree]:
     ]
 
 
-def skills_of(tree: Tree) -> list[Tree]:
+def _skills(tree: Tree) -> list[Tree]:
     return [_skill(one) for one in _objects(tree, "skills")]
 
 

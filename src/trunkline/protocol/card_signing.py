@@ -9,7 +9,7 @@ import msgspec
 from trunkline.model.card import AgentCard, AgentCardSignature
 from trunkline.model.errors import TrunklineError
 from trunkline.protocol import jcs, protojson
-from trunkline.protocol.card_reading import CARD_DEFAULTS, skills_of
+from trunkline.protocol.card_reading import CARD_DEFAULTS
 
 Tree: TypeAlias = dict[str, Any]
 
@@ -19,6 +19,10 @@ _NAMES: Final = {
     for name in (field.name, field.encode_name)
     if field.name != "signatures"
 }
+_SCHEMES: Final = ("securitySchemes", "security_schemes")
+# A2A 1.0, 8.4.1: required members are signed even if empty, so a skill whose JSON leaves them
+# out was signed with these, not with what a reader of the card would show in their place.
+_SKILL_DEFAULTS: Final[Tree] = {"description": "", "tags": []}
 
 
 def payload(card: AgentCard) -> bytes:
@@ -27,9 +31,18 @@ def payload(card: AgentCard) -> bytes:
 
 
 def payloads(card: AgentCard) -> list[bytes]:
-    """What to sign so that each reader finds one to check: as specified, and as the SDK has it."""
-    tree = _tree_of(card)
-    return list(dict.fromkeys([jcs.canonical(tree), jcs.canonical(_without_empty(tree))]))
+    """What to sign so that every verifier finds one for it: as specified, and as the SDKs do."""
+    return list(dict.fromkeys(jcs.canonical(form) for form in _forms(_tree_of(card))))
+
+
+def _forms(tree: Tree) -> list[Tree]:
+    """The same members as the specification, a2a-sdk and @a2a-js/sdk sign them, strictest first.
+
+    @a2a-js/sdk 1.3 signs and verifies a card that it has read without its security schemes: it
+    converts the card a second time, and the conversion knows each scheme by its JSON name alone.
+    """
+    rest = {name: value for name, value in tree.items() if name not in _SCHEMES}
+    return [form for one in (tree, _without_empty(tree), _without_empty(rest)) if (form := one)]
 
 
 def _tree_of(card: AgentCard) -> Tree:
@@ -44,8 +57,8 @@ def candidates(body: bytes) -> list[bytes]:
     """What a signer of this card may have signed, each a card by itself.
 
     Signers differ in what they take for its canonical form: the specification keeps required
-    members that are empty, the Python SDK drops all that is empty, and others sign the JSON
-    as it is. Whoever trusts a signature must go by what it was made of and nothing else.
+    members that are empty, the SDKs drop all that is empty, and others sign the JSON as it is.
+    Whoever trusts a signature must go by what it was made of and nothing else.
     """
     tree = protojson.parse(body, "card")
     if not isinstance(tree, dict):
@@ -54,9 +67,8 @@ def candidates(body: bytes) -> list[bytes]:
     whole = {name: value for name, value in tree.items() if name != "signatures"}
     for form in (_as_specified(tree), whole):
         try:
-            for one in (form, _without_empty(form)):
-                if one:
-                    found[jcs.canonical(one)] = None
+            for one in _forms(form):
+                found.setdefault(jcs.canonical(one))
         except (ValueError, RecursionError):
             continue
     return list(found)
@@ -64,12 +76,21 @@ def candidates(body: bytes) -> list[bytes]:
 
 def _as_specified(tree: Tree) -> Tree:
     """The members of 1.0 alone: a card may have those of 0.3 beside them, which nobody signed."""
-    own = {name: value for name, value in tree.items() if name in _NAMES and value is not None}
+    own = {name: value for name, value in _set(tree).items() if name in _NAMES}
+    if isinstance(skills := own.get("skills"), list):
+        own["skills"] = [
+            _SKILL_DEFAULTS | _set(one) if isinstance(one, dict) else one for one in skills
+        ]
     try:
-        card = protojson.convert(CARD_DEFAULTS | own | {"skills": skills_of(own)}, AgentCard)
+        card = protojson.convert(CARD_DEFAULTS | own, AgentCard)
     except TrunklineError:
         return {}
     return _tree_of(card)
+
+
+def _set(tree: Tree) -> Tree:
+    """Without members that are null, which is the same as not being there."""
+    return {name: value for name, value in tree.items() if value is not None}
 
 
 def _without_empty(tree: Any) -> Any:
@@ -78,7 +99,8 @@ def _without_empty(tree: Any) -> Any:
         case dict():
             members = ((name, _without_empty(value)) for name, value in tree.items())
             return {name: value for name, value in members if value is not None} or None
-        case list():
+        # A card as a tree of built-in values has tuples; parsed JSON has lists.
+        case list() | tuple():
             return [value for one in tree if (value := _without_empty(one)) is not None] or None
         case "":
             return None

@@ -8,9 +8,9 @@ T = TypeVar("T")
 _json_format: Any = importlib.import_module("google.protobuf.json_format")
 
 
-def read(raw: bytes, into: T) -> T:
-    """Parses `raw` into the message `into`; unknown fields are refused."""
-    _json_format.Parse(raw, into)
+def read(raw: bytes, into: T, **options: bool) -> T:
+    """Parses `raw` into the message `into`; unknown fields are refused unless an option says."""
+    _json_format.Parse(raw, into, **options)
     return into
 
 

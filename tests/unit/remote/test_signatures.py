@@ -15,7 +15,13 @@ from tests.unit.protocol import reference
 
 from trunkline.model.card import AgentCard
 from trunkline.protocol import card_reading
-from trunkline.protocol.card_signing import base64url, candidates, payload, signing_input
+from trunkline.protocol.card_signing import (
+    base64url,
+    candidates,
+    payload,
+    payloads,
+    signing_input,
+)
 from trunkline.protocol.jcs import canonical
 from trunkline.remote import BadPeerAnswer, InvalidTarget, Target, connect, signers
 from trunkline.remote.signatures import CardKeys
@@ -141,6 +147,8 @@ def test_keys_in_pem_and_in_a_set() -> None:
         {"supportedInterfaces": [INTERFACE | {"url": "https://evil.example/"}]},
         {"capabilities": {}},
         {"provider": {"url": "https://evil.example", "organization": "Evil"}},
+        {"securitySchemes": {}},
+        {"securityRequirements": []},
     ],
 )
 def test_a_card_that_was_changed(change: dict[str, Any], is_required: bool) -> None:
@@ -160,6 +168,18 @@ def test_what_nobody_signed_is_no_part_of_the_card() -> None:
     assert len(card_reading.decode(body).supported_interfaces) == 3
     card = trusting(KEYS["ES256"]).read(body)
     assert [one.url for one in card.supported_interfaces] == ["https://a.example/"]
+
+
+def test_schemes_that_no_signature_covers_are_no_part_of_the_card() -> None:
+    """@a2a-js/sdk signs a card without its security schemes."""
+    *_, without_schemes = payloads(card_reading.decode(json.dumps(FULL).encode()))
+    tree = FULL | {"signatures": [signature(without_schemes, KEYS["ES256"])]}
+    token = {"oauth2SecurityScheme": {"flows": {"clientCredentials": {"tokenUrl": "https://x"}}}}
+    for schemes in (FULL["securitySchemes"], {"key": token}):
+        body = json.dumps(tree | {"securitySchemes": schemes}).encode()
+        card = trusting(KEYS["ES256"]).read(body)
+        assert (signers(card), card.security_schemes) == (("k1",), {})
+        assert list(card.security_requirements[0].schemes) == ["key"]
 
 
 def test_who_is_not_known_proves_nothing() -> None:
