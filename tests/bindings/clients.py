@@ -183,6 +183,10 @@ class Client(ABC):
     def unwrapped(self, data: Any) -> Any:
         """What is in an event's data."""
 
+    def refusal_in(self, frames: bytes) -> Refused | None:
+        """The error of a stream that is refused, where it is the one event of a stream."""
+        return None
+
     async def call(
         self, operation: str, params: Json, *, headers: dict[str, str] | None = None
     ) -> Any:
@@ -281,16 +285,24 @@ class Opening:
             answer = Answer(status=response.status, headers=response.headers, body=body)
             raise AssertionError(f"neither stream nor error: {self._client.body_of(answer)}")
         assert response.status == 200
-        return Stream(self._client, response)
+        # Something follows the head at once: an event, a comment, or the error of a refusal.
+        first = await anext(response.chunks())
+        refusal = self._client.refusal_in(first)
+        if refusal is not None:
+            await self._response.__aexit__(None, None, None)
+            raise refusal
+        return Stream(self._client, response, first)
 
     async def __aexit__(self, *about: Any) -> None:
         await self._response.__aexit__(*about)
 
 
 class Stream:
-    def __init__(self, client: Client, response: Response) -> None:
+    def __init__(self, client: Client, response: Response, first: bytes = b"") -> None:
+        """`first` is what has been read of the response."""
         self._client = client
         self.response = response
+        self._first = first
         # Frames as they came, comments and all.
         self.frames: list[bytes] = []
         self._events = self._read()
@@ -319,7 +331,7 @@ class Stream:
 
     async def _read(self) -> AsyncIterator[Event]:
         buffer = b""
-        async for chunk in self.response.chunks():
+        async for chunk in self._chunks():
             *frames, buffer = (buffer + chunk).split(b"\n\n")
             for frame in frames:
                 self.frames.append(frame)
@@ -327,6 +339,12 @@ class Stream:
                 if event is not None:
                     yield event
         assert buffer == b""
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        if self._first:
+            yield self._first
+        async for chunk in self.response.chunks():
+            yield chunk
 
     def _event(self, frame: bytes) -> Event | None:
         fields = dict(
@@ -419,6 +437,27 @@ class JsonRpc03(JsonRpcClient):
 
     def method(self, operation: str) -> str:
         return V03_METHODS[operation]
+
+    def body_of(self, answer: Answer) -> Any:
+        # 0.3, 3.3.1: what is asked for as a stream is answered by one, an error included.
+        if answer.headers["content-type"] == "text/event-stream":
+            refusal = self.refusal_in(answer.body)
+            assert answer.status == 200
+            assert refusal is not None, "a stream that is not refused is opened, not called"
+            raise refusal
+        return super().body_of(answer)
+
+    def refusal_in(self, frames: bytes) -> Refused | None:
+        if not frames.startswith(b"data: ") or b',"error":{' not in frames:
+            return None
+        event, end = frames.removeprefix(b"data: ").split(b"\n\n")
+        assert end == b""
+        answer = Answer(status=200, headers={}, body=event)
+        try:
+            self._unwrap(answer.json(), answer)
+        except Refused as refusal:
+            return refusal
+        return None
 
     def params(self, operation: str, params: Json) -> Json:
         params = dict(params)

@@ -1,8 +1,10 @@
 """What errors look like (protocol section 10). The clients check every error they see
 against the tables of the specification; here are the errors as they are written."""
 
+import pytest
 from tests.bindings.cases import JSONRPC, REST, V03, V10, in_memory, over, refused
 from tests.bindings.clients import BAD_REQUEST, ERROR_INFO, Client, message
+from tests.bindings.shapes import Json
 from tests.bindings.world import World, open_world
 
 from trunkline.settings import ExtensionSettings
@@ -85,12 +87,65 @@ async def test_0_3_knows_no_codes_beyond_its_own(dialect: str) -> None:
             assert body["type"] == "ExtensionSupportRequiredError"
 
 
+@over("jsonrpc-1.0", "rest-1.0", "rest-0.3")
 async def test_a_refused_stream_is_a_plain_error(client: Client) -> None:
     request = client.request("SubscribeToTask", {"id": "made-up"})
     answer = await client.http.send(request)
     with refused("TASK_NOT_FOUND"):
         client.body_of(answer)
     assert answer.status == (200 if client.binding == "jsonrpc" else 404)
+
+
+@over("jsonrpc-0.3")
+async def test_a_refused_stream_of_0_3_is_a_stream_of_one_error(client: Client) -> None:
+    """Clients of 0.3 take anything but a stream for a broken answer and do not look into it."""
+    missing: Json = {"message": message("hi") | {"parts": []}}
+    for operation, params, reason in (
+        ("SubscribeToTask", {"id": "made-up"}, "TASK_NOT_FOUND"),
+        ("SendStreamingMessage", {"message": message("hi", task="made-up")}, "TASK_NOT_FOUND"),
+        ("SendStreamingMessage", missing, "INVALID_PARAMS"),
+    ):
+        answer = await client.http.send(client.request(operation, params))
+        assert answer.headers["content-type"] == "text/event-stream"
+        # No name of an event: each is a response of JSON-RPC, and this is no other.
+        assert answer.body.startswith(b'data: {"jsonrpc":"2.0","id":"request-1","error":{')
+        with refused(reason):
+            client.body_of(answer)
+
+
+@over("jsonrpc-0.3")
+async def test_a_client_that_states_0_3_gets_a_plain_error(client: Client) -> None:
+    """It is an SDK of 1.0 that speaks 0.3; these give a plain error its type."""
+    client.headers["a2a-version"] = "0.3"
+    answer = await client.http.send(client.request("SubscribeToTask", {"id": "made-up"}))
+    assert answer.headers["content-type"] == "application/json"
+    with refused("TASK_NOT_FOUND"):
+        client.body_of(answer)
+
+
+@over("jsonrpc-0.3")
+@pytest.mark.parametrize("params", ["[]", "5", '"text"'])
+async def test_a_stream_of_0_3_without_parameters_is_a_stream_of_one_error(
+    client: Client, params: str
+) -> None:
+    request = client.request("SendStreamingMessage", {"message": message("hi")})
+    envelope = '{"jsonrpc":"2.0","id":"request-1","method":"message/stream","params":%s}'
+    request.body = (envelope % params).encode()
+    answer = await client.http.send(request)
+    assert answer.headers["content-type"] == "text/event-stream"
+    with refused("INVALID_PARAMS"):
+        client.body_of(answer)
+
+
+@over("jsonrpc-0.3")
+async def test_a_refused_stream_of_0_3_that_is_about_http_has_its_status(
+    client: Client, world: World
+) -> None:
+    world.runtime.stop_admitting()
+    request = client.request("SendStreamingMessage", {"message": message("hi")})
+    answer = await client.http.send(request)
+    assert (answer.status, answer.headers["content-type"]) == (503, "application/json")
+    assert answer.headers["retry-after"] == "5"
 
 
 async def test_a_failure_after_the_stream_began_is_a_failed_task(client: Client) -> None:

@@ -49,11 +49,19 @@ class Request(Struct, frozen=True):
 class Rejected(Exception):
     """A request that cannot be served, with all that the answer needs."""
 
-    def __init__(self, id: bytes, version: Version, error: TrunklineError) -> None:
+    def __init__(
+        self,
+        id: bytes,
+        version: Version,
+        error: TrunklineError,
+        operation: Operation | None = None,
+    ) -> None:
         super().__init__(error.message)
         self.id = id
         self.version = version
         self.error = error
+        # None where the method does not tell it.
+        self.operation = operation
 
 
 class _Envelope(Struct):
@@ -88,7 +96,7 @@ def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
         _check_params(id, version, params)
     if params[:1] != b"{":
         if params not in (b"", NULL):
-            raise Rejected(id, version, _bad_params(params))
+            raise Rejected(id, version, _bad_params(params), operation)
         params = b"{}"
     return Request(id, method, params, version, operation)
 

@@ -16,7 +16,7 @@ from trunkline.model.calls import (
     TaskPushNotificationConfig,
 )
 from trunkline.model.errors import InvalidParams, WrongMediaType
-from trunkline.protocol import errors, protojson
+from trunkline.protocol import errors, protojson, sse
 from trunkline.protocol.dialect import Dialect, PushConfigQuery, RequestValue
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.readers import quote, snake
@@ -38,6 +38,7 @@ __all__ = [
     "content_type",
     "decode",
     "error",
+    "error_frame",
     "match",
 ]
 
@@ -172,6 +173,12 @@ def error(error: Exception, version: Version) -> tuple[int, bytes]:
     # for its JSON-RPC code, both for its text.
     name, code = errors.v03_name(error), errors.jsonrpc_code(error, version)
     return row.http, _encode({"type": name, "code": code, "message": text, "error": status})
+
+
+def error_frame(failure: Exception, version: Version) -> bytes:
+    """An event of a stream that has begun. The SDKs know it by its name: they read the data of any
+    other event as a StreamResponse, and find none."""
+    return sse.frame(error(failure, version)[1], event="error")
 
 
 def content_type(

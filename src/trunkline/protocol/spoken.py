@@ -20,8 +20,10 @@ class ErrorStyle(Struct, frozen=True, kw_only=True):
 
     error: Callable[[Exception, Version], jsonrpc.Error]
     http_status: Callable[[Exception], int]
-    # A stream that fails before its first event is a stream all the same, of one error.
+    # A refused stream is a stream of one error in every version; without this, in 0.3 alone.
     is_in_stream: bool = False
+    # What an error is called as an event of a stream; empty for no name.
+    event_name: str = ""
     stream_headers: tuple[tuple[bytes, bytes], ...] = sse.HEADERS
 
 
@@ -30,6 +32,7 @@ _OPENCLAW: Final = ErrorStyle(
     error=openclaw_errors.error_of,
     http_status=openclaw_errors.http_status,
     is_in_stream=True,
+    event_name="error",
     stream_headers=openclaw_errors.STREAM_HEADERS,
 )
 

@@ -57,7 +57,7 @@ class Events:
                 if head and data.startswith(head) and data.endswith(b"}"):
                     payload = data[len(head) : -1]
                 else:
-                    payload = self._opened(data)
+                    payload = self._opened(data, is_error=event.event == "error")
                 if event.has_id and seen.is_repeated(event.id, payload):
                     continue
                 try:
@@ -77,9 +77,9 @@ class Events:
         except Hole:
             raise BadPeerAnswer("an event of the stream is missing") from None
 
-    def _opened(self, data: bytes) -> bytes:
+    def _opened(self, data: bytes, *, is_error: bool = False) -> bytes:
         """The JSON of the result. Peers write their envelopes alike, so one is read in full."""
-        payload = self._reader.event(self._way, data, self._id)
+        payload = self._reader.event(self._way, data, self._id, is_error=is_error)
         if self._way.binding == "JSONRPC" and data.endswith(payload + b"}"):
             self._head = data[: -len(payload) - 1]
         return payload

@@ -25,11 +25,14 @@ class Reader:
         self._clock = clock
         self._secrets = secrets
 
-    def event(self, way: Way, data: bytes, id: bytes) -> bytes:
-        """The JSON in one event of a stream. Raises InvalidAgentResponse and PeerRefused."""
+    def event(self, way: Way, data: bytes, id: bytes, *, is_error: bool = False) -> bytes:
+        """The JSON in one event of a stream. Raises InvalidAgentResponse and PeerRefused.
+
+        `is_error`: the event is named so, by which alone HTTP+JSON of 0.3 tells an error.
+        """
         if way.binding == "JSONRPC":
             return self._result(refusals.opened(data, id), _EVENT)
-        if data.startswith(b'{"error"'):
+        if is_error or data.startswith(b'{"error"'):
             raise self.refused(refusals.http_refusal(_EVENT.status, data), _EVENT)
         return data
 

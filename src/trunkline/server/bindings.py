@@ -1,7 +1,6 @@
 """Serving an A2A request: the same steps on every binding."""
 
 import logging
-from functools import partial
 
 from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
 from trunkline.model.errors import (
@@ -13,7 +12,6 @@ from trunkline.model.errors import (
     WrongHttpMethod,
 )
 from trunkline.ports.clock import Clock
-from trunkline.protocol import sse
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
 from trunkline.protocol.operations import Operation
@@ -107,7 +105,7 @@ class Bindings:
                 Frames(
                     exchange.dialect,
                     exchange.envelope(),
-                    partial(_error_frame, exchange),
+                    exchange.error_frame,
                     is_resumable=is_resumable,
                 ),
                 headers=[
@@ -210,12 +208,6 @@ async def _refuse(
             status, body, content_type=exchange.content_type, headers=error_headers(error)
         )
     return wire(error).reason
-
-
-def _error_frame(exchange: Exchange, error: Exception) -> bytes:
-    """An error after the stream has begun, when it can only be one more event."""
-    event = exchange.error_event(error)
-    return sse.frame(exchange.error(error)[1]) if event is None else event
 
 
 def error_headers(error: Exception) -> list[Header]:

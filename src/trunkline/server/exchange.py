@@ -43,17 +43,22 @@ class Exchange(Protocol):
     def error(self, error: Exception) -> tuple[int, bytes]: ...
 
     def error_event(self, error: Exception) -> bytes | None:
-        """The error as the last event of a stream, where clients look for it there."""
+        """The error as the one event of a stream that is refused, where clients expect a stream
+        even then; None where the error is an answer of its own."""
+
+    def error_frame(self, error: Exception) -> bytes:
+        """The error as one more event of a stream that has begun."""
 
 
 class JsonRpcExchange:
-    __slots__ = ("_id", "_spoken", "content_type", "dialect", "operation")
+    __slots__ = ("_id", "_spoken", "_stated", "content_type", "dialect", "operation")
 
     binding = "jsonrpc"
 
     def __init__(self, spoken: Spoken) -> None:
         self._spoken = spoken
         self._id = jsonrpc.NULL
+        self._stated: Version | None = None
         self.dialect = spoken.jsonrpc[spoken.names.default]
         self.operation: Operation | None = None
         self.content_type = b"application/json"
@@ -77,7 +82,7 @@ class JsonRpcExchange:
         refusal: VersionNotSupported | None = None
         stated: Version | None = None
         try:
-            stated = negotiate(
+            self._stated = stated = negotiate(
                 request.header(b"a2a-version"), request.query_value("A2A-Version"), spoken.versions
             )
         except VersionNotSupported as error:
@@ -87,6 +92,9 @@ class JsonRpcExchange:
             call = jsonrpc.decode(body, stated=stated, names=spoken.names)
         except jsonrpc.Rejected as rejected:
             self._id = rejected.id
+            if not spoken.errors.is_in_stream:
+                # OpenClaw's plugin answers a bad envelope plainly, whatever was asked for.
+                self.operation = rejected.operation
             if refusal is not None:
                 raise self._other_version(refusal) from None
             self.dialect = spoken.jsonrpc[rejected.version]
@@ -113,11 +121,20 @@ class JsonRpcExchange:
         return style.http_status(error), body
 
     def error_event(self, error: Exception) -> bytes | None:
-        if not self._spoken.errors.is_in_stream or self.operation not in STREAMING:
+        if self.operation not in STREAMING:
             return None
-        status, body = self.error(error)
+        # 0.3, 3.3.1: message/stream and tasks/resubscribe are answered by text/event-stream. The
+        # SDKs of 0.3 take an error of another media type for a broken answer and lose it. A
+        # client that states a version is newer: it reads a plain error, and knows its type.
+        is_of_0_3 = self.dialect.version is Version.V0_3 and self._stated is None
+        if not (is_of_0_3 or self._spoken.errors.is_in_stream):
+            return None
         # What is about the HTTP request itself must show in the status.
-        return sse.frame(body, event="error") if status == 200 else None
+        is_about_http = self._spoken.errors.http_status(error) != 200
+        return None if is_about_http else self.error_frame(error)
+
+    def error_frame(self, error: Exception) -> bytes:
+        return sse.frame(self.error(error)[1], event=self._spoken.errors.event_name)
 
 
 class RestExchange:
@@ -177,7 +194,11 @@ class RestExchange:
         return rest.error(error, self.dialect.version)
 
     def error_event(self, error: Exception) -> bytes | None:
+        # Clients know it by the HTTP status.
         return None
+
+    def error_frame(self, error: Exception) -> bytes:
+        return rest.error_frame(error, self.dialect.version)
 
 
 def rest_path(request: Request, prefix: str) -> str:

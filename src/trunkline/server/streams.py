@@ -8,7 +8,6 @@ from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
 from trunkline.protocol import rest, sse
 from trunkline.protocol.dialect import Dialect
-from trunkline.protocol.versions import Version
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, NoReply, Opening, Reply, Subscription
 from trunkline.server.http import Header, Request, Response
 
@@ -62,7 +61,7 @@ class Frames:
         # JSON of ours has no line breaks, so the general frame writer is not needed.
         self._before = b"data: " + envelope[0]
         self._behind = envelope[1] + b"\n\n"
-        self._error = error or partial(_error_frame, dialect.version)
+        self._error = error or partial(rest.error_frame, version=dialect.version)
         self._is_resumable = is_resumable
 
     def joined(self, items: Sequence[Item], *, is_over: bool) -> bytes:
@@ -137,10 +136,6 @@ async def pump(
         reader.close()
         if watcher is not None:
             watcher.cancel()
-
-
-def _error_frame(version: Version, error: Exception) -> bytes:
-    return sse.frame(rest.error(error, version)[1])
 
 
 async def _leave(request: Request, reader: Subscription) -> None:

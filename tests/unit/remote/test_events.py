@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.values import TaskArtifactUpdateEvent
+from trunkline.protocol import rest
 from trunkline.protocol.answers import StreamItem
 from trunkline.protocol.versions import Version
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
@@ -112,3 +114,19 @@ def test_an_event_that_is_too_large() -> None:
     assert texts(list(read.of(usual("1")))) == ["1"]
     with pytest.raises(BadPeerAnswer, match="larger than 500 bytes"):
         list(read.of(usual("x" * 500)))
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_over_http_json_an_event_named_error_is_a_refusal(version: Version) -> None:
+    """As a2a-sdk, @a2a-js/sdk and the gateway itself write it in either version."""
+    read = events(Way(binding="HTTP+JSON", version=version, url="http://x"))
+    with pytest.raises(PeerRefused, match="nothing for you") as refused:
+        list(read.of(rest.error_frame(ContentTypeNotSupported("nothing for you"), version)))
+    assert (refused.value.code, refused.value.reason) == (-32005, "CONTENT_TYPE_NOT_SUPPORTED")
+
+
+def test_over_jsonrpc_an_error_may_have_a_name_or_none() -> None:
+    error = frame(("jsonrpc", "2.0"), ("id", "7"), ("error", {"code": -32001, "message": "gone"}))
+    for one in (error, b"event: error\n" + error):
+        with pytest.raises(PeerRefused, match="gone"):
+            list(events().of(one))

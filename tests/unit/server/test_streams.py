@@ -167,7 +167,8 @@ async def test_an_answer_that_is_refused_after_a_while_is_the_last_event() -> No
     following.end()
     beat, event = (await pumped(following)).body.split(b"\n\n", 1)
     assert beat == b": keep-alive"
-    status = json.loads(event.removeprefix(b"data: "))["error"]
+    # Over HTTP+JSON clients know an error by the name of its event.
+    status = json.loads(event.removeprefix(b"event: error\ndata: "))["error"]
     assert (status["code"], status["message"]) == (400, "nothing for you")
 
 
