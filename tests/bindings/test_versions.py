@@ -1,8 +1,11 @@
 """Version negotiation (protocol section 2)."""
 
+import msgspec
 import pytest
+from tests.bindings.asgi import Answer
 from tests.bindings.cases import JSONRPC, REST, V03, V10, in_memory, over, refused
-from tests.bindings.clients import Client
+from tests.bindings.clients import OPERATIONS, STREAMING, Client, message
+from tests.bindings.shapes import Json
 from tests.bindings.world import World, open_world
 
 database = in_memory
@@ -116,3 +119,92 @@ async def test_an_agent_may_choose_the_version_of_requests_that_show_none(versio
         error = (await client.http.send(request)).json()["error"]
         assert error["code"] == -32601
         assert error["data"][0]["metadata"]["version"] == version
+
+
+ONLY_10 = {"dialect": "v1.0"}
+STRICT_10 = ONLY_10 | {"default_version": "0.3"}
+PARAMS: dict[str, Json] = {
+    "SendMessage": {"message": message("say hi")},
+    "SendStreamingMessage": {"message": message("say hi")},
+    "GetTask": {"id": "t"},
+    "CancelTask": {"id": "t"},
+    "SubscribeToTask": {"id": "t"},
+    "CreateTaskPushNotificationConfig": {"taskId": "t", "url": "https://hook.example"},
+    "GetTaskPushNotificationConfig": {"taskId": "t", "id": "c"},
+    "ListTaskPushNotificationConfigs": {"taskId": "t"},
+    "DeleteTaskPushNotificationConfig": {"taskId": "t", "id": "c"},
+}
+
+
+def check_version_not_supported(client: Client, answer: Answer) -> None:
+    """In the form of 1.0, whatever the request looks like: the error is newer than 0.3."""
+    if client.binding == "jsonrpc":
+        assert answer.status == 200
+        body = answer.body
+        if answer.headers["content-type"] == "text/event-stream":
+            body = body.removeprefix(b"data: ")
+        told = msgspec.json.decode(body)
+        assert told["id"] == "request-1"
+        assert told["error"]["code"] == -32009
+        details = told["error"]["data"]
+    else:
+        assert answer.status == 400
+        details = answer.json()["error"]["details"]
+    assert details[0]["reason"] == "VERSION_NOT_SUPPORTED"
+    assert details[0]["metadata"] == {"requestedVersion": "0.3", "supportedVersions": "1.0"}
+
+
+@over(*V03)
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_0_3_is_not_supported_by_an_agent_of_1_0_alone(dialect: str, operation: str) -> None:
+    async with open_world(**ONLY_10) as world:
+        client = world.client(dialect)
+        request = client.request(operation, PARAMS.get(operation, {}))
+        answer = await client.http.send(request)
+        check_version_not_supported(client, answer)
+        is_stream = client.binding == "jsonrpc" and operation in STREAMING
+        assert (answer.headers["content-type"] == "text/event-stream") is is_stream
+        # The same for a client that says what it means.
+        request.headers["a2a-version"] = "0.3"
+        check_version_not_supported(client, await client.http.send(request))
+
+
+@over(*V10)
+async def test_an_agent_of_1_0_alone_needs_no_version_either(dialect: str) -> None:
+    async with open_world(**ONLY_10) as world:
+        client = without_version(world.client(dialect))
+        assert (await client.run("say hi"))["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@over(*V10)
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_an_agent_may_read_every_request_without_a_version_as_0_3(
+    dialect: str, operation: str
+) -> None:
+    """By the letter (A2A 1.0, 3.6.2); an agent that does not speak 0.3 then says so."""
+    params = PARAMS.get(operation, {})
+    async with open_world(default_version="0.3") as world:
+        client = without_version(world.client(dialect))
+        answer = await client.http.send(client.request(operation, params))
+        reason = b"METHOD_NOT_FOUND" if client.binding == "jsonrpc" else b"ROUTE_NOT_FOUND"
+        assert b'"reason":"%b"' % reason in answer.body
+        assert b'send \\"A2A-Version: 1.0\\"' in answer.body
+    async with open_world(**STRICT_10) as world:
+        client = without_version(world.client(dialect))
+        answer = await client.http.send(client.request(operation, params))
+        check_version_not_supported(client, answer)
+
+
+@over(*V10)
+@pytest.mark.parametrize("keys", [{"default_version": "0.3"}, STRICT_10], ids=["auto", "v1.0"])
+async def test_a_stated_version_is_served_whatever_the_default(dialect: str, keys: Json) -> None:
+    async with open_world(**keys) as world:
+        task = await world.client(dialect).run("say hi")
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+@over(*V03)
+async def test_with_0_3_as_the_default_0_3_is_served(dialect: str) -> None:
+    async with open_world(default_version="0.3") as world:
+        task = await world.client(dialect).run("say hi")
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -36,7 +36,12 @@ class Profile(Struct, frozen=True, kw_only=True):
     ] = "auto"
     default_version: Annotated[
         Literal["1.0", "0.3"],
-        _key("X-02", "Protocol version of a request that does not show its version."),
+        _key(
+            "X-02",
+            "Protocol version of a request without `A2A-Version`. `1.0`: its form tells the "
+            "version, and 1.0 is what shows none. `0.3`: always 0.3, as A2A 1.0 says, so that "
+            "requests of 1.0 must state their version.",
+        ),
     ] = "1.0"
     retention_s: Annotated[
         float,

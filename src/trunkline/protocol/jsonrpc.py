@@ -17,7 +17,7 @@ from trunkline.model.errors import (
 )
 from trunkline.protocol import errors, protojson
 from trunkline.protocol.operations import METHOD_OF, METHODS, V03_METHODS, V1_METHODS, Operation
-from trunkline.protocol.versions import Version
+from trunkline.protocol.versions import Version, unstated
 
 NULL: Final = b"null"
 
@@ -27,6 +27,8 @@ class Names(Struct, frozen=True, kw_only=True):
 
     # The version of a request that shows none.
     default: Version
+    # The version of every request that states none, where its form does not count.
+    unstated: Version | None = None
     methods: Mapping[Version, Mapping[str, Operation]] = field(default_factory=lambda: METHODS)
     # The one version that is spoken, if it is one: then no name means another.
     only: Version | None = None
@@ -83,14 +85,17 @@ def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _diagnose(body, stated or names.default, names) from None
     method, id = envelope.method, bytes(envelope.id)
-    version = stated or names.only or _version_of(method) or names.default
+    version = stated or names.unstated or _version_of(method) or names.default
     if not id and names.takes_notifications:
         id = NULL
     if not _is_id(id):
         raise Rejected(NULL, version, _bad_id(id))
     operation = names.methods[version].get(method)
     if operation is None:
-        raise Rejected(id, version, _unknown_method(method, version, names))
+        if stated is None and names.only is Version.V1_0 and _is_of_0_3(method, version):
+            remedy, operation = _remedy(method)
+            raise Rejected(id, names.only, unstated(names.only, remedy), operation)
+        raise Rejected(id, version, _unknown_method(method, version, names, stated))
     params = bytes(envelope.params)
     if names.checks_params and operation is not Operation.GET_EXTENDED_AGENT_CARD:
         _check_params(id, version, params)
@@ -143,6 +148,16 @@ def _version_of(method: str) -> Version | None:
     return Version.V1_0 if method[:1].isupper() else None
 
 
+def _is_of_0_3(method: str, version: Version) -> bool:
+    return version is Version.V0_3 or _version_of(method) is Version.V0_3
+
+
+def _remedy(method: str) -> tuple[str, Operation | None]:
+    """How to call it in 1.0, and what it is."""
+    operation = V03_METHODS.get(method)
+    return ("", None) if operation is None else (f' and call "{operation}"', operation)
+
+
 def _is_id(id: bytes) -> bool:
     if id[:1] == b'"':
         # A skipped value is not checked for UTF-8, and this one is sent back.
@@ -192,15 +207,19 @@ def _has_empty_name(params: bytes) -> bool:
         return False
 
 
-def _unknown_method(method: str, version: Version, names: Names) -> MethodNotFound:
+def _unknown_method(
+    method: str, version: Version, names: Names, stated: Version | None
+) -> MethodNotFound:
     shown = method[:64]
     return MethodNotFound(
-        _method_hint(method, shown, version, names),
+        _method_hint(method, shown, version, names, stated),
         metadata={"method": shown, "version": version},
     )
 
 
-def _method_hint(method: str, shown: str, version: Version, names: Names) -> str:
+def _method_hint(
+    method: str, shown: str, version: Version, names: Names, stated: Version | None
+) -> str:
     known = names.methods[version]
     for other, methods in METHODS.items():
         operation = methods.get(method)
@@ -212,9 +231,12 @@ def _method_hint(method: str, shown: str, version: Version, names: Names) -> str
                 f"Method not found: {shown}; this agent speaks A2A {version} alone, "
                 f'where it is "{name}"'
             )
+        why = f"states version {version}"
+        if stated is None:
+            why = f"has no A2A-Version, which means {version}"
         return (
-            f'method "{shown}" belongs to A2A {other}, but the request states version '
-            f'{version}: call "{name}", or send "A2A-Version: {other}"'
+            f'method "{shown}" belongs to A2A {other}, but the request {why}: '
+            f'call "{name}", or send "A2A-Version: {other}"'
         )
     return f'unknown method "{shown}"; A2A {version} has {", ".join(known)}'
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from trunkline.model.errors import RouteNotFound, WrongHttpMethod
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
+from trunkline.protocol.versions import unstated as version_not_supported
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -78,29 +79,40 @@ _FIXED: Final = {
 }
 
 
-def match(method: str, path: str, *, stated: Version | None, only: Version | None = None) -> Route:
+def match(
+    method: str,
+    path: str,
+    *,
+    stated: Version | None,
+    only: Version | None = None,
+    unstated: Version | None = None,
+) -> Route:
     """The route of `path`, which is percent-encoded and relative to the interface url.
 
-    Without a stated version the path tells it: below `/v1` is 0.3. `only` is the version
-    of an agent that speaks no other. Raises RouteNotFound and WrongHttpMethod.
+    Without a stated version the path tells it, below `/v1` is 0.3, unless `unstated` does.
+    `only` is the version of an agent that speaks no other. Raises RouteNotFound,
+    WrongHttpMethod, and VersionNotSupported for what states no version and is of 0.3.
     """
-    wanted = only or stated
+    wanted = only or stated or unstated
     # Decoded after the cut, so that a tenant or an id may hold a slash.
     segments = [unquote(segment) for segment in path.removeprefix("/").split("/")]
     if segments[0] == _V03_PREFIX:
         if wanted is Version.V1_0:
             rest = "/".join(segments[1:])
-            raise _other_version(
-                path, "0.3", "/extendedAgentCard" if rest == "card" else f"/{rest}", only
-            )
+            remedy = "/extendedAgentCard" if rest == "card" else f"/{rest}"
+            if only is not None and stated is None:
+                raise version_not_supported(only, f" and call {remedy[:128]}")
+            raise _other_version(path, "0.3", remedy, only, stated)
         return _route(method, path, Version.V0_3, segments[1:], "")
+    if unstated is Version.V0_3 and only is Version.V1_0 and stated is None:
+        raise version_not_supported(only, "")
     tenant = _tenant(method, segments)
     if tenant:
         segments = segments[1:]
     if wanted is Version.V0_3 and _find(Version.V1_0, segments) is not None:
         rest = "/".join(segments)
         rest = "card" if rest == "extendedAgentCard" else rest
-        raise _other_version(path, "1.0", f"/{_V03_PREFIX}/{rest}", only)
+        raise _other_version(path, "1.0", f"/{_V03_PREFIX}/{rest}", only, stated)
     return _route(method, path, Version.V1_0, segments, tenant)
 
 
@@ -159,13 +171,16 @@ def _task_path(segment: str) -> _Path | None:
     return _Path(verbs=_GET, task_id=segment)
 
 
-def _other_version(path: str, version: str, remedy: str, only: Version | None) -> RouteNotFound:
+def _other_version(
+    path: str, version: str, remedy: str, only: Version | None, stated: Version | None
+) -> RouteNotFound:
     if only is not None:
         return RouteNotFound(
             f"{path[:128]} is a path of A2A {version}, and this agent speaks {only} alone: "
             f"call {remedy[:128]}"
         )
+    why = "states another version" if stated else "has no A2A-Version, which means 0.3"
     return RouteNotFound(
-        f"{path[:128]} is a path of A2A {version}, but the request states another version: "
+        f"{path[:128]} is a path of A2A {version}, but the request {why}: "
         f'call {remedy[:128]}, or send "A2A-Version: {version}"'
     )

@@ -41,6 +41,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
     versions: tuple[Version, ...]
     # The one version, if it is one.
     only: Version | None
+    # The version of every request that states none; None where its form tells.
+    unstated: Version | None
     names: jsonrpc.Names
     jsonrpc: Mapping[Version, Dialect]
     rest: Mapping[Version, Dialect]
@@ -54,6 +56,9 @@ class Spoken(Struct, frozen=True, kw_only=True):
 def spoken_by(profile: Profile) -> Spoken:
     versions = _VERSIONS[profile.dialect]
     only = versions[0] if len(versions) == 1 else None
+    # A2A 1.0, 3.6.2: without A2A-Version a request is of 0.3. Many clients of 1.0 leave it out, so
+    # that is followed to the letter only where the profile says so.
+    unstated = Version.V0_3 if profile.default_version == "0.3" else only
     is_openclaw = profile.error_style == "openclaw-inbound"
     hidden = _hidden(profile)
     methods = METHODS
@@ -62,9 +67,13 @@ def spoken_by(profile: Profile) -> Spoken:
     return Spoken(
         versions=versions,
         only=only,
+        unstated=unstated,
         names=jsonrpc.Names(
             default=Version(profile.default_version),
-            methods={
+            unstated=unstated,
+            # A version that is not spoken has no methods.
+            methods={version: {} for version in Version}
+            | {
                 version: {
                     name: operation
                     for name, operation in methods[version].items()

@@ -44,6 +44,15 @@ def negotiate(
     return stated.pop() if stated else None
 
 
+def unstated(supported: Version, remedy: str) -> VersionNotSupported:
+    """A2A 1.0, 3.6.2: a request without A2A-Version is of 0.3, and 0.3 may not be supported."""
+    return VersionNotSupported(
+        f"This agent speaks A2A {supported} alone, and a request without A2A-Version is of "
+        f'A2A 0.3; send "A2A-Version: {supported}"{remedy}',
+        metadata={"requestedVersion": Version.V0_3, "supportedVersions": supported},
+    )
+
+
 def _parse(text: str, spoken: tuple[Version, ...]) -> Version:
     known = _KNOWN.get(text)
     if known is None:

@@ -92,11 +92,11 @@ class JsonRpcExchange:
             call = jsonrpc.decode(body, stated=stated, names=spoken.names)
         except jsonrpc.Rejected as rejected:
             self._id = rejected.id
+            if refusal is not None:
+                raise self._other_version(refusal) from None
             if not spoken.errors.is_in_stream:
                 # OpenClaw's plugin answers a bad envelope plainly, whatever was asked for.
                 self.operation = rejected.operation
-            if refusal is not None:
-                raise self._other_version(refusal) from None
             self.dialect = spoken.jsonrpc[rejected.version]
             raise rejected.error from None
         if refusal is not None:
@@ -105,7 +105,7 @@ class JsonRpcExchange:
         return call
 
     def _other_version(self, refusal: VersionNotSupported) -> VersionNotSupported:
-        # Who states a version knows the error for it, which is newer than 0.3.
+        # A client that sent A2A-Version understands VersionNotSupported, which is newer than 0.3.
         self.dialect = V1
         return refusal
 
@@ -126,7 +126,9 @@ class JsonRpcExchange:
         # 0.3, 3.3.1: message/stream and tasks/resubscribe are answered by text/event-stream. The
         # SDKs of 0.3 take an error of another media type for a broken answer and lose it. A
         # client that states a version is newer: it reads a plain error, and knows its type.
-        is_of_0_3 = self.dialect.version is Version.V0_3 and self._stated is None
+        is_of_0_3 = self._stated is None and (
+            self.dialect.version is Version.V0_3 or isinstance(error, VersionNotSupported)
+        )
         if not (is_of_0_3 or self._spoken.errors.is_in_stream):
             return None
         # What is about the HTTP request itself must show in the status.
@@ -162,7 +164,13 @@ class RestExchange:
         )
         if stated is not None:
             self.dialect = spoken.rest[stated]
-        route = rest.match(request.method, self._path, stated=stated, only=spoken.only)
+        route = rest.match(
+            request.method,
+            self._path,
+            stated=stated,
+            only=spoken.only,
+            unstated=spoken.unstated,
+        )
         if route.operation in spoken.hidden:
             raise MethodNotFound(
                 f"This agent does not serve {route.operation}",

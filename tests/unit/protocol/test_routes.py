@@ -1,6 +1,8 @@
+import re
+
 import pytest
 
-from trunkline.model.errors import RouteNotFound, WrongHttpMethod
+from trunkline.model.errors import RouteNotFound, VersionNotSupported, WrongHttpMethod
 from trunkline.protocol.operations import Operation as Op
 from trunkline.protocol.routes import RESERVED_TENANTS, Route, match
 from trunkline.protocol.versions import Version
@@ -165,4 +167,28 @@ def test_an_agent_of_one_version_has_the_paths_of_that_one(
     path: str, only: Version, remedy: str
 ) -> None:
     with pytest.raises(RouteNotFound, match=f"speaks {only} alone: call {remedy}$"):
-        match("POST", path, stated=None, only=only)
+        match("POST", path, stated=only, only=only)
+
+
+@pytest.mark.parametrize(("method", "path", "operation", "task", "config"), PATHS)
+def test_an_agent_of_1_0_alone_does_not_support_0_3(
+    method: str, path: str, operation: Op, task: str, config: str
+) -> None:
+    """A2A 1.0, 3.6.2: a request that states no version is of 0.3."""
+    with pytest.raises(VersionNotSupported, match=re.escape(f"and call {path}")):
+        match(method, f"/v1{path}", stated=None, only=Version.V1_0, unstated=Version.V1_0)
+    route = match(method, path, stated=None, only=Version.V1_0, unstated=Version.V1_0)
+    assert route.version is Version.V1_0
+
+
+@pytest.mark.parametrize(("method", "path", "operation", "task", "config"), PATHS)
+def test_the_form_of_a_path_may_not_count(
+    method: str, path: str, operation: Op, task: str, config: str
+) -> None:
+    with pytest.raises(RouteNotFound, match=r"has no A2A-Version, which means 0\.3"):
+        match(method, path, stated=None, unstated=Version.V0_3)
+    old = match(method, f"/v1{path}", stated=None, unstated=Version.V0_3)
+    new = match(method, path, stated=Version.V1_0, unstated=Version.V0_3)
+    assert (old.operation, new.operation) == (operation, operation)
+    with pytest.raises(VersionNotSupported):
+        match(method, path, stated=None, only=Version.V1_0, unstated=Version.V0_3)

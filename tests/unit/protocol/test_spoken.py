@@ -1,3 +1,5 @@
+from typing import Literal
+
 import pytest
 
 from trunkline.model.profile import Profile, preset
@@ -9,7 +11,7 @@ from trunkline.protocol.versions import Version
 def test_by_default_all_is_spoken_under_its_own_names() -> None:
     spoken = spoken_by(Profile())
     assert spoken.versions == tuple(Version)
-    assert spoken.only is None
+    assert spoken.only is spoken.unstated is None
     assert spoken.names.methods == METHODS
     assert spoken.hidden == frozenset()
     assert spoken.card_form is None
@@ -28,8 +30,17 @@ def test_one_version_alone(profile: Profile, version: Version, form: str | None)
     spoken = spoken_by(profile)
     assert spoken.versions == (version,)
     assert spoken.only is spoken.names.only is version
-    assert set(spoken.names.methods) == {version}
+    assert {known for known, methods in spoken.names.methods.items() if methods} == {version}
+    assert spoken.unstated is spoken.names.unstated is version
     assert spoken.card_form == form
+
+
+@pytest.mark.parametrize("dialect", ["auto", "v1.0"])
+def test_with_0_3_as_the_default_the_form_of_a_request_does_not_count(
+    dialect: Literal["auto", "v1.0"],
+) -> None:
+    spoken = spoken_by(Profile(dialect=dialect, default_version="0.3"))
+    assert spoken.unstated is spoken.names.unstated is Version.V0_3
 
 
 def test_what_is_hidden_has_no_name() -> None:

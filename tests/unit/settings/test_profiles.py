@@ -50,6 +50,7 @@ def test_keys_of_later_features_are_refused_as_not_available(key: str) -> None:
     ("keys", "key", "reason"),
     [
         ({"dialect": "v0.3"}, "default_version", "speaks 0.3 alone"),
+        ({"dialect": "v0.3-legacy"}, "default_version", "speaks 0.3 alone"),
         (
             {"dialect": "v0.3", "default_version": "0.3", "tenants": ["t"]},
             "tenants",

@@ -30,7 +30,8 @@ def _misfit(path: Path, key: str, value: object, what: str, remedy: str, *reads:
 
 def _versions(agent: AgentSettings, path: Path) -> Iterator[Problem]:
     spoken = {"v1.0": "1.0", "v0.3": "0.3", "v0.3-legacy": "0.3"}.get(agent.dialect)
-    if spoken is not None and spoken != agent.default_version:
+    # The other way round is the letter of A2A 1.0: a request without a version is refused.
+    if spoken == "0.3" and agent.default_version != "0.3":
         yield _misfit(
             path,
             "default_version",
