@@ -1,9 +1,19 @@
 """What errors look like (protocol section 10). The clients check every error they see
 against the tables of the specification; here are the errors as they are written."""
 
+import msgspec
 import pytest
+from tests.bindings.asgi import Http
 from tests.bindings.cases import JSONRPC, REST, V03, V10, in_memory, over, refused
-from tests.bindings.clients import BAD_REQUEST, ERROR_INFO, Client, message
+from tests.bindings.clients import (
+    BAD_REQUEST,
+    ERROR_INFO,
+    PUSH,
+    STREAMING,
+    Client,
+    JsonRpcClient,
+    message,
+)
 from tests.bindings.shapes import Json
 from tests.bindings.world import World, open_world
 
@@ -201,3 +211,100 @@ async def test_the_status_line_and_the_body_agree(client: Client) -> None:
     for operation in ("GetTask", "CancelTask"):
         answer = await client.http.send(client.request(operation, {"id": "made-up"}))
         assert answer.status == answer.json()["error"]["code"] == 404
+
+
+def with_params(client: Client, operation: str, params: bytes) -> Http:
+    """A request whose parameters are these, whatever they should be; over REST its body."""
+    ids = {"id": "t", "taskId": "t"}
+    request = client.request(
+        operation, {"message": message("hi")} if "Message" in operation else ids
+    )
+    if isinstance(client, JsonRpcClient):
+        envelope = b'{"jsonrpc":"2.0","id":"request-1","method":"%b","params":%b}'
+        request.body = envelope % (client.method(operation).encode(), params)
+    elif request.method == "POST":
+        request.body = params
+    return request
+
+
+BROKEN = [b"{}", b'{"message":5,"id":5,"taskId":5,"tenant":5}', b"[]", b"7"]
+
+
+@pytest.mark.parametrize("params", BROKEN)
+@pytest.mark.parametrize("operation", STREAMING)
+async def test_streams_that_are_not_offered_come_before_their_parameters(
+    dialect: str, operation: str, params: bytes
+) -> None:
+    """A2A 1.0, 3.3.4: what is wrong with the parameters of no operation does not matter."""
+    async with open_world(streaming=False) as world:
+        client = world.client(dialect)
+        with refused("UNSUPPORTED_OPERATION"):
+            client.body_of(await client.http.send(with_params(client, operation, params)))
+
+
+@pytest.mark.parametrize("params", BROKEN)
+@pytest.mark.parametrize("operation", PUSH)
+async def test_push_notifications_that_are_not_offered_come_before_their_parameters(
+    client: Client, operation: str, params: bytes
+) -> None:
+    with refused("PUSH_NOTIFICATION_NOT_SUPPORTED") as caught:
+        client.body_of(await client.http.send(with_params(client, operation, params)))
+    assert "not supported" in caught.value.message
+
+
+@pytest.mark.parametrize("params", BROKEN)
+async def test_an_extended_card_that_is_not_offered_comes_before_its_parameters(
+    client: Client, params: bytes
+) -> None:
+    is_old = client.version == "0.3"
+    with refused("EXTENDED_AGENT_CARD_NOT_CONFIGURED" if is_old else "UNSUPPORTED_OPERATION"):
+        request = with_params(client, "GetExtendedAgentCard", params)
+        client.body_of(await client.http.send(request))
+
+
+@over(*V10)
+async def test_an_inline_push_configuration_says_that_push_is_not_supported(client: Client) -> None:
+    with refused("PUSH_NOTIFICATION_NOT_SUPPORTED") as caught:
+        await client.send("hi", taskPushNotificationConfig={"url": "https://hook.example"})
+    assert "not supported" in caught.value.message
+
+
+def without_id(client: Client, method: str, params: Json) -> Http:
+    request = client.request("ListTasks", {})
+    request.body = msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params})
+    return request
+
+
+@over(*JSONRPC)
+async def test_a_request_without_an_id_is_checked_before_its_id(
+    client: Client, world: World
+) -> None:
+    """JSON-RPC: method and parameters are wrong with and without an id."""
+    assert isinstance(client, JsonRpcClient)
+    send = client.method("SendMessage")
+    unknown = "tasks/other" if client.version == "0.3" else "Other"
+    for method, params, reason in (
+        (unknown, {}, "METHOD_NOT_FOUND"),
+        (send, {}, "INVALID_PARAMS"),
+        (send, {"message": {"parts": []}}, "INVALID_PARAMS"),
+        (client.method("GetTask"), {"id": 5}, "INVALID_PARAMS"),
+        (client.method("ListTaskPushNotificationConfigs"), {}, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        (send, client.params("SendMessage", {"message": message("hi")}), "INVALID_REQUEST"),
+        (client.method("GetTask"), {"id": "made-up"}, "INVALID_REQUEST"),
+    ):
+        answer = await client.http.send(without_id(client, method, params))
+        assert answer.json()["id"] is None
+        with refused(reason):
+            client.body_of(answer)
+    assert not world.agent.turns
+    assert (await client.list())["totalSize"] == 0
+
+
+@over(*JSONRPC)
+async def test_a_body_of_another_type_is_a_content_type_that_is_not_supported(
+    client: Client,
+) -> None:
+    request = client.request("ListTasks", {})
+    request.headers["content-type"] = "text/plain"
+    answer = await client.http.send(request)
+    assert (answer.status, answer.json()["error"]["code"]) == (415, -32005)

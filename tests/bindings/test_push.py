@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from tests.bindings.asgi import Http
-from tests.bindings.cases import JSONRPC, in_memory, over, refused
+from tests.bindings.cases import in_memory, over, refused
 from tests.bindings.clients import PUSH, Client, message
 from tests.bindings.world import World
 
@@ -48,12 +48,6 @@ async def test_0_3_may_get_without_the_id_of_a_configuration(client: Client) -> 
     request.body = msgspec.json.encode(body)
     with refused("PUSH_NOTIFICATION_NOT_SUPPORTED"):
         client.body_of(await client.http.send(request))
-
-
-@over(*JSONRPC)
-async def test_a_configuration_without_a_url_is_invalid(client: Client) -> None:
-    with refused("INVALID_PARAMS"):
-        await client.call("CreateTaskPushNotificationConfig", {"taskId": "t", "url": ""})
 
 
 async def test_the_card_says_that_there_is_no_push(world: World) -> None:

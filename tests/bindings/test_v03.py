@@ -189,13 +189,16 @@ async def test_files_of_0_3_by_content_and_by_address(client: Client, world: Wor
 
 
 @over("jsonrpc-0.3")
-async def test_the_kind_of_a_part_may_be_left_out_but_not_be_wrong(client: Client) -> None:
-    sent = USER | {"parts": [{"text": "say hi"}]}
-    assert (await rpc_result(client, "message/send", {"message": sent}))["kind"] == "task"
+async def test_a_part_says_of_which_kind_it_is(client: Client, world: World) -> None:
+    """0.3, 6.5: `kind` is required. The JSON of its proto, over HTTP+JSON, has none."""
+    for part in ({"text": "say hi"}, {"data": {"a": 1}}, {"file": {"uri": "https://x.example"}}):
+        with refused("INVALID_PARAMS", "message.parts[0].kind"):
+            await rpc_result(client, "message/send", {"message": USER | {"parts": [part]}})
     for kind in ("data", "image"):
         sent = USER | {"parts": [{"kind": kind, "text": "say hi"}]}
         with refused("INVALID_PARAMS", "message.parts[0].kind"):
             await rpc_result(client, "message/send", {"message": sent})
+    assert not world.agent.turns
 
 
 @over("jsonrpc-0.3")

@@ -95,7 +95,7 @@ async def test_d37_legacy_names_of_methods_mean_0_3(operation: str, name: str) -
         case "ListTasks":
             assert body["result"]["tasks"] == []
         case "GetExtendedAgentCard":
-            assert body["error"]["code"] == -32004
+            assert body["error"]["code"] == -32007
         case _:
             assert body["error"]["code"] == -32001
 

@@ -81,8 +81,9 @@ _TABLE: Final[dict[type[BaseException], Wire]] = {
     IdempotencyConflict: Wire(-32602, 409, "ABORTED", "IDEMPOTENCY_CONFLICT", OWN_DOMAIN),
     RouteNotFound: Wire(-32601, 404, "NOT_FOUND", "ROUTE_NOT_FOUND", OWN_DOMAIN, True),
     WrongHttpMethod: Wire(-32600, 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", OWN_DOMAIN, True),
+    # The body is not even JSON of ours: -32005 is what A2A has for content that is not taken.
     WrongMediaType: Wire(
-        -32600, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", OWN_DOMAIN, True
+        -32005, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", OWN_DOMAIN, True
     ),
     PayloadTooLarge: Wire(-32600, 413, "RESOURCE_EXHAUSTED", "PAYLOAD_TOO_LARGE", OWN_DOMAIN, True),
     Unauthenticated: Wire(-32000, 401, "UNAUTHENTICATED", "UNAUTHENTICATED", OWN_DOMAIN, True),

@@ -46,6 +46,8 @@ class Request(Struct, frozen=True):
     params: bytes
     version: Version
     operation: Operation
+    # There is no id, and the request is refused for it once nothing else is wrong.
+    lacks_id: bool = False
 
 
 class Rejected(Exception):
@@ -86,8 +88,10 @@ def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
         raise _diagnose(body, stated or names.default, names) from None
     method, id = envelope.method, bytes(envelope.id)
     version = stated or names.unstated or _version_of(method) or names.default
-    if not id and names.takes_notifications:
-        id = NULL
+    lacks_id = False
+    if not id:
+        # An unknown method and bad parameters are so without an id as well.
+        id, lacks_id = NULL, not names.takes_notifications
     if not _is_id(id):
         raise Rejected(NULL, version, _bad_id(id))
     operation = names.methods[version].get(method)
@@ -103,7 +107,7 @@ def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
         if params not in (b"", NULL):
             raise Rejected(id, version, _bad_params(params), operation)
         params = b"{}"
-    return Request(id, method, params, version, operation)
+    return Request(id, method, params, version, operation, lacks_id)
 
 
 def result(id: bytes, body: bytes) -> bytes:
@@ -178,10 +182,14 @@ def _not_jsonrpc(message: str) -> InvalidRequest:
     return InvalidRequest(message, case=Case.NOT_JSONRPC)
 
 
+def missing_id() -> InvalidRequest:
+    # JSON-RPC notifications have no answer; every operation of A2A has one.
+    return _not_jsonrpc("id is missing: notifications are not part of A2A; send an id")
+
+
 def _bad_id(id: bytes) -> InvalidRequest:
     if not id:
-        # JSON-RPC notifications have no answer; every operation of A2A has one.
-        return _not_jsonrpc("id is missing: notifications are not part of A2A; send an id")
+        return missing_id()
     return _not_jsonrpc("id must be a string, an integer or null")
 
 

@@ -31,6 +31,9 @@ PUSH: Final = frozenset(
     }
 )
 STREAMING: Final = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK})
+# A2A 1.0, 3.3.4: what the card must offer. The refusal of what it does not comes before all that
+# may be wrong with the parameters.
+OPTIONAL: Final = STREAMING | PUSH | {Operation.GET_EXTENDED_AGENT_CARD}
 
 # 0.3 has no tasks/list over JSON-RPC. It is served under the obvious name as an
 # addition, so that a client of 0.3 is not the only one that cannot list.

@@ -146,4 +146,6 @@ def read_list(request: List03) -> ListTasksRequest:
     return protojson.convert(tree, ListTasksRequest)
 
 
-V03: Final[Dialect] = V03Dialect("0.3", Reader03(is_rest=False), Writer03(is_rest=False))
+V03: Final[Dialect] = V03Dialect(
+    "0.3", Reader03(is_rest=False, requires_kind=True), Writer03(is_rest=False)
+)

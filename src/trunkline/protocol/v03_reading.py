@@ -43,10 +43,14 @@ from trunkline.protocol.v03_types import (
 class Reader03:
     """For one of the two bindings of 0.3."""
 
-    def __init__(self, *, is_rest: bool, is_legacy: bool = False) -> None:
-        """`is_legacy`: a part may say `type` in place of `kind`."""
+    def __init__(
+        self, *, is_rest: bool, is_legacy: bool = False, requires_kind: bool = False
+    ) -> None:
+        """`is_legacy`: a part may say `type` in place of `kind`. `requires_kind`: it must say it,
+        as 0.3 has it over JSON-RPC; the answers of agents in the wild do not always."""
         self._is_rest = is_rest
         self._is_legacy = is_legacy
+        self._requires_kind = requires_kind
 
     def part(self, part: Part03, path: str) -> Part:
         if (part.text is not None) + (part.file is not None) + (part.data is not None) != 1:
@@ -61,9 +65,10 @@ class Reader03:
         return self._data(part)
 
     def _check_kind(self, part: Part03, kind: str, path: str) -> None:
-        # The kind may be left out; the member that is there tells it.
         if part.kind:
             _check_kind(part.kind, kind, join(path, "kind"))
+        elif self._requires_kind:
+            raise InvalidParams.at(join(path, "kind"), f'is required; here it is "{kind}"')
         elif self._is_legacy and part.type is not None:
             _check_kind(str(part.type), kind, join(path, "type"))
 

@@ -101,7 +101,13 @@ def v03_over_rest(profile: Profile) -> Dialect:
 
 def _ways(profile: Profile, *, is_rest: bool) -> tuple[Reader03, Writer03]:
     """In and out."""
-    reader = Reader03(is_rest=is_rest, is_legacy=profile.dialect == "v0.3-legacy")
+    is_legacy = profile.dialect == "v0.3-legacy"
+    reader = Reader03(
+        is_rest=is_rest,
+        is_legacy=is_legacy,
+        # The proto of 0.3, and so HTTP+JSON, has no such member; before 0.3 it was `type`.
+        requires_kind=not is_rest and not is_legacy,
+    )
     is_terse = profile.artifact_style == "openclaw-inbound"
     writer = (TerseWriter03 if is_terse else Writer03)(
         is_rest=is_rest, question_is_final=profile.question_is_final

@@ -357,7 +357,7 @@ def _check_request(request: SendMessageRequest) -> None:
     configuration = request.configuration
     if configuration is not None and configuration.task_push_notification_config is not None:
         raise PushNotificationNotSupported(
-            "This agent does not send push notifications; "
+            "Push notifications are not supported by this agent; "
             "leave out configuration.taskPushNotificationConfig"
         )
 

@@ -61,7 +61,7 @@ class Bindings:
             body = request.whole_body(limit=limits.max_body_bytes)
             if body is None:
                 body = await request.body(limit=limits.max_body_bytes)
-            value = exchange.read(request, body, limits)
+            value = exchange.read(request, body, limits, endpoint.check_offered)
             caller = _caller(endpoint, exchange, request, principal, value)
             if exchange.operation in STREAMING:
                 await self._stream(endpoint, exchange, request, response, caller, value)

@@ -1,4 +1,4 @@
-"""What both bindings do with a decoded request: one answer, or one stream."""
+"""What both bindings do with a decoded request that the agent offers: one answer, or one stream."""
 
 from trunkline.model.calls import (
     Caller,
@@ -9,13 +9,7 @@ from trunkline.model.calls import (
     SendMessageRequest,
     SubscribeToTaskRequest,
 )
-from trunkline.model.errors import (
-    Case,
-    GatewayBug,
-    PushNotificationNotSupported,
-    Unauthenticated,
-    UnsupportedOperation,
-)
+from trunkline.model.errors import GatewayBug, Unauthenticated
 from trunkline.protocol.dialect import Dialect, RequestValue
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
@@ -52,9 +46,8 @@ class Calls:
             return dialect.task(await service.cancel(agent, caller, value))
         if isinstance(value, GetExtendedAgentCardRequest):
             return _extended_card(endpoint, dialect, caller)
-        if isinstance(value, SubscribeToTaskRequest):
-            raise GatewayBug("subscribe has no single answer")
-        raise PushNotificationNotSupported("This agent does not send push notifications")
+        # Streams have no single answer, and push notifications are not offered.
+        raise GatewayBug(f"no answer to {type(value).__name__}")
 
     async def open_stream(
         self,
@@ -65,8 +58,6 @@ class Calls:
         *,
         last_seq: int | None,
     ) -> Subscription:
-        if not endpoint.streams:
-            raise UnsupportedOperation("This agent does not stream; use SendMessage and GetTask")
         if isinstance(value, SendMessageRequest):
             return await endpoint.service.stream(endpoint.agent, caller, value)
         if isinstance(value, SubscribeToTaskRequest):
@@ -83,9 +74,7 @@ class Calls:
 
 def _extended_card(endpoint: Endpoint, dialect: Dialect, caller: Caller) -> bytes:
     if endpoint.extended_card is None:
-        raise UnsupportedOperation(
-            "This agent has no extended agent card", case=Case.NO_EXTENDED_CARD
-        )
+        raise GatewayBug("an extended card that is not offered was asked for")
     # A2A: the extended card is for authenticated callers only, wherever they are.
     if caller.is_anonymous:
         raise Unauthenticated("The extended agent card needs an API key")

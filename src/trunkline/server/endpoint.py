@@ -3,9 +3,18 @@
 from msgspec import Struct
 
 from trunkline.model.card import AgentCard
-from trunkline.model.errors import ExtensionSupportRequired, InvalidParams
+from trunkline.model.errors import (
+    Case,
+    ExtendedAgentCardNotConfigured,
+    ExtensionSupportRequired,
+    InvalidParams,
+    PushNotificationNotSupported,
+    UnsupportedOperation,
+)
 from trunkline.protocol.cards import STANDARD, Shape
+from trunkline.protocol.operations import PUSH, STREAMING, Operation
 from trunkline.protocol.spoken import Spoken
+from trunkline.protocol.versions import Version
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
 from trunkline.server.exchange import Limits
@@ -36,6 +45,23 @@ class Endpoint(Struct, kw_only=True, eq=False):
     @property
     def streams(self) -> bool:
         return self.agent.profile.streaming
+
+    def check_offered(self, operation: Operation, version: Version) -> None:
+        """Raises for an operation whose capability is not on the card (A2A 1.0, 3.3.4)."""
+        if operation in STREAMING:
+            if not self.streams:
+                raise UnsupportedOperation(
+                    "Streaming is not supported by this agent; use SendMessage and GetTask"
+                )
+        elif operation in PUSH:
+            raise PushNotificationNotSupported("Push notifications are not supported by this agent")
+        elif operation is Operation.GET_EXTENDED_AGENT_CARD and self.extended_card is None:
+            # 0.3, 8.2 has one error for it. In 1.0 the card says whether there is one, and asking
+            # in spite of that is unsupported.
+            refusal = (
+                ExtendedAgentCardNotConfigured if version is Version.V0_3 else UnsupportedOperation
+            )
+            raise refusal("This agent has no extended agent card", case=Case.NO_EXTENDED_CARD)
 
     def check_tenant(self, tenant: str) -> None:
         if self.tenants and tenant not in self.tenants:

@@ -1,15 +1,21 @@
 """One request and its answer, as each binding writes them."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 from urllib.parse import unquote
 
 from msgspec import Struct
 
-from trunkline.model.errors import MethodNotFound, VersionNotSupported, WrongHttpMethod
+from trunkline.model.errors import (
+    InvalidParams,
+    MethodNotFound,
+    VersionNotSupported,
+    WrongHttpMethod,
+)
 from trunkline.protocol import jsonrpc, rest, sse
 from trunkline.protocol.dialect import Dialect, RequestValue
 from trunkline.protocol.limits import check_json
-from trunkline.protocol.operations import STREAMING, Operation
+from trunkline.protocol.operations import OPTIONAL, STREAMING, Operation
 from trunkline.protocol.spoken import Spoken
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version, negotiate
@@ -19,6 +25,9 @@ from trunkline.server.http import Request
 class Limits(Struct, frozen=True, kw_only=True):
     max_body_bytes: int = 10 * 1024 * 1024
     max_json_depth: int = 64
+
+
+CheckOffered: TypeAlias = Callable[[Operation, Version], None]
 
 
 class Exchange(Protocol):
@@ -33,7 +42,10 @@ class Exchange(Protocol):
     def begin(self, request: Request) -> None:
         """Raises for what is wrong with the head."""
 
-    def read(self, request: Request, body: bytes, limits: Limits) -> RequestValue: ...
+    def read(
+        self, request: Request, body: bytes, limits: Limits, check_offered: CheckOffered
+    ) -> RequestValue:
+        """`check_offered` raises for an operation that needs a capability the agent lacks."""
 
     def result(self, body: bytes) -> bytes: ...
 
@@ -69,15 +81,24 @@ class JsonRpcExchange:
         if request.headers.get(b"content-type") != b"application/json":
             rest.accepts_body(request.header(b"content-type"))
 
-    def read(self, request: Request, body: bytes, limits: Limits) -> RequestValue:
+    def read(
+        self, request: Request, body: bytes, limits: Limits, check_offered: CheckOffered
+    ) -> RequestValue:
         check_json(body, max_depth=limits.max_json_depth)
-        call = self._decode(request, body)
+        call = self._decode(request, body, check_offered)
         self._id = call.id
-        self.operation = call.operation
+        operation = self.operation = call.operation
         self.dialect = self._spoken.jsonrpc[call.version]
-        return self.dialect.decode(call.operation, call.params)
+        if operation in OPTIONAL:
+            check_offered(operation, call.version)
+        value = self.dialect.decode(operation, call.params)
+        if call.lacks_id:
+            raise jsonrpc.missing_id()
+        return value
 
-    def _decode(self, request: Request, body: bytes) -> jsonrpc.Request:
+    def _decode(
+        self, request: Request, body: bytes, check_offered: CheckOffered
+    ) -> jsonrpc.Request:
         spoken = self._spoken
         refusal: VersionNotSupported | None = None
         stated: Version | None = None
@@ -98,6 +119,8 @@ class JsonRpcExchange:
                 # OpenClaw's plugin answers a bad envelope plainly, whatever was asked for.
                 self.operation = rejected.operation
             self.dialect = spoken.jsonrpc[rejected.version]
+            if self.operation in OPTIONAL and isinstance(rejected.error, InvalidParams):
+                check_offered(self.operation, rejected.version)
             raise rejected.error from None
         if refusal is not None:
             self._id = call.id
@@ -181,8 +204,12 @@ class RestExchange:
         self.dialect = spoken.rest[route.version]
         self._answer_as(request, kind)
 
-    def read(self, request: Request, body: bytes, limits: Limits) -> RequestValue:
+    def read(
+        self, request: Request, body: bytes, limits: Limits, check_offered: CheckOffered
+    ) -> RequestValue:
         assert self._route is not None
+        if self._route.operation in OPTIONAL:
+            check_offered(self._route.operation, self._route.version)
         if body and request.method == "POST":
             rest.accepts_body(request.header(b"content-type"))
             check_json(body, max_depth=limits.max_json_depth)

@@ -80,11 +80,19 @@ def test_other_ids_are_refused_and_answered_with_null(id: bytes) -> None:
     assert refusal.error.message == "id must be a string, an integer or null"
 
 
-def test_notifications_are_refused() -> None:
-    refusal = rejected(b'{"jsonrpc":"2.0","method":"SendMessage","params":{}}')
-    assert refusal.id == b"null"
-    assert isinstance(refusal.error, InvalidRequest)
-    assert "notifications" in refusal.error.message
+def test_a_request_without_an_id_says_so_and_is_read_as_far_as_it_goes() -> None:
+    body = b'{"jsonrpc":"2.0","method":"SendMessage","params":{}}'
+    decoded = jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0))
+    assert (decoded.id, decoded.lacks_id) == (b"null", True)
+    assert "notifications" in jsonrpc.missing_id().message
+    for wrong, error in ((b"Other", MethodNotFound), (b"SendMessage", InvalidParams)):
+        body = b'{"jsonrpc":"2.0","method":"%b","params":[]}' % wrong
+        assert isinstance(rejected(body).error, error)
+
+
+def test_a_request_with_an_id_does_not_lack_one() -> None:
+    body = b'{"jsonrpc":"2.0","id":null,"method":"SendMessage","params":{}}'
+    assert not jsonrpc.decode(body, stated=None, names=Names(default=Version.V1_0)).lacks_id
 
 
 @pytest.mark.parametrize(
@@ -197,7 +205,8 @@ LENIENT = Names(default=Version.V0_3, takes_notifications=True, checks_params=Tr
 
 def test_a_notification_may_have_the_id_null() -> None:
     body = b'{"jsonrpc":"2.0","method":"tasks/get","params":{"id":"t"}}'
-    assert jsonrpc.decode(body, stated=None, names=LENIENT).id == b"null"
+    decoded = jsonrpc.decode(body, stated=None, names=LENIENT)
+    assert (decoded.id, decoded.lacks_id) == (b"null", False)
     with pytest.raises(Rejected) as refusal:
         jsonrpc.decode(b'{"jsonrpc":"2.0"}', stated=None, names=LENIENT)
     assert (refusal.value.id, refusal.value.error.case) == (b"null", Case.NOT_JSONRPC)

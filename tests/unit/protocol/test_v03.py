@@ -28,6 +28,7 @@ from trunkline.model.calls import (
 )
 from trunkline.model.errors import InvalidParams
 from trunkline.model.events import Entry
+from trunkline.model.profile import Profile
 from trunkline.model.values import (
     Message,
     Part,
@@ -41,6 +42,7 @@ from trunkline.model.values import (
 from trunkline.protocol.dialect import PushConfigQuery
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.v03 import V03
+from trunkline.protocol.v03_variants import v03_over_jsonrpc, v03_over_rest
 from trunkline.protocol.versions import Version
 
 encode = msgspec.json.encode
@@ -292,8 +294,17 @@ def test_the_first_violation_names_its_field(raw: bytes, field: str, description
     assert (violation.field, violation.description) == (field, description)
 
 
-def test_a_part_may_leave_out_its_kind() -> None:
-    assert V03.decode_send(send(parts=[{"text": ""}])).message.parts == (Part(text=""),)
+def test_a_part_must_say_its_kind() -> None:
+    with pytest.raises(InvalidParams, match=r'^message.parts\[0\].kind: is required; .* "text"$'):
+        V03.decode_send(send(parts=[{"text": ""}]))
+    sent = V03.decode_send(send(parts=[{"kind": "text", "text": ""}]))
+    assert sent.message.parts == (Part(text=""),)
+
+
+def test_before_0_3_and_over_rest_a_part_may_leave_out_its_kind() -> None:
+    legacy = v03_over_jsonrpc(Profile(dialect="v0.3-legacy", default_version="0.3"))
+    for dialect in (legacy, v03_over_rest(Profile())):
+        assert dialect.decode_send(send(parts=[{"text": ""}])).message.parts == (Part(text=""),)
 
 
 def test_a_wrapped_value_is_unwrapped_only_with_its_mark() -> None:
