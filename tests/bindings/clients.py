@@ -538,6 +538,11 @@ class Rest10(RestClient):
     version = "1.0"
     shapes = V1()
 
+    def __init__(self, http: Asgi, **options: Any) -> None:
+        super().__init__(http, **options)
+        # Who wants the type of 1.0 in answers asks for it.
+        self.headers["accept"] = self.media_type
+
     def _refused(self, body: Json, answer: Answer) -> Refused:
         assert set(body) == {"error"}
         return super()._refused(body, answer)

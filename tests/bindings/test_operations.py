@@ -121,9 +121,29 @@ async def test_rest_answers_in_the_media_type_that_the_client_uses(client: Clien
             request.headers["accept"] = accepted
         answer = await client.http.send(request)
         assert (answer.status, answer.headers["content-type"]) == (200, answered)
-    listing = client.request("ListTasks", {})
-    answer = await client.http.send(listing)
-    assert answer.headers["content-type"] == "application/a2a+json"
+
+
+@over(*REST)
+async def test_rest_answers_plain_json_unless_the_client_names_the_other_type(
+    client: Client,
+) -> None:
+    """Errors included, and those from before the request is looked at."""
+    for accepted, answered in (
+        (None, "application/json"),
+        ("*/*", "application/json"),
+        ("application/json", "application/json"),
+        ("application/a2a+json", "application/a2a+json"),
+    ):
+        for operation, params in (("ListTasks", {}), ("GetTask", {"id": "made-up"})):
+            request = client.request(operation, params)
+            request.headers.pop("accept", None)
+            if accepted:
+                request.headers["accept"] = accepted
+            answer = await client.http.send(request)
+            assert answer.headers["content-type"] == answered
+            del request.headers["authorization"]
+            answer = await client.http.send(request)
+            assert (answer.status, answer.headers["content-type"]) == (401, answered)
 
 
 @over(*REST)

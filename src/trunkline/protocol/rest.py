@@ -181,16 +181,18 @@ def error_frame(failure: Exception, version: Version) -> bytes:
     return sse.frame(error(failure, version)[1], event="error")
 
 
-def content_type(
-    accept: str | None, request_content_type: str | None, version: Version = Version.V1_0
-) -> str:
-    """The type of the answer: what the client accepts, else what it sent, else the default."""
+def content_type(accept: str | None, request_content_type: str | None) -> str:
+    """The type of the answer: what the client accepts, else what it sent, else plain JSON.
+
+    A2A 1.0.1, 11.1 says that application/a2a+json SHOULD be used; 1.0.0 and 0.3 say
+    application/json. A client that names neither is more likely to know the latter alone.
+    """
     for header in (accept, request_content_type):
         for kind in (header or "").split(","):
             name = kind.partition(";")[0].strip().lower()
             if name in (JSON, A2A_JSON):
                 return name
-    return A2A_JSON if version is Version.V1_0 else JSON
+    return JSON
 
 
 def accepts_body(content_type: str | None) -> None:

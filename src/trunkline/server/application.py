@@ -93,7 +93,7 @@ class Application:
             return
         if prefix is not None:
             endpoint = self._rest[prefix]
-            exchange = RestExchange(rest_path(request, prefix), endpoint.spoken)
+            exchange = RestExchange(rest_path(request, prefix), endpoint.spoken, request)
             await self._bindings.serve(endpoint, exchange, request, response)
             return
         if self._no_files is not None and request.path.startswith("/a2a/files/"):

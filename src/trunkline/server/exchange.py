@@ -167,7 +167,7 @@ class RestExchange:
 
     binding = "rest"
 
-    def __init__(self, path: str, spoken: Spoken) -> None:
+    def __init__(self, path: str, spoken: Spoken, request: Request) -> None:
         """`path` is relative to the interface's URL, as it came, not decoded."""
         self._path = path
         self._spoken = spoken
@@ -176,12 +176,12 @@ class RestExchange:
         version = Version.V0_3 if path.startswith("/v1/") else Version.V1_0
         self.dialect = spoken.rest[version]
         self.operation: Operation | None = None
-        self.content_type = rest.content_type(None, None, version).encode()
+        self.content_type = rest.content_type(
+            request.header(b"accept"), request.header(b"content-type")
+        ).encode()
 
     def begin(self, request: Request) -> None:
         spoken = self._spoken
-        kind = request.header(b"content-type")
-        self._answer_as(request, kind)
         stated = negotiate(
             request.header(b"a2a-version"), request.query_value("A2A-Version"), spoken.versions
         )
@@ -202,7 +202,6 @@ class RestExchange:
         self._route = route
         self.operation = route.operation
         self.dialect = spoken.rest[route.version]
-        self._answer_as(request, kind)
 
     def read(
         self, request: Request, body: bytes, limits: Limits, check_offered: CheckOffered
@@ -214,10 +213,6 @@ class RestExchange:
             rest.accepts_body(request.header(b"content-type"))
             check_json(body, max_depth=limits.max_json_depth)
         return rest.decode(self._route, request.query, body, self._spoken.rest)
-
-    def _answer_as(self, request: Request, kind: str | None) -> None:
-        accept = request.header(b"accept")
-        self.content_type = rest.content_type(accept, kind, self.dialect.version).encode()
 
     def result(self, body: bytes) -> bytes:
         return body
