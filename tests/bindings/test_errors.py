@@ -1,6 +1,8 @@
 """What errors look like (protocol section 10). The clients check every error they see
 against the tables of the specification; here are the errors as they are written."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from tests.bindings.asgi import Http
@@ -308,3 +310,22 @@ async def test_a_body_of_another_type_is_a_content_type_that_is_not_supported(
     request.headers["content-type"] = "text/plain"
     answer = await client.http.send(request)
     assert (answer.status, answer.json()["error"]["code"]) == (415, -32005)
+
+
+@over(*JSONRPC)
+@pytest.mark.parametrize("operation", ["SendMessage", "SendStreamingMessage"])
+async def test_json_that_is_nested_too_deeply_is_refused_under_its_id(
+    client: Client, operation: str
+) -> None:
+    """SDKs drop an error that is not for the request they sent, and those of 0.3 one that is no
+    stream where they asked for it."""
+    deep: Any = "deep"
+    for _ in range(100):
+        deep = [deep]
+    sent = message({"data": {"value": deep}})
+    answer = await client.http.send(client.request(operation, {"message": sent}))
+    is_stream = client.version == "0.3" and operation in STREAMING
+    assert (answer.headers["content-type"] == "text/event-stream") is is_stream
+    assert answer.body.removeprefix(b"data: ").startswith(b'{"jsonrpc":"2.0","id":"request-1",')
+    with refused("INVALID_REQUEST"):
+        client.body_of(answer)

@@ -1,6 +1,7 @@
 """One request and its answer, as each binding writes them."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, TypeAlias
 from urllib.parse import unquote
 
@@ -8,7 +9,9 @@ from msgspec import Struct
 
 from trunkline.model.errors import (
     InvalidParams,
+    InvalidRequest,
     MethodNotFound,
+    TrunklineError,
     VersionNotSupported,
     WrongHttpMethod,
 )
@@ -84,7 +87,11 @@ class JsonRpcExchange:
     def read(
         self, request: Request, body: bytes, limits: Limits, check_offered: CheckOffered
     ) -> RequestValue:
-        check_json(body, max_depth=limits.max_json_depth)
+        try:
+            check_json(body, max_depth=limits.max_json_depth)
+        except InvalidRequest:
+            self._glance_at(request, body, check_offered)
+            raise
         call = self._decode(request, body, check_offered)
         self._id = call.id
         operation = self.operation = call.operation
@@ -95,6 +102,15 @@ class JsonRpcExchange:
         if call.lacks_id:
             raise jsonrpc.missing_id()
         return value
+
+    def _glance_at(self, request: Request, body: bytes, check_offered: CheckOffered) -> None:
+        """Id and operation of a body that is refused as a whole: clients look for their id in the
+        answer, and for a stream where they asked for one."""
+        with suppress(TrunklineError):
+            call = self._decode(request, body, check_offered)
+            self._id = call.id
+            self.operation = call.operation
+            self.dialect = self._spoken.jsonrpc[call.version]
 
     def _decode(
         self, request: Request, body: bytes, check_offered: CheckOffered
