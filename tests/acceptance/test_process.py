@@ -1,12 +1,15 @@
 """The process: how it starts, what it refuses, how it stops, and what a restart finds."""
 
 import asyncio
+import shutil
 import signal
 import socket
+import subprocess
 
 import httpx
+import pytest
 from tests.acceptance.conftest import KEYS, Make, eventually
-from tests.acceptance.gateway import Gateway, http_client
+from tests.acceptance.gateway import DEADLINE_S, Gateway, http_client
 from tests.acceptance.raw import (
     Event,
     call,
@@ -186,3 +189,19 @@ async def _is_running(gateway: Gateway) -> bool:
     async with http_client() as http:
         figures = (await http.get(f"{gateway.url}/metrics")).text
     return "trunkline_turns_running 1.0" in figures
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_the_line_to_try_speaks_the_version_of_the_agent(make: Make) -> None:
+    agents = """
+    [agents."test/strict"]
+    name = "Insists on a version"
+    default = true
+    dialect = "v1.0"
+    default_version = "0.3"
+    backend = { kind = "echo" }
+    """
+    gateway = make(agents=agents).start()
+    [line] = [one for one in gateway.stdout.splitlines() if one.strip().startswith("curl ")]
+    run = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert "TASK_STATE_COMPLETED" in run.stdout

@@ -540,7 +540,7 @@ class Rest10(RestClient):
 
     def __init__(self, http: Asgi, **options: Any) -> None:
         super().__init__(http, **options)
-        # Who wants the type of 1.0 in answers asks for it.
+        # The gateway answers in plain JSON unless a client asks for the type of 1.0.
         self.headers["accept"] = self.media_type
 
     def _refused(self, body: Json, answer: Answer) -> Refused:

@@ -100,3 +100,9 @@ def test_a_misfit_is_not_reported_twice() -> None:
     with pytest.raises(InvalidSettings) as caught:
         read(dialect="v9", default_version="0.3")
     assert "default_version" not in str(caught.value)
+
+
+def test_an_agent_of_1_0_alone_may_insist_on_a_version() -> None:
+    """Without `A2A-Version` a request is of 0.3, which this agent does not speak."""
+    profile = profile_of(dialect="v1.0", default_version="0.3")
+    assert (profile.dialect, profile.default_version) == ("v1.0", "0.3")
