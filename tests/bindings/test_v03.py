@@ -202,6 +202,14 @@ async def test_a_part_says_of_which_kind_it_is(client: Client, world: World) -> 
 
 
 @over("jsonrpc-0.3")
+async def test_a_message_of_another_kind_is_refused(client: Client, world: World) -> None:
+    for kind in ("task", "text"):
+        with refused("INVALID_PARAMS", "message.kind"):
+            await rpc_result(client, "message/send", {"message": USER | {"kind": kind}})
+    assert not world.agent.turns
+
+
+@over("jsonrpc-0.3")
 async def test_the_inline_push_configuration_of_0_3_is_refused(client: Client) -> None:
     push = {"url": "https://hook.example", "authentication": {"schemes": ["Bearer"]}}
     params = {"message": USER, "configuration": {"pushNotificationConfig": push}}

@@ -88,6 +88,9 @@ class Reader03:
         if message.content and message.parts:
             raise InvalidParams.at(path, "has parts and content; send one of them")
         parts = message.content or message.parts
+        if self._requires_kind and message.kind not in ("", "message"):
+            why = f'is {quote(message.kind)}, but here it must be "message"'
+            raise InvalidParams.at(join(path, "kind"), why)
         if not message.message_id:
             raise InvalidParams.at(join(path, "messageId"), "must not be empty")
         if not parts:
