@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tests.bindings.asgi import Asgi
 from tests.bindings.clients import CLIENTS, Address, Client
@@ -73,6 +73,7 @@ class World:
 def settings(
     *,
     database: Path | None = None,
+    store_kind: Literal["sqlite", "json-file"] = "sqlite",
     anonymous: str = "never",
     server: dict[str, Any] | None = None,
     agents: dict[str, dict[str, Any]] | None = None,
@@ -82,7 +83,7 @@ def settings(
     store = (
         StoreSettings(kind="memory")
         if database is None
-        else StoreSettings(path=str(database), synchronous="normal")
+        else StoreSettings(kind=store_kind, path=str(database), synchronous="normal")
     )
     published: dict[str, dict[str, Any]] = agents or {HANDLE: agent}
     defaults: dict[str, Any] = {"name": "Scripted", "description": "Does as told"}

@@ -18,6 +18,8 @@ The contract, proved for every store by `trunkline.testing.check_store`:
 - Entries that leave a task in a terminal state come with a snapshot, which then holds all of
   its journal; a store may go by that.
 - A reader that pages through a journal by sequence misses nothing and sees nothing twice.
+- A read raises StoreUnusable when the stored data cannot be read. Once data is found to be
+  gone or damaged, every later append is refused until the store is opened again.
 - Every read by a caller names its `Scope`; a task of another scope is as good as absent.
 
 Stores group what arrives together into one commit. Several nodes may share a store (a
@@ -154,8 +156,19 @@ class TaskPage(Struct, frozen=True, kw_only=True):
 
 
 class Store(Protocol):
+    @property
+    def problem(self) -> str | None:
+        """Why the store takes no changes now, and the remedy, without naming files; None
+        while it takes them."""
+        ...
+
     async def open(self) -> None:
         """Raises StoreInUse or StoreUnusable with a message that says what to do."""
+        ...
+
+    async def check(self) -> None:
+        """Bring `problem` up to date: look whether the files are still there, and try a
+        write if the last one failed. Called every few seconds."""
         ...
 
     async def close(self) -> None:

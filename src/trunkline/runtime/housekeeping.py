@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
+from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.runtime.agents import PublishedAgent
@@ -48,7 +49,7 @@ class Housekeeping:
 
     async def start(self) -> None:
         await self.renew_lease()
-        self._every(NODE_TTL_S / 3, self.renew_lease, "lease")
+        self._every(NODE_TTL_S / 3, self.look_after_store, "store")
         self._every(1.0, self.each_second, "commits and deadlines")
         self._every(self._heartbeat_s, self.beat, "heartbeat")
         if self._forgetful:
@@ -61,6 +62,11 @@ class Housekeeping:
         await self._store.heartbeat(
             self._node, now_ms=self._clock.now_ms(), ttl_ms=int(NODE_TTL_S * 1000)
         )
+
+    async def look_after_store(self) -> None:
+        """An idle gateway notices here that its store is gone, or works again."""
+        await self.renew_lease()
+        await self._store.check()
 
     async def each_second(self) -> None:
         self.watch_commits()
@@ -111,5 +117,7 @@ class Housekeeping:
             await self._clock.sleep(seconds)
             try:
                 await action()
+            except StoreError as error:
+                _log.error("housekeeping failed", extra={"what": name, "reason": error.message})
             except Exception:  # noqa: BLE001 - logged, and the next round tries again
                 _log.exception("housekeeping failed", extra={"what": name})

@@ -199,11 +199,14 @@ class Journal:
             return
         entries = append.entries
         if error is not None:
-            _log.error(
-                "the store refused a commit",
-                extra={"task_id": live.task_id, "reason": error.message},
-            )
-            self.is_refusing = isinstance(error, StoreUnusable)
+            is_unusable = isinstance(error, StoreUnusable)
+            # One line for a full disk, and not one for every task that runs into it.
+            if not (is_unusable and self.is_refusing):
+                _log.error(
+                    "the store refused a commit",
+                    extra={"task_id": live.task_id, "reason": error.message},
+                )
+            self.is_refusing = is_unusable
             self._refuse(live, error)
             return
         self.is_refusing = False

@@ -96,6 +96,8 @@ class Runtime:
     def problems(self) -> list[str]:
         """Why this runtime should get no traffic now, as `/readyz` tells it."""
         found = [] if self.is_ready else ["starting or shutting down"]
+        if problem := self._store.problem:
+            found.append(problem)
         if stuck := self._housekeeping.stuck_commits:
             found.append(stuck)
         return found

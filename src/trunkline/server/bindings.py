@@ -5,6 +5,7 @@ import logging
 from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
 from trunkline.model.errors import (
     InvalidRequest,
+    StoreError,
     TooManyRequests,
     TrunklineError,
     Unauthenticated,
@@ -28,6 +29,7 @@ _log = logging.getLogger("trunkline.server")
 
 # Longer keys say nothing more, and every one is stored.
 MAX_KEY_CHARS = 255
+STORE_RETRY_AFTER_S = 5
 
 
 class Bindings:
@@ -196,6 +198,7 @@ async def _refuse(
     error: Exception,
 ) -> str:
     """Tell the client, unless it is too late for that; returns the reason for the metrics."""
+    error = _for_client(error)
     event = exchange.error_event(error)
     if event is not None:
         if not response.has_begun:
@@ -208,6 +211,16 @@ async def _refuse(
             status, body, content_type=exchange.content_type, headers=error_headers(error)
         )
     return wire(error).reason
+
+
+def _for_client(error: Exception) -> Exception:
+    """The store's own words name files of this machine, so clients get these instead."""
+    if isinstance(error, StoreError):
+        return Unavailable(
+            "The gateway cannot use its stored tasks at the moment; try again later",
+            retry_after_s=STORE_RETRY_AFTER_S,
+        )
+    return error
 
 
 def error_headers(error: Exception) -> list[Header]:

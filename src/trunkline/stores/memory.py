@@ -52,8 +52,15 @@ class MemoryStore:
         self._remembered = 0
         self._notes: NoteIndex[KeptNote] = NoteIndex()
 
+    @property
+    def problem(self) -> str | None:
+        return None
+
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
+
+    async def check(self) -> None:
+        """Nothing can happen to memory."""
 
     async def close(self) -> None:
         self._flush()

@@ -44,8 +44,16 @@ class CrashingStore:
         self.calls = 0
         self.crashed = asyncio.Event()
 
+    @property
+    def problem(self) -> str | None:
+        return self._inner.problem
+
     async def open(self) -> None:
         await self._inner.open()
+
+    async def check(self) -> None:
+        if not self._is_dead:
+            await self._inner.check()
 
     async def close(self) -> None:
         if not self._is_dead:

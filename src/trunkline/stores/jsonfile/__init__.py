@@ -6,7 +6,8 @@ into the folder, and what the port wants back byte for byte under `trunkline`.
 
 Read `store` (what is committed when, and who is told), `changes` and `log`, then
 `contents` and `records` (a task in its file), `public` (its face to others), `adopted`
-and `checks` (files that another program wrote), `conversations`, `files` and `lock`.
+and `checks` (files that another program wrote), `conversations`, `files`, `lock` and
+`problems`.
 """
 
 from trunkline.stores.jsonfile.store import JsonFileStore

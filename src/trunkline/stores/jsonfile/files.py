@@ -97,14 +97,6 @@ def cannot_open(folder: Path, error: OSError) -> StoreUnusable:
     )
 
 
-def cannot_write(folder: Path, error: OSError) -> StoreUnusable:
-    return StoreUnusable(
-        f"The store {folder} cannot be written: {error}. Nothing of this change was kept. "
-        "Look at the free space and the health of the disk; the gateway goes on by itself "
-        "once it can write again."
-    )
-
-
 def cannot_read(folder: Path, error: OSError) -> StoreUnusable:
     return StoreUnusable(
         f"The store {folder} cannot be read: {error}. Nothing else may change its files "

@@ -85,10 +85,12 @@ class WriterLock:
 
     def release(self) -> None:
         if self._fd is not None:
-            # Before the lock is gone, so that it is surely our own file. What stays
+            # Before the lock is gone, so that it is our own file unless somebody has put
+            # another folder in the place of this one. What stays
             # behind where open files cannot be removed names a process that is gone.
             try:
-                self._path.unlink()
+                if _is_at(self._fd, self._path):
+                    self._path.unlink()
             except OSError:
                 os.ftruncate(self._fd, 0)
             os.close(self._fd)

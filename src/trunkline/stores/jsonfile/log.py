@@ -10,9 +10,12 @@ import msgspec
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.jsonfile.changes import Change, decode
 from trunkline.stores.jsonfile.files import create, sync, sync_folder, write_all
+from trunkline.stores.jsonfile.problems import FOLDER_GONE, LOG_GONE, Lost
 
 _PATTERN = "changes-*.log"
 _CHECKSUM_CHARS = 8
+# What a trial write writes: no line, so it never happened if a crash leaves it there.
+_TRIAL = b" " * 4096
 
 
 class Log:
@@ -21,7 +24,9 @@ class Log:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._folder_id = _id_of(folder)
         self._fd: int | None = None
+        self._file_id = (0, 0)
         self._path = folder
         # Whether the name of the open file would survive a power cut.
         self._is_named = False
@@ -80,9 +85,12 @@ class Log:
 
     def write(self, line: bytes, *, first_n: int, last_n: int) -> None:
         """Make a commit durable. Raises OSError, with nothing of it left behind."""
+        self.look()
         if self._fd is None:
             self._path = self._folder / f"changes-{first_n:016d}.log"
             self._fd = create(self._path)
+            found = os.fstat(self._fd)
+            self._file_id = (found.st_dev, found.st_ino)
             self._size, self._is_named = 0, False
         if not self._is_named:
             sync_folder(self._folder)
@@ -100,6 +108,43 @@ class Log:
             raise
         self._size += len(data)
         self._last_n = last_n
+        self._look_at_file()
+
+    def try_write(self) -> None:
+        """See whether a commit would succeed, and leave no trace. Raises OSError."""
+        if self._fd is None:
+            trial = self._folder / "trial.json.tmp"
+            fd = create(trial)
+            try:
+                write_all(fd, _TRIAL)
+                sync(fd)
+            finally:
+                os.close(fd)
+                trial.unlink()
+            return
+        self._is_mangled = True
+        try:
+            write_all(self._fd, _TRIAL)
+            sync(self._fd)
+        finally:
+            self._mend(self._fd)
+
+    def look(self) -> None:
+        """Raises Lost when the folder or the file being written is not what it was. Complete
+        files are not looked at: another thread removes them once the records hold all."""
+        if _id_of(self._folder) != self._folder_id:
+            raise Lost(FOLDER_GONE)
+        if self._fd is not None:
+            self._look_at_file()
+
+    def _look_at_file(self) -> None:
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            raise Lost(LOG_GONE) from None
+        is_same = (found.st_dev, found.st_ino) == self._file_id
+        if not is_same or found.st_size < self._size:
+            raise Lost(LOG_GONE)
 
     def _mend(self, fd: int) -> None:
         os.ftruncate(fd, self._size)
@@ -136,6 +181,14 @@ class Log:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _id_of(folder: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return (0, 0)
+    return (found.st_dev, found.st_ino)
 
 
 def _checked(line: bytes) -> bytes:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from trunkline.model.errors import StoreUnusable
 from trunkline.stores.commits import CommitThread
 from trunkline.stores.jsonfile.changes import Change, Deleted, encode
 from trunkline.stores.jsonfile.conversations import ConversationFiles
@@ -42,7 +43,10 @@ class Opened:
         *,
         log_bytes: int,
         on_written: Callable[[], None],
+        on_damage: Callable[[BaseException], None],
     ) -> None:
+        """`on_damage` is told of a file that could not be brought up to date, for it is not
+        what it was."""
         self.loop = asyncio.get_running_loop()
         self.state = State()
         self._log = log
@@ -51,10 +55,13 @@ class Opened:
         self._notes = notes
         self._log_bytes = log_bytes
         self._on_written = on_written
+        self._on_damage = on_damage
         self._pool = ThreadPoolExecutor(_SYNCING_THREADS, "trunkline-json-sync")
         self._log_thread = CommitThread(self.loop, "trunkline-json-log")
         self._file_thread = CommitThread(self.loop, "trunkline-json-files")
         self._is_writing = False
+        # Whether the last attempt to write records failed.
+        self._is_failing = False
         self._is_finishing = False
         # Up to where the log is known to have gone.
         self._removed_up_to = 0
@@ -96,6 +103,18 @@ class Opened:
             self.write_records()
 
         self._log_thread.run(partial(self._write_line, changes, begins_file=is_full), committed)
+
+    def look(self, *, tries_to_write: bool) -> "asyncio.Future[None]":
+        """Raises Lost, or OSError from the attempt to write."""
+        future: asyncio.Future[None] = self.loop.create_future()
+
+        def look() -> None:
+            self._log.look()
+            if tries_to_write:
+                self._log.try_write()
+
+        self._log_thread.run(look, partial(answer, future))
+        return future
 
     def _write_line(self, changes: Sequence[Change], *, begins_file: bool) -> None:
         if begins_file:
@@ -139,8 +158,12 @@ class Opened:
             self._is_writing = False
             done(result, error)
             if error is None:
+                self._is_failing = False
                 self.write_records()
-            else:
+            elif isinstance(error, StoreUnusable | FileNotFoundError):
+                self._on_damage(error)
+            elif not self._is_failing:
+                self._is_failing = True
                 # The log has it, and the next commit tries again.
                 _log.error("records were not written", extra={"reason": str(error)})
             self._on_written()

@@ -22,14 +22,16 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
+from trunkline.stores.health import Health
 from trunkline.stores.jsonfile.changes import Change, Claimed, Forgot
 from trunkline.stores.jsonfile.contents import Contents
 from trunkline.stores.jsonfile.conversations import ConversationFiles
-from trunkline.stores.jsonfile.files import cannot_open, cannot_read, cannot_write, make_folder
+from trunkline.stores.jsonfile.files import cannot_open, cannot_read, make_folder
 from trunkline.stores.jsonfile.lock import WriterLock
 from trunkline.stores.jsonfile.log import Log
 from trunkline.stores.jsonfile.notes import NoteFiles
 from trunkline.stores.jsonfile.opened import Opened
+from trunkline.stores.jsonfile.problems import BAD_RECORD, Lost, read_problem, write_problem
 from trunkline.stores.jsonfile.records import Records, TaskHead
 from trunkline.stores.jsonfile.state import State, capture
 from trunkline.stores.jsonfile.turns import Batch, Job
@@ -62,6 +64,7 @@ class JsonFileStore:
     ) -> None:
         """`adopts`: whose the tasks are that another program has left in the folder."""
         self._path = Path(path)
+        self._health = Health(self._path)
         self._lock = WriterLock(self._path, clock, wait_s=lock_wait_s)
         self._records = Records(self._path, adopts=adopts)
         self._conversations = ConversationFiles(self._path)
@@ -71,6 +74,10 @@ class JsonFileStore:
         self._is_scheduled = False
         self._opened: Opened | None = None
         self._closed: asyncio.Future[None] | None = None
+
+    @property
+    def problem(self) -> str | None:
+        return self._health.problem
 
     async def open(self) -> None:
         try:
@@ -85,6 +92,7 @@ class JsonFileStore:
             NoteFiles(self._path),
             log_bytes=self._log_bytes,
             on_written=self._start_soon,
+            on_damage=self._found_damage,
         )
         try:
             await opened.load()
@@ -106,10 +114,28 @@ class JsonFileStore:
         if opened is None:  # closed by another caller meanwhile
             return
         try:
-            await opened.finish()
+            # Files that are not ours any more, or damaged, are left as they are.
+            if not self._health.is_lost:
+                await opened.finish()
         finally:
             opened.stop()
             self._lock.release()
+
+    async def check(self) -> None:
+        opened = self._require_open()
+        if self._health.is_lost:
+            return
+        was_failing = self._health.problem is not None
+        try:
+            await opened.look(tries_to_write=was_failing)
+        except (Lost, OSError) as error:
+            self._explain(error)
+        else:
+            if was_failing:
+                self._health.wrote()
+
+    def _found_damage(self, error: BaseException) -> None:
+        self._health.failed(BAD_RECORD, detail=str(error))
 
     def _let_go(self) -> Opened | None:
         opened, self._opened = self._opened, None
@@ -161,7 +187,9 @@ class JsonFileStore:
             except Exception as error:  # noqa: BLE001 - goes to those who wait for it
                 item.done(self._explain(error))
                 continue
-            if changes:
+            if changes and self._health.is_lost:
+                item.done(self._health.refusal())
+            elif changes:
                 self._is_busy = True
                 opened.commit(changes, partial(self._committed, item))
             else:
@@ -169,6 +197,8 @@ class JsonFileStore:
 
     def _committed(self, item: Batch | Job, error: BaseException | None) -> None:
         self._is_busy = False
+        if error is None and self._health.problem is not None:
+            self._health.wrote()
         try:
             # Being told, many have something to add to the next commit.
             item.done(None if error is None else self._explain(error))
@@ -178,7 +208,9 @@ class JsonFileStore:
 
     def _explain(self, error: BaseException) -> StoreError:
         if isinstance(error, OSError):
-            return cannot_write(self._path, error)
+            return self._health.failed(write_problem(error), detail=str(error))
+        if isinstance(error, Lost):
+            return self._health.failed(error.problem)
         return StoreUnusable(f"The store {self._path} failed: {error!r}")
 
     def _require_open(self) -> Opened:
@@ -199,7 +231,13 @@ class JsonFileStore:
         try:
             return await reading
         except OSError as error:
+            problem = read_problem(error)
+            if problem is not None:
+                self._health.failed(problem, detail=str(error))
             raise cannot_read(self._path, error) from error
+        except StoreUnusable as error:
+            self._found_damage(error)
+            raise
 
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
         head = self._require_open().state.index.of_scope(scope, task_id)

@@ -70,11 +70,3 @@ def cannot_open(path: Path, error: Exception) -> StoreUnusable:
         f"The store {path} cannot be opened: {why}. File and folder must be writable for the user "
         "that runs the gateway."
     )
-
-
-def cannot_write(path: Path, error: sqlite3.Error) -> StoreUnusable:
-    return StoreUnusable(
-        f"The store {path} cannot be written: {error}. Nothing of this change was kept. "
-        "Look at the free space and the health of the disk; the gateway goes on by itself "
-        "once it can write again."
-    )

@@ -10,6 +10,7 @@ from trunkline.stores.commits import CommitThread
 from trunkline.stores.sqlite.connections import Synchronous, connect_reader, connect_writer
 from trunkline.stores.sqlite.reads import Reader
 from trunkline.stores.sqlite.schema import shipped_schema
+from trunkline.stores.sqlite.watch import FileWatch
 from trunkline.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -21,6 +22,7 @@ class Opened:
         self.writer = Writer(connect_writer(path, shipped_schema(), synchronous))
         self.reader = Reader(connect_reader(path))
         self.slow_reader = Reader(connect_reader(path))
+        self.watch = FileWatch(path, self.writer.connection)
         self.readers = ThreadPoolExecutor(1, thread_name_prefix="trunkline-sqlite-read")
         self.thread = CommitThread(self.loop, "trunkline-sqlite-commit")
 
@@ -34,8 +36,17 @@ class Opened:
         self.writer.commit()
         return result
 
-    def finish(self) -> None:
-        """Leave one tidy file. The last connection writes the log back and removes it."""
+    def try_write(self) -> None:
+        """Commit a page that says what it said before. Raises sqlite3.Error."""
+        db = self.writer.connection
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        self.in_transaction(lambda: db.execute(f"PRAGMA user_version = {version}"))
+
+    def finish(self, *, is_lost: bool) -> None:
+        """Leave one tidy file. The last connection writes the log back and removes it, which
+        only a connection that writes can do, so files that are lost stay as they are."""
+        if is_lost:
+            self.writer.connection.close()
         self.readers.submit(self.slow_reader.close).result()
         self.reader.close()
         self.writer.connection.close()

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
@@ -20,17 +22,18 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
+from trunkline.stores.health import Health
 from trunkline.stores.settling import settle
 from trunkline.stores.sqlite import upkeep
 from trunkline.stores.sqlite.connections import (
     Synchronous,
     cannot_open,
-    cannot_write,
     create_file,
 )
 from trunkline.stores.sqlite.filelock import FileLock
 from trunkline.stores.sqlite.lists import needs_count
 from trunkline.stores.sqlite.opened import Opened
+from trunkline.stores.sqlite.problems import BAD_ROW, read_problem, unwritable, write_problem
 from trunkline.stores.sqlite.writer import Item
 
 T = TypeVar("T")
@@ -42,6 +45,8 @@ _MAX_BATCH = 256
 # any coming. With one, an agent that was just told to start is too late for the batch.
 _MAX_PASSES = 64
 _QUIET_PASSES = 2
+# What reading raises when rows are not what they were when they were written.
+_UNREADABLE = (sqlite3.Error, msgspec.DecodeError, LookupError, ValueError)
 
 
 class _Job:
@@ -67,6 +72,7 @@ class SqliteStore:
         self._path = Path(path)
         self._synchronous = synchronous
         self._lock = FileLock(self._path)
+        self._health = Health(self._path)
         self._queue: deque[_Batch | _Job] = deque()
         self._is_busy = False
         self._is_gathering = False
@@ -76,6 +82,10 @@ class SqliteStore:
         self._opened: Opened | None = None
         self._closed: asyncio.Future[None] | None = None
 
+    @property
+    def problem(self) -> str | None:
+        return self._health.problem
+
     async def open(self) -> None:
         try:
             create_file(self._path)
@@ -84,7 +94,7 @@ class SqliteStore:
             raise cannot_open(self._path, error) from error
         try:
             self._opened = Opened(self._path, self._synchronous)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self._lock.release()
             raise cannot_open(self._path, error) from error
         except BaseException:
@@ -96,7 +106,7 @@ class SqliteStore:
         if opened is None:
             return
         if self._closed is None:
-            self._closed = self._enqueue(opened.finish)
+            self._closed = self._enqueue(self._finish)
         try:
             await asyncio.shield(self._closed)
         finally:
@@ -106,12 +116,31 @@ class SqliteStore:
                 opened.readers.shutdown()
                 self._lock.release()
 
+    def _finish(self) -> None:
+        assert self._opened is not None
+        self._opened.finish(is_lost=self._health.is_lost)
+
+    async def check(self) -> None:
+        opened = self._require_open()
+        if self._health.is_lost:
+            return
+        if not self._is_busy:
+            # Otherwise the commit under way looks after it.
+            problem = opened.watch.log_problem() or opened.watch.file_problem()
+            if problem is not None:
+                self._health.failed(problem)
+                return
+        if self._health.problem is not None:
+            try:
+                await self._enqueue(opened.try_write)
+            except StoreUnusable:
+                return
+            self._health.wrote()
+
     def submit(self, appends: Sequence[tuple[Item, Settled]]) -> None:
         opened = self._opened
         if opened is None or self._closed is not None:
-            closed = StoreUnusable(f"The store {self._path} is not open")
-            loop = asyncio.get_running_loop()
-            loop.call_soon(settle, loop, [(settled, closed) for _, settled in appends])
+            self._refuse(appends, StoreUnusable(f"The store {self._path} is not open"))
             return
         queue = self._queue
         self._submitted += len(appends)
@@ -120,6 +149,10 @@ class SqliteStore:
             return
         queue.append(list(appends))
         self._start_soon()
+
+    def _refuse(self, appends: Sequence[tuple[Item, Settled]], error: StoreError) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(settle, loop, [(settled, error) for _, settled in appends])
 
     def _enqueue(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         opened = self._require_open()
@@ -152,10 +185,18 @@ class SqliteStore:
             return
         while self._queue:
             item = self._queue.popleft()
+            lost = self._look_before(opened)
             if isinstance(item, _Job):
+                if lost is not None and item.future is not self._closed:
+                    if not item.future.cancelled():
+                        item.future.set_exception(lost)
+                    continue
                 self._is_busy = True
                 opened.thread.run(item.work, partial(self._job_done, item))
                 return
+            if lost is not None:
+                self._refuse(item, lost)
+                continue
             if len(item) > _MAX_BATCH:
                 self._queue.appendleft(item[_MAX_BATCH:])
                 del item[_MAX_BATCH:]
@@ -170,6 +211,19 @@ class SqliteStore:
                 opened.thread.run(opened.writer.commit, partial(self._batch_done, item, results))
                 return
 
+    def _look_before(self, opened: Opened) -> StoreError | None:
+        """Why nothing is to be written any more; None to go on."""
+        if self._health.is_lost:
+            return self._health.refusal()
+        problem = opened.watch.log_problem() or opened.watch.file_problem()
+        return None if problem is None else self._health.failed(problem)
+
+    def _look_after(self) -> StoreError | None:
+        """Why a commit counts for nothing; None to acknowledge it."""
+        assert self._opened is not None
+        problem = self._opened.watch.file_problem()
+        return None if problem is None else self._health.failed(problem)
+
     def _batch_done(
         self,
         batch: _Batch,
@@ -178,8 +232,11 @@ class SqliteStore:
         error: BaseException | None,
     ) -> None:
         self._is_busy = False
-        if error is not None:
-            results = [self._explain(error)] * len(batch)
+        failure = self._look_after() if error is None else self._explain(error)
+        if failure is not None:
+            results = [failure] * len(batch)
+        elif self._health.problem is not None and None in results:
+            self._health.wrote()
         try:
             # Being told, many have something to add to the next batch.
             self._settle(batch, results)
@@ -189,11 +246,16 @@ class SqliteStore:
 
     def _job_done(self, job: _Job, result: Any, error: BaseException | None) -> None:
         self._is_busy = False
+        failure: StoreError | None = None
+        if error is not None:
+            failure = self._explain(error)
+        elif job.future is not self._closed:
+            failure = self._look_after()
         if not job.future.cancelled():
-            if error is None:
+            if failure is None:
                 job.future.set_result(result)
             else:
-                job.future.set_exception(self._explain(error))
+                job.future.set_exception(failure)
         self._start_soon()
 
     def _settle(self, batch: _Batch, results: Sequence[StoreError | None]) -> None:
@@ -202,7 +264,10 @@ class SqliteStore:
 
     def _explain(self, error: BaseException) -> StoreError:
         if isinstance(error, sqlite3.Error):
-            return cannot_write(self._path, error)
+            problem = write_problem(error)
+            if problem is None:
+                return unwritable(error).at(self._path)
+            return self._health.failed(problem)
         if isinstance(error, StoreError):
             return error
         return StoreUnusable(f"The store {self._path} failed: {error!r}")
@@ -212,12 +277,33 @@ class SqliteStore:
             raise StoreUnusable(f"The store {self._path} is not open")
         return self._opened
 
-    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+    def _read(self, read: Callable[..., T], *args: Any) -> T:
         # A point read takes less than handing it to a thread would.
-        return self._require_open().reader.get(scope, task_id)
+        try:
+            return read(*args)
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
+
+    async def _read_slowly(self, read: Callable[..., T], *args: Any) -> T:
+        opened = self._require_open()
+        try:
+            return await opened.loop.run_in_executor(opened.readers, read, *args)
+        except _UNREADABLE as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> StoreError:
+        if not isinstance(error, sqlite3.Error):
+            return self._health.failed(BAD_ROW, detail=repr(error))
+        problem = read_problem(error)
+        if problem is None:
+            return StoreUnusable(f"The store {self._path} cannot be read: {error}. Try again.")
+        return self._health.failed(problem)
+
+    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+        return self._read(self._require_open().reader.get, scope, task_id)
 
     async def owner(self, task_id: str) -> Scope | None:
-        return self._require_open().reader.owner(task_id)
+        return self._read(self._require_open().reader.owner, task_id)
 
     async def remember(self, exchange: Exchange) -> None:
         await self._stored(exchange)
@@ -242,13 +328,13 @@ class SqliteStore:
     async def exchanges(
         self, scope: Scope, *, context_id: str = "", limit: int
     ) -> tuple[Exchange, ...]:
-        return self._require_open().reader.exchanges(scope, context_id, limit)
+        return self._read(self._require_open().reader.exchanges, scope, context_id, limit)
 
     async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
         opened = self._require_open()
         # As with tasks, only who has found some asks for the writer.
-        old = partial(opened.slow_reader.old_exchanges, agent, before_ms, limit)
-        found = await opened.loop.run_in_executor(opened.readers, old)
+        old = opened.slow_reader.old_exchanges
+        found = await self._read_slowly(old, agent, before_ms, limit)
         if not found:
             return 0
         forget = partial(upkeep.forget_exchanges, opened.writer, found, before_ms=before_ms)
@@ -256,32 +342,31 @@ class SqliteStore:
 
     async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
         opened = self._require_open()
-        count = partial(opened.slow_reader.count_exchanges, agent, before_ms)
-        return await opened.loop.run_in_executor(opened.readers, count)
+        return await self._read_slowly(opened.slow_reader.count_exchanges, agent, before_ms)
 
     async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
-        return self._require_open().reader.note(scope, context_id, name)
+        return self._read(self._require_open().reader.note, scope, context_id, name)
 
     async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
         opened = self._require_open()
-        old = partial(opened.slow_reader.old_notes, agent, before_ms, limit)
-        found = await opened.loop.run_in_executor(opened.readers, old)
+        old = opened.slow_reader.old_notes
+        found = await self._read_slowly(old, agent, before_ms, limit)
         if not found:
             return 0
         forget = partial(upkeep.forget_notes, opened.writer, found, before_ms=before_ms)
         return await self._enqueue(partial(opened.in_transaction, forget))
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
-        return self._require_open().reader.entries(task_id, after, limit)
+        return self._read(self._require_open().reader.entries, task_id, after, limit)
 
     async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
-        return self._require_open().reader.recall(scope, key)
+        return self._read(self._require_open().reader.recall, scope, key)
 
     async def list(self, query: TaskQuery) -> TaskPage:
         opened = self._require_open()
         if query.with_artifacts or needs_count(query):
-            return await opened.loop.run_in_executor(opened.readers, opened.slow_reader.list, query)
-        return opened.reader.list(query)
+            return await self._read_slowly(opened.slow_reader.list, query)
+        return self._read(opened.reader.list, query)
 
     async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
         # In memory: the lock on the file proves that no node of an earlier process
@@ -302,22 +387,20 @@ class SqliteStore:
             task_id=task_id,
         )
         keys = await self._enqueue(partial(opened.in_transaction, take_over))
-        claimed = [self._require_open().reader.claimed(key) for key in keys]
+        claimed = [self._read(self._require_open().reader.claimed, key) for key in keys]
         return tuple([task for task in claimed if task is not None])
 
     async def scopes(self) -> tuple[Scope, ...]:
-        return self._require_open().reader.scopes()
+        return self._read(self._require_open().reader.scopes)
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
         opened = self._require_open()
-        count = partial(opened.slow_reader.count_ended, agent, before_ms)
-        return await opened.loop.run_in_executor(opened.readers, count)
+        return await self._read_slowly(opened.slow_reader.count_ended, agent, before_ms)
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         opened = self._require_open()
         # To look for them may take long with many scopes, and must not hold up the writer.
-        ended = partial(opened.slow_reader.ended, agent, before_ms, limit)
-        found = await opened.loop.run_in_executor(opened.readers, ended)
+        found = await self._read_slowly(opened.slow_reader.ended, agent, before_ms, limit)
         if not found:
             return 0
         prune = partial(upkeep.prune, opened.writer, found)

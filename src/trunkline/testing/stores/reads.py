@@ -88,10 +88,21 @@ async def sequence_goes_on_after_the_whole_journal_was_pruned(make: MakeStore) -
         assert await store.entries("t", after=0, limit=9) == entries(4, 1)
 
 
+async def store_that_works_has_no_problem(make: MakeStore) -> None:
+    async with opened(make, "well") as store:
+        assert store.problem is None
+        await store.check()
+        await must_put(store, create("t"))
+        await store.check()
+        assert store.problem is None
+        assert (await must_get(store, "t")).last_seq == 1
+
+
 CHECKS = (
     journal_is_read_in_pages,
     resuming_reader_misses_nothing,
     scopes_do_not_see_each_other,
     pruned_journal_leaves_an_honest_gap,
     sequence_goes_on_after_the_whole_journal_was_pruned,
+    store_that_works_has_no_problem,
 )
