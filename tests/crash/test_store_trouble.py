@@ -80,7 +80,9 @@ def cut_short(path: Path) -> None:
 
 
 def remove_tasks(path: Path) -> None:
-    shutil.rmtree(path)
+    # In one step: the gateway may be writing records there.
+    path.rename(path.with_name("removed"))
+    shutil.rmtree(path.with_name("removed"))
 
 
 def remove_changes(path: Path) -> None:

@@ -61,10 +61,6 @@ class Health:
             _log.info("the store takes changes again", extra={"store": str(self._path)})
 
 
-RESTART = (
-    "Nothing was acknowledged since this was noticed. Put the original back or restore a "
-    "backup, then restart the gateway."
-)
 WRITE_REMEDY = (
     "Nothing of this change was kept. Look at the free space and the health of the disk; the "
     "gateway goes on by itself once it can write again."

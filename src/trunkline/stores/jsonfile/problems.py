@@ -2,8 +2,12 @@
 
 import errno
 
-from trunkline.stores.health import CHECK_REMEDY, RESTART, WRITE_REMEDY, Problem
+from trunkline.stores.health import CHECK_REMEDY, WRITE_REMEDY, Problem
 
+RESTART = (
+    "Nothing was acknowledged since this was noticed. Put the original back or restore a "
+    "backup, then restart the gateway."
+)
 FOLDER_GONE = Problem(
     "was deleted, moved away or replaced while the gateway ran", RESTART, is_lasting=True
 )

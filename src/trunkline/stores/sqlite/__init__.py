@@ -2,7 +2,8 @@
 
 Read `store` (what is written when, and who is told), `writer` (a batch of appends as
 few statements), `reads`, `upkeep` (claims and retention), `opened`, `connections`, `schema`
-and `filelock`. `watch` notices files that are gone, `problems` says what an error means.
+and `filelock`. `inspection` looks at the file before a start, `watch` notices files
+that are gone, `problems` says what an error means.
 The SQL is in `schema.sql`, `migrations/` and `queries.sql`.
 """
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 from trunkline.stores.commits import CommitThread
 from trunkline.stores.sqlite.connections import Synchronous, connect_reader, connect_writer
 from trunkline.stores.sqlite.reads import Reader
-from trunkline.stores.sqlite.schema import shipped_schema
+from trunkline.stores.sqlite.schema import Schema
 from trunkline.stores.sqlite.watch import FileWatch
 from trunkline.stores.sqlite.writer import Writer
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 
 class Opened:
-    def __init__(self, path: Path, synchronous: Synchronous) -> None:
+    def __init__(self, path: Path, schema: Schema, synchronous: Synchronous) -> None:
         self.loop = asyncio.get_running_loop()
-        self.writer = Writer(connect_writer(path, shipped_schema(), synchronous))
+        self.writer = Writer(connect_writer(path, schema, synchronous))
         self.reader = Reader(connect_reader(path))
         self.slow_reader = Reader(connect_reader(path))
         self.watch = FileWatch(path, self.writer.connection)

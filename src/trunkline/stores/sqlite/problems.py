@@ -2,8 +2,12 @@
 
 import sqlite3
 
-from trunkline.stores.health import CHECK_REMEDY, RESTART, WRITE_REMEDY, Problem
+from trunkline.stores.health import CHECK_REMEDY, WRITE_REMEDY, Problem
 
+RESTART = (
+    "Nothing was acknowledged since this was noticed. Put the original back, or restore a backup "
+    "and delete the file that ends in -wal, then restart the gateway."
+)
 GONE = Problem("was deleted or moved away while the gateway ran", RESTART, is_lasting=True)
 REPLACED = Problem("was replaced by another file while the gateway ran", RESTART, is_lasting=True)
 CUT_OFF = Problem("was cut short while the gateway ran", RESTART, is_lasting=True)

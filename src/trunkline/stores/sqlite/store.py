@@ -31,9 +31,11 @@ from trunkline.stores.sqlite.connections import (
     create_file,
 )
 from trunkline.stores.sqlite.filelock import FileLock
+from trunkline.stores.sqlite.inspection import OPEN, closed_mark, inspect, sync_folder
 from trunkline.stores.sqlite.lists import needs_count
 from trunkline.stores.sqlite.opened import Opened
 from trunkline.stores.sqlite.problems import BAD_ROW, read_problem, unwritable, write_problem
+from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.writer import Item
 
 T = TypeVar("T")
@@ -88,12 +90,18 @@ class SqliteStore:
 
     async def open(self) -> None:
         try:
+            existed = self._path.exists()
             create_file(self._path)
             self._lock.acquire()
         except OSError as error:
             raise cannot_open(self._path, error) from error
+        schema = shipped_schema()
         try:
-            self._opened = Opened(self._path, self._synchronous)
+            inspect(self._path, schema, self._lock.mark, existed=existed)
+            self._opened = Opened(self._path, schema, self._synchronous)
+            # The log is there by now, and must be found after a power cut as well.
+            sync_folder(self._path)
+            self._lock.write_mark(OPEN)
         except (sqlite3.Error, OSError) as error:
             self._lock.release()
             raise cannot_open(self._path, error) from error
@@ -114,6 +122,8 @@ class SqliteStore:
                 self._opened = None
                 opened.thread.stop()
                 opened.readers.shutdown()
+                if not self._health.is_lost:
+                    self._lock.write_mark(closed_mark(self._path))
                 self._lock.release()
 
     def _finish(self) -> None:
