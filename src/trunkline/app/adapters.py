@@ -31,10 +31,15 @@ def make_store(settings: StoreSettings, *, agent: str, clock: Clock) -> Store:
         case "memory":
             return MemoryStore()
         case "json-file":
-            adopts = Scope(agent, "", settings.adopt_as or ANONYMOUS)
+            adopts = adopting_scope(settings, agent=agent)
             return JsonFileStore(database_path(settings), clock=clock, adopts=adopts)
         case "sqlite":
             return SqliteStore(database_path(settings), synchronous=settings.synchronous)
+
+
+def adopting_scope(settings: StoreSettings, *, agent: str) -> Scope:
+    """Whose the tasks are that another program has left in the folder."""
+    return Scope(agent, "", settings.adopt_as or ANONYMOUS)
 
 
 def make_backend(

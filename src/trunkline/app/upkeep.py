@@ -110,7 +110,7 @@ async def _in_each_store(
 ) -> list[T]:
     done: list[T] = []
     known: set[str] = set()
-    for store_settings in _existing(settings):
+    for store_settings in existing_stores(settings):
         async with _opened(settings, store_settings) as store:
             handles = sorted({scope.agent for scope in await store.scopes()})
             known.update(handles)
@@ -121,7 +121,7 @@ async def _in_each_store(
     return done
 
 
-def _existing(settings: Settings) -> list[StoreSettings]:
+def existing_stores(settings: Settings) -> list[StoreSettings]:
     kept = [store for store in settings.stores() if store.kind != "memory"]
     if not kept:
         raise ConfigError(

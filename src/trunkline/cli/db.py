@@ -1,4 +1,4 @@
-"""`trunkline db prune | settle`."""
+"""`trunkline db check | prune | settle`."""
 
 import re
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trunkline.cli.exits import Exit
 from trunkline.cli.failures import reported
 from trunkline.cli.help import command
 from trunkline.cli.options import Debug, Form, OpenClawConfig, Output
@@ -15,8 +16,9 @@ from trunkline.cli.typed import whole
 if TYPE_CHECKING:
     from trunkline.app.upkeep import Pruned
     from trunkline.settings import Settings
+    from trunkline.stores.findings import Findings
 
-app = typer.Typer(help="Maintain the store of a stopped gateway.", no_args_is_help=True)
+app = typer.Typer(help="Check and maintain the store of a gateway.", no_args_is_help=True)
 
 Agent = Annotated[
     str, typer.Option(metavar="HANDLE", help="Only this agent.", show_default="all agents")
@@ -26,6 +28,52 @@ DryRun = Annotated[
 ]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+@command(app, "check")
+def check(
+    context: typer.Context,
+    config: ConfigOption = None,
+    openclaw_config: OpenClawConfig = None,
+    data: DataOption = None,
+    db: DbOption = None,
+    output: Output = Form.text,
+    debug: Debug = False,
+) -> None:
+    """Check a store for damage. Nothing is changed.
+
+    Reads all pages of a SQLite database and all files of a json-file folder, compares every
+    task with its journal, and looks for references to nothing. A SQLite store may be in use
+    by a gateway meanwhile; a json-file folder may not. Ends with 13 if there is damage.
+    """
+    with reported(context):
+        settings = settings_of(config, openclaw_config, data, db)
+        from trunkline.app.checking import check_stores
+
+        found = check_stores(settings)
+    if output is Form.json:
+        from trunkline.cli.remote.documents import document
+
+        print(document({"sound": all(each.is_sound for each in found), "stores": found}))
+    else:
+        for each in found:
+            _print_findings(each)
+    if not all(each.is_sound for each in found):
+        raise typer.Exit(Exit.DAMAGED)
+
+
+def _print_findings(found: "Findings") -> None:
+    from trunkline.cli.remote.clean import one_line
+
+    for fault in found.faults:
+        place = f"task {fault.task_id}" if fault.task_id else fault.kind
+        text = one_line(f"{place}: {fault.what}").rstrip(".")
+        print(f"{text}. {fault.remedy}".rstrip())
+    if found.more:
+        print(f"and {found.more} more")
+    problems = len(found.faults) + found.more
+    result = "sound" if not problems else f"{problems} problem{'' if problems == 1 else 's'}"
+    print(f"{found.path}: {found.tasks} tasks, {found.entries} journal entries, {result}")
 
 
 @command(app, "prune")

@@ -21,6 +21,7 @@ class Exit(IntEnum):
     NO_ACCESS = 10
     REFUSED = 11
     NOT_UNDERSTOOD = 12
+    DAMAGED = 13
     TIMEOUT = 124
     INTERRUPTED = 130
     PIPE_CLOSED = 141
@@ -40,6 +41,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.NO_ACCESS: "the credential is missing or not accepted",
     Exit.REFUSED: "the agent refused the request for another reason",
     Exit.NOT_UNDERSTOOD: "no A2A agent at this address, an invalid answer, or no common version",
+    Exit.DAMAGED: "`db check` found damage in a store",
     Exit.TIMEOUT: "a time limit was reached; the task continues",
     Exit.INTERRUPTED: "interrupted with Ctrl+C; the task continues",
     Exit.PIPE_CLOSED: "the reader of the output is gone",

@@ -128,11 +128,13 @@ class ConversationFiles:
         """Every exchange that is in a file; what a crash left half-written goes."""
         for left_over in self._folder.glob(_PATTERN + TEMPORARY):
             left_over.unlink()
-        return [
-            _spot(said)
-            for path in self._folder.glob(_PATTERN)
-            for said in self._read(path).values()
-        ]
+        return [spot for path in self.paths() for spot in self.load(path)]
+
+    def paths(self) -> list[Path]:
+        return sorted(self._folder.glob(_PATTERN))
+
+    def load(self, path: Path) -> list[Spot[Place]]:
+        return [_spot(said) for said in self._read(path).values()]
 
     def read(self, captured: Captured) -> tuple[Exchange, ...]:
         found: dict[int, Said] = {}

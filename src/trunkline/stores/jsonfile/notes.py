@@ -99,6 +99,9 @@ class NoteFiles:
 
     def load(self) -> NotesFile:
         (self._folder / (FILE + TEMPORARY)).unlink(missing_ok=True)
+        return self.read()
+
+    def read(self) -> NotesFile:
         path = self._folder / FILE
         try:
             lines = path.read_bytes().splitlines()

@@ -1,13 +1,14 @@
 """One file per task: reading all of them at the start, and single ones ever after."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from trunkline.model.errors import StoreUnusable
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Append, Creation, IdempotencyRecord, Scope
 from trunkline.stores.index import Head
@@ -88,24 +89,27 @@ class Records:
         # What was read last: a long journal is read page by page.
         self._last: tuple[str, Contents] | None = None
 
-    def load_all(self) -> tuple[list[TaskHead], list[IdempotencyRecord]]:
+    def load_all(
+        self, on_broken: Callable[[StoreUnusable], None] | None = None
+    ) -> tuple[list[TaskHead], list[IdempotencyRecord]]:
         """Every task there is; what a crash left half-written goes.
 
-        Raises StoreUnusable for a record that is not what it must be.
+        Raises StoreUnusable for a record that is not what it must be. With `on_broken` that
+        is told instead, and the folder is left as it is.
         """
-        for left_over in self._folder.glob(f"*{RECORD}{TEMPORARY}"):
+        for left_over in self._folder.glob(f"*{RECORD}{TEMPORARY}") if on_broken is None else ():
             left_over.unlink()
         heads: list[TaskHead] = []
         adopted: list[TaskHead] = []
         keys: list[IdempotencyRecord] = []
         for path in sorted(self._folder.glob(f"*{RECORD}")):
-            data = path.read_bytes()
-            check_record(path, data)
-            file = _parsed(path, data)
-            head = self._head(path, file)
-            if record_name(head.id) != path.name:
-                raise broken(path, f"holds a task whose file is {record_name(head.id)}")
-            head.has_record, head.record_bytes = True, len(data)
+            try:
+                file, head = self._load(path)
+            except StoreUnusable as error:
+                if on_broken is None:
+                    raise
+                on_broken(error)
+                continue
             if isinstance(file.trunkline, _Own):
                 heads.append(head)
                 keys += [
@@ -121,6 +125,16 @@ class Records:
                 head.key += 1
             taken.add(head.key)
         return heads + adopted, keys
+
+    def _load(self, path: Path) -> tuple[_File, TaskHead]:
+        data = path.read_bytes()
+        check_record(path, data)
+        file = _parsed(path, data)
+        head = self._head(path, file)
+        if record_name(head.id) != path.name:
+            raise broken(path, f"holds a task whose file is {record_name(head.id)}")
+        head.has_record, head.record_bytes = True, len(data)
+        return file, head
 
     def _head(self, path: Path, file: _File) -> TaskHead:
         own = file.trunkline

@@ -42,9 +42,11 @@ def connect_writer(path: Path, schema: Schema, synchronous: Synchronous) -> sqli
     return connection
 
 
-def connect_reader(path: Path) -> sqlite3.Connection:
+def connect_reader(path: Path, *, is_immutable: bool = False) -> sqlite3.Connection:
+    """`is_immutable` leaves no files beside it, and is for one that nobody writes to."""
+    options = "mode=ro&immutable=1" if is_immutable else "mode=ro"
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro",
+        f"{path.absolute().as_uri()}?{options}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,

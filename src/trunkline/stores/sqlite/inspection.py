@@ -78,7 +78,7 @@ def inspect(path: Path, schema: Schema, mark: str, *, existed: bool) -> None:
         if not has_log:
             # With a log, the file itself need not make sense: a crash may have cut off a
             # write to it that the log repeats.
-            _check_header(path, size)
+            check_header(path, size)
         with closing(connect_reader(path)) as connection:
             version = check_version(connection, schema, str(path))
             if version == schema.version:
@@ -108,7 +108,8 @@ def damaged(path: Path, what: str) -> StoreUnusable:
     return StoreUnusable(f"The store {path} is damaged: {what}. {remedy}")
 
 
-def _check_header(path: Path, size: int) -> None:
+def check_header(path: Path, size: int) -> None:
+    """Only for a file without a log. Raises StoreUnusable."""
     with path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
     if not header.startswith(_MAGIC):

@@ -243,3 +243,37 @@ DELETE FROM notes WHERE scope = ? AND context = ? AND name = ? AND at_ms < ?;
 -- Whose a task is.
 SELECT s.agent, s.tenant, s.principal FROM tasks AS t JOIN scopes AS s ON s.id = t.scope
 WHERE t.id = ?;
+
+-- name: find_tasks
+-- All tasks, for a check.
+SELECT key, id FROM tasks WHERE key > ? ORDER BY key LIMIT ?;
+
+-- name: count_tasks_without_scope
+SELECT count(*) FROM tasks AS t WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE id = t.scope);
+
+-- name: count_tasks_without_node
+SELECT count(*) FROM tasks AS t WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE id = t.node);
+
+-- name: count_events_without_task
+SELECT count(*) FROM events AS e
+WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE key = e.place >> 24);
+
+-- name: count_snapshots_without_task
+SELECT count(*) FROM snapshots AS s WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE key = s.task);
+
+-- name: count_keys_without_task
+SELECT count(*) FROM idempotency AS i WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE key = i.task);
+
+-- name: count_exchanges_without_scope
+SELECT count(*) FROM exchanges AS e WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE id = e.scope);
+
+-- name: count_notes_without_scope
+SELECT count(*) FROM notes AS m WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE id = m.scope);
+
+-- name: find_wrong_counts
+-- Where the counter of tasks is not what there is: scope, state, counter, tasks.
+SELECT scope, state, sum(kept), sum(there) FROM (
+    SELECT scope, state, n AS kept, 0 AS there FROM counts
+    UNION ALL
+    SELECT scope, state, 0, count(*) FROM tasks GROUP BY scope, state
+) GROUP BY scope, state HAVING sum(kept) <> sum(there);

@@ -1,0 +1,152 @@
+"""`check`: all that can be found wrong with a database file, without changing it.
+
+A gateway may run meanwhile: each step reads one state of the database, beside the writer.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import msgspec
+
+from trunkline.model.errors import StoreError, StoreInUse, StoreUnusable
+from trunkline.model.events import Entry
+from trunkline.stores.findings import TASK_REMEDY, Findings
+from trunkline.stores.sqlite.connections import cannot_open, connect_reader
+from trunkline.stores.sqlite.filelock import FileLock
+from trunkline.stores.sqlite.inspection import check_header, log_bytes, zero_pages
+from trunkline.stores.sqlite.problems import primary_code
+from trunkline.stores.sqlite.reads import Reader
+from trunkline.stores.sqlite.schema import check_version, shipped_schema
+from trunkline.stores.sqlite.statements import SQL
+
+_REMEDY = "Restore a backup. `sqlite3 FILE .recover` may rescue what is left of this one."
+_TASKS_AT_ONCE = 500
+_ENTRIES_AT_ONCE = 500
+_MAX_PAGE_FAULTS = 100
+
+# Rows that point to nothing: a word for each, and the statement that counts them.
+_REFERENCES = (
+    ("tasks of an unknown scope", "count_tasks_without_scope"),
+    ("tasks of an unknown node", "count_tasks_without_node"),
+    ("journal rows of no task", "count_events_without_task"),
+    ("snapshots of no task", "count_snapshots_without_task"),
+    ("idempotency keys of no task", "count_keys_without_task"),
+    ("answers of an unknown scope", "count_exchanges_without_scope"),
+    ("notes of an unknown scope", "count_notes_without_scope"),
+)
+
+
+def check(path: Path) -> Findings:
+    """Raises StoreUnusable for a file that is not a store of this release."""
+    findings = Findings(str(path), "sqlite")
+    lock = FileLock(path)
+    # A gateway that runs keeps its lock; one that does not may not start meanwhile. Without
+    # the right to write, nothing can be done about that.
+    with suppress(StoreInUse, OSError):
+        lock.acquire()
+    try:
+        _check(path, findings)
+    finally:
+        lock.release()
+    return findings
+
+
+def _check(path: Path, findings: Findings) -> None:
+    has_log = log_bytes(path) is not None
+    if not has_log:
+        try:
+            check_header(path, path.stat().st_size)
+        except StoreError as error:
+            findings.add("file", error.message, _REMEDY)
+            return
+        for page in zero_pages(path):
+            findings.add("page", f"page {page} is empty", _REMEDY)
+    try:
+        # Without a log nobody has the file open, and none is to be made.
+        with closing(connect_reader(path, is_immutable=not has_log)) as connection:
+            _check_version(connection, path)
+            _check_pages(connection, findings)
+            _check_references(connection, findings)
+            _check_tasks(connection, findings)
+    except sqlite3.Error as error:
+        if primary_code(error) == sqlite3.SQLITE_CANTOPEN:
+            raise cannot_open(path, error) from error
+        findings.add("page", f"the database cannot be read: {error}", _REMEDY)
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    schema = shipped_schema()
+    version = check_version(connection, schema, str(path))
+    if version != schema.version:
+        raise StoreUnusable(
+            f"The store {path} has schema {version}, and this release checks {schema.version}. "
+            "Start the gateway once to bring it up to date."
+        )
+
+
+def _check_pages(connection: sqlite3.Connection, findings: Findings) -> None:
+    for (found,) in connection.execute(f"PRAGMA integrity_check({_MAX_PAGE_FAULTS})"):
+        if found != "ok":
+            findings.add("page", found.replace("\n", " "), _REMEDY)
+
+
+def _check_references(connection: sqlite3.Connection, findings: Findings) -> None:
+    for what, statement in _REFERENCES:
+        try:
+            ((count,),) = connection.execute(SQL[statement]).fetchall()
+        except sqlite3.Error as error:
+            findings.add("page", f"{what} cannot be counted: {error}", _REMEDY)
+            continue
+        if count:
+            findings.add("reference", f"{count} {what}", _REMEDY)
+    try:
+        wrong = connection.execute(SQL["find_wrong_counts"]).fetchall()
+    except sqlite3.Error as error:
+        findings.add("page", f"tasks cannot be counted: {error}", _REMEDY)
+        return
+    for scope, state, kept, real in wrong:
+        findings.add(
+            "count",
+            f"scope {scope} is said to have {kept} tasks in state {state} and has {real}",
+            "Lists show a wrong total. Restore a backup if that matters.",
+        )
+
+
+def _check_tasks(connection: sqlite3.Connection, findings: Findings) -> None:
+    reader = Reader(connection)
+    after = -1
+    while True:
+        try:
+            found = connection.execute(SQL["find_tasks"], (after, _TASKS_AT_ONCE)).fetchall()
+        except sqlite3.Error as error:
+            findings.add("page", f"tasks after number {after} cannot be read: {error}", _REMEDY)
+            return
+        for key, task_id in found:
+            _check_task(connection, reader, key, task_id, findings)
+        if len(found) < _TASKS_AT_ONCE:
+            return
+        after = found[-1][0]
+
+
+def _check_task(
+    connection: sqlite3.Connection, reader: Reader, key: int, task_id: str, findings: Findings
+) -> None:
+    # One state of the task, also when a gateway writes to it.
+    connection.execute("BEGIN")
+    try:
+        stored = reader.claimed(key)
+        if stored is not None:
+            findings.check_task(stored, _journal(reader, task_id))
+    except (sqlite3.Error, msgspec.DecodeError, LookupError, ValueError) as error:
+        findings.add("task", f"it cannot be read: {error!r}", TASK_REMEDY, task_id=task_id)
+    finally:
+        connection.execute("COMMIT")
+
+
+def _journal(reader: Reader, task_id: str) -> Iterator[Entry]:
+    after = 0
+    while entries := reader.entries(task_id, after, _ENTRIES_AT_ONCE):
+        yield from entries
+        after = entries[-1].seq
