@@ -22,8 +22,8 @@ class Opened:
         self.writer = Writer(connect_writer(path, schema, synchronous))
         self.reader = Reader(connect_reader(path))
         self.slow_reader = Reader(connect_reader(path))
-        self.watch = FileWatch(path, self.writer.connection)
         self.readers = ThreadPoolExecutor(1, thread_name_prefix="trunkline-sqlite-read")
+        self.watch = FileWatch(path, self.writer.connection)
         self.thread = CommitThread(self.loop, "trunkline-sqlite-commit")
 
     def in_transaction(self, work: Callable[[], T]) -> T:
@@ -45,6 +45,7 @@ class Opened:
     def finish(self, *, is_lost: bool) -> None:
         """Leave one tidy file. The last connection writes the log back and removes it, which
         only a connection that writes can do, so files that are lost stay as they are."""
+        self.watch.close()
         if is_lost:
             self.writer.connection.close()
         self.readers.submit(self.slow_reader.close).result()

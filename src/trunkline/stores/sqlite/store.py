@@ -136,7 +136,7 @@ class SqliteStore:
             return
         if not self._is_busy:
             # Otherwise the commit under way looks after it.
-            problem = opened.watch.log_problem() or opened.watch.file_problem()
+            problem = opened.watch.thorough_problem()
             if problem is not None:
                 self._health.failed(problem)
                 return
@@ -195,7 +195,7 @@ class SqliteStore:
             return
         while self._queue:
             item = self._queue.popleft()
-            lost = self._look_before(opened)
+            lost = self._lost(opened)
             if isinstance(item, _Job):
                 if lost is not None and item.future is not self._closed:
                     if not item.future.cancelled():
@@ -221,17 +221,11 @@ class SqliteStore:
                 opened.thread.run(opened.writer.commit, partial(self._batch_done, item, results))
                 return
 
-    def _look_before(self, opened: Opened) -> StoreError | None:
+    def _lost(self, opened: Opened) -> StoreError | None:
         """Why nothing is to be written any more; None to go on."""
         if self._health.is_lost:
             return self._health.refusal()
-        problem = opened.watch.log_problem() or opened.watch.file_problem()
-        return None if problem is None else self._health.failed(problem)
-
-    def _look_after(self) -> StoreError | None:
-        """Why a commit counts for nothing; None to acknowledge it."""
-        assert self._opened is not None
-        problem = self._opened.watch.file_problem()
+        problem = opened.watch.problem()
         return None if problem is None else self._health.failed(problem)
 
     def _batch_done(
@@ -242,9 +236,8 @@ class SqliteStore:
         error: BaseException | None,
     ) -> None:
         self._is_busy = False
-        failure = self._look_after() if error is None else self._explain(error)
-        if failure is not None:
-            results = [failure] * len(batch)
+        if error is not None:
+            results = [self._explain(error)] * len(batch)
         elif self._health.problem is not None and None in results:
             self._health.wrote()
         try:
@@ -256,16 +249,11 @@ class SqliteStore:
 
     def _job_done(self, job: _Job, result: Any, error: BaseException | None) -> None:
         self._is_busy = False
-        failure: StoreError | None = None
-        if error is not None:
-            failure = self._explain(error)
-        elif job.future is not self._closed:
-            failure = self._look_after()
         if not job.future.cancelled():
-            if failure is None:
+            if error is None:
                 job.future.set_result(result)
             else:
-                job.future.set_exception(failure)
+                job.future.set_exception(self._explain(error))
         self._start_soon()
 
     def _settle(self, batch: _Batch, results: Sequence[StoreError | None]) -> None:
