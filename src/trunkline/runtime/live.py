@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from trunkline.engine.fold import TaskFold
-from trunkline.model.errors import TrunklineError
+from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
 from trunkline.model.events import Entry
 from trunkline.model.values import HAS_WORK, Message, Role, TaskState
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, StoredTask
@@ -72,7 +73,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
             context_id=stored.context_id,
             epoch=stored.epoch,
         )
-        fold = TaskFold.of(stored.snapshot, stored.tail)
+        fold = fold_of(stored)
         live._fold = fold
         live.seq = live.committed_seq = fold.seq
         live.state = live.committed_state = fold.state
@@ -202,3 +203,14 @@ def _folded(fold: TaskFold | None, entries: list[Entry]) -> TaskFold:
     for entry in rest:
         fold.apply(entry)
     return fold
+
+
+def fold_of(stored: StoredTask) -> TaskFold:
+    """Raises StoreUnusable when what is stored is not a task."""
+    try:
+        return TaskFold.of(stored.snapshot, stored.tail)
+    except (msgspec.DecodeError, GatewayBug, LookupError, ValueError) as error:
+        raise StoreUnusable(
+            f"The stored task {stored.task_id} cannot be read: {error}. Look at the store with "
+            "`trunkline db check`."
+        ) from error

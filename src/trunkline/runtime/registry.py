@@ -2,11 +2,10 @@
 
 import asyncio
 
-from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import TaskNotFound, TrunklineError
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask
-from trunkline.runtime.live import LiveTask
+from trunkline.runtime.live import LiveTask, fold_of
 
 
 class Registry:
@@ -109,4 +108,4 @@ def snapshot_of(stored: StoredTask) -> Snapshot:
     snapshot = stored.snapshot
     if snapshot is not None and not stored.tail:
         return snapshot
-    return TaskFold.of(snapshot, stored.tail).snapshot()
+    return fold_of(stored).snapshot()

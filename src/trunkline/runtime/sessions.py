@@ -8,7 +8,6 @@ durable as the tasks are, belongs to their caller, and goes when they go.
 import msgspec
 from msgspec import Struct
 
-from trunkline.engine.fold import TaskFold
 from trunkline.engine.session import msg_context, session_key
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.follow_ups import Delivered, ReplyPayload
@@ -19,7 +18,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.store import Exchange, KeptNote, Scope, Store, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.follow_ups import FollowUps
-from trunkline.runtime.live import LiveTask
+from trunkline.runtime.live import LiveTask, fold_of
 from trunkline.runtime.run import Run
 
 _PAGE = 50
@@ -116,7 +115,7 @@ class RunSession(Struct, frozen=True, eq=False):
             page = await self._store.list(query)
             for stored in page.tasks:
                 if stored.task_id != own:
-                    fold = TaskFold.of(stored.snapshot, stored.tail)
+                    fold = fold_of(stored)
                     # What waits in the queue has not been said to the agent yet.
                     messages = fold.settled_history()
                     count += len(messages)

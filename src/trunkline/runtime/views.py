@@ -7,7 +7,7 @@ import zlib
 import msgspec
 
 from trunkline.model.calls import ListTasksRequest
-from trunkline.model.errors import InvalidParams
+from trunkline.model.errors import InvalidParams, StoreUnusable
 from trunkline.model.values import Task
 from trunkline.ports.store import Snapshot
 
@@ -43,7 +43,10 @@ def listed_json(
 def _shown(task: bytes, history_length: int | None, position: int | None) -> bytes:
     if history_length is None and position is None:
         return task
-    value = _decode_task(task)
+    try:
+        value = _decode_task(task)
+    except msgspec.DecodeError as error:
+        raise StoreUnusable(f"A stored task cannot be read: {error}") from error
     history, metadata = value.history, value.metadata
     if history_length is not None and history_length < len(history):
         # The most recent ones. A slice from -0 would be all of them.

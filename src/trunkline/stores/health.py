@@ -61,9 +61,10 @@ class Health:
             _log.info("the store takes changes again", extra={"store": str(self._path)})
 
 
+FULL_REMEDY = "Free some space; the gateway continues by itself once it can write again."
 WRITE_REMEDY = (
     "Nothing of this change was kept. Look at the free space and the health of the disk; the "
-    "gateway goes on by itself once it can write again."
+    "gateway continues by itself once it can write again."
 )
 CHECK_REMEDY = (
     "Stop the gateway, look with `trunkline db check`, restore a backup, and restart the gateway."

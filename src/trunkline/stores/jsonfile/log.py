@@ -115,7 +115,6 @@ class Log:
             raise
         self._size += len(data)
         self._last_n = last_n
-        self._look_at_file()
 
     def try_write(self) -> None:
         """See whether a commit would succeed, and leave no trace. Raises OSError."""

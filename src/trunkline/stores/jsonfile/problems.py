@@ -2,7 +2,7 @@
 
 import errno
 
-from trunkline.stores.health import CHECK_REMEDY, WRITE_REMEDY, Problem
+from trunkline.stores.health import CHECK_REMEDY, FULL_REMEDY, WRITE_REMEDY, Problem
 
 RESTART = (
     "Nothing was acknowledged since this was noticed. Put the original back or restore a "
@@ -26,7 +26,7 @@ _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
 
 class Lost(Exception):
-    """Found before or after a write: what was written there would be gone."""
+    """Found before a write: what is written there would be gone."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.what)
@@ -35,7 +35,7 @@ class Lost(Exception):
 
 def write_problem(error: OSError) -> Problem:
     if error.errno in _NO_SPACE:
-        return Problem("cannot be written: the disk is full", f"Free some space. {WRITE_REMEDY}")
+        return Problem("cannot be written: the disk is full", FULL_REMEDY)
     # Without the name of the file that Python's own text has.
     return Problem(f"cannot be written: {error.strerror or type(error).__name__}", WRITE_REMEDY)
 

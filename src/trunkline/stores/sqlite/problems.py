@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from trunkline.stores.health import CHECK_REMEDY, WRITE_REMEDY, Problem
+from trunkline.stores.health import CHECK_REMEDY, FULL_REMEDY, WRITE_REMEDY, Problem
 
 RESTART = (
     "Nothing was acknowledged since this was noticed. Put the original back, or restore a backup "
@@ -11,14 +11,16 @@ RESTART = (
 GONE = Problem("was deleted or moved away while the gateway ran", RESTART, is_lasting=True)
 REPLACED = Problem("was replaced by another file while the gateway ran", RESTART, is_lasting=True)
 CUT_OFF = Problem("was cut short while the gateway ran", RESTART, is_lasting=True)
-LOG_GONE = Problem(
-    "has lost its write-ahead log (the file that ends in -wal) while the gateway ran",
-    RESTART,
+_LOG = "has lost its write-ahead log (the file that ends in -wal) while the gateway ran"
+LOG_GONE = Problem(_LOG, RESTART, is_lasting=True)
+LOG_SAVED = Problem(
+    _LOG,
+    "All that was acknowledged is in the database, and nothing was since. Restart the gateway.",
     is_lasting=True,
 )
 BAD_ROW = Problem("is damaged: a row makes no sense", CHECK_REMEDY, is_lasting=True)
 
-_FULL = Problem("cannot be written: the disk is full", f"Free some space. {WRITE_REMEDY}")
+_FULL = Problem("cannot be written: the disk is full", FULL_REMEDY)
 
 # Errors that say something of the file or the disk, whatever the statement was.
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})

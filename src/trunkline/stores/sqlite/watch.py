@@ -9,7 +9,7 @@ import sqlite3
 from pathlib import Path
 
 from trunkline.stores.health import Problem
-from trunkline.stores.sqlite.problems import CUT_OFF, GONE, LOG_GONE, REPLACED
+from trunkline.stores.sqlite.problems import CUT_OFF, GONE, LOG_GONE, LOG_SAVED, REPLACED
 
 
 class FileWatch:
@@ -44,10 +44,10 @@ class FileWatch:
             self._file_size = found.st_size
         log = os.fstat(self._log_fd)
         if log.st_size != self._log_size:
-            if log.st_size < self._log_size and not self._reads_log():
+            if log.st_size < self._log_size and not self._writes_log_back():
                 return LOG_GONE
             self._log_size = log.st_size
-        return LOG_GONE if log.st_nlink == 0 else None
+        return self._saved() if log.st_nlink == 0 else None
 
     def thorough_problem(self) -> Problem | None:
         """Also notices a log that has another name by now."""
@@ -57,8 +57,12 @@ class FileWatch:
         try:
             is_same = os.path.samestat(os.stat(self._log), os.fstat(self._log_fd))
         except OSError:
-            return LOG_GONE
-        return None if is_same else LOG_GONE
+            is_same = False
+        return None if is_same else self._saved()
+
+    def _saved(self) -> Problem:
+        """The log has no name any more, but SQLite still has it open."""
+        return LOG_SAVED if self._writes_log_back() else LOG_GONE
 
     def _holds_all_pages(self, size: int) -> bool:
         # VACUUM in another program makes the file shorter as well.
@@ -69,11 +73,11 @@ class FileWatch:
             return False
         return bool(size >= pages * page_bytes)
 
-    def _reads_log(self) -> bool:
-        # A log that was written back is cut to its limit. To write it back once more
-        # reads all of it that counts, and fails where some is missing.
+    def _writes_log_back(self) -> bool:
+        # SQLite cuts the log to its limit when all of it is in the database. To write it
+        # back once more does nothing then, and fails where some of it is missing.
         try:
-            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            is_busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
         except sqlite3.Error:
             return False
-        return True
+        return not is_busy
