@@ -121,9 +121,14 @@ DAMAGE: dict[str, tuple[str, str, str]] = {
     "count": ("UPDATE counts SET n = n + 1", "count", "is said to have"),
     "state": ("UPDATE tasks SET state = 6 WHERE state = 5", "task", "it is listed as"),
     "snapshot": (
-        "UPDATE snapshots SET body = zeroblob(length(body))",
+        "UPDATE snapshots SET body = CAST('{' || substr(body, 9) AS BLOB)",
         "task",
         "the snapshot cannot be read",
+    ),
+    "zeros": (
+        "UPDATE snapshots SET body = zeroblob(length(body))",
+        "task",
+        "the snapshot of task id-000002 is damaged",
     ),
     "other": (
         "UPDATE snapshots SET body = CAST(replace(CAST(body AS TEXT), 'say done', 'say DONE') "

@@ -31,7 +31,8 @@ class FileWatch:
 
     def problem(self) -> Problem | None:
         """Look before a commit. Afterwards a log that was cut short is as long as it should
-        be, with a hole, and what is refused would be stored."""
+        be, with a hole, and what is refused would be stored. A cut that took less than the
+        last commit is not seen."""
         try:
             found = os.stat(self._file)
         except OSError:
