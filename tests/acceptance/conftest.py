@@ -101,7 +101,7 @@ def gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
 @pytest.fixture(scope="session")
 def shared(gateways: Make) -> Gateway:
     """Open to callers without a key; alice and bob have one."""
-    return gateways(KEYS).start()
+    return gateways(f'[auth]\nanonymous = "loopback"\n{KEYS}').start()
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing.fake_model import FakeModel
 
 ECHO = {"acme/echo": {"name": "Echo", "backend": {"kind": "echo"}}}
+KEYS = {"me": {"key": "0123456789abcdef0123"}}
 
 
 def free_port() -> int:
@@ -55,11 +56,39 @@ async def test_a_free_port_and_one_that_is_taken(tmp_path: Path) -> None:
     ],
 )
 async def test_addresses(server: dict[str, str], level: str, what: str, tmp_path: Path) -> None:
-    keys = {"keys": {"me": {"key": "0123456789abcdef0123"}}}
     given = {"port": free_port(), **server}
-    *_, last = await found(tmp_path, "server", server=given, auth=keys)
+    *_, last = await found(tmp_path, "server", server=given, auth={"keys": KEYS})
     assert last.level == level
     assert what in last.what
+
+
+@pytest.mark.parametrize(
+    ("auth", "server", "level", "what"),
+    [
+        ({}, {}, "ok", "programs on this machine need no key; requests that came through a proxy"),
+        ({"keys": KEYS}, {}, "ok", "every caller needs an API key (me)"),
+        (
+            {"keys": KEYS, "anonymous": "loopback"},
+            {},
+            "warning",
+            "programs on this machine need no key although keys are configured",
+        ),
+        (
+            {"anonymous": "always"},
+            {"public_url": "https://192.0.2.1"},
+            "warning",
+            "whoever reaches https://192.0.2.1 may call without a key",
+        ),
+    ],
+    ids=["no key", "key", "key and loopback", "always"],
+)
+async def test_what_is_open_to_whom(
+    auth: dict[str, Any], server: dict[str, str], level: str, what: str, tmp_path: Path
+) -> None:
+    [finding] = await found(tmp_path, "auth", auth=auth, server={"port": free_port(), **server})
+    assert finding.level == level
+    assert what in finding.what
+    assert bool(finding.remedy) == (level == "warning")
 
 
 async def test_a_store_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:

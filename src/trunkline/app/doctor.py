@@ -40,9 +40,10 @@ class Examined(Struct, frozen=True):
 
 
 async def examine(settings: Settings) -> AsyncIterator[Examined]:
-    """Server, stores and agents, in this order, each as soon as it is known."""
+    """Server, access, stores and agents, in this order, each as soon as it is known."""
     for finding in _server(settings):
         yield Examined("server", finding)
+    yield Examined("auth", _access(settings))
     for store in settings.stores():
         yield Examined("store", _store(store))
     async for handle, findings in _agents(settings):
@@ -109,6 +110,26 @@ def _addresses(settings: Settings) -> Iterator[Finding]:
             yield Finding("warning", f"the name in {url} is not known here", "Check the spelling.")
         else:
             yield Finding("ok", f"cards name {url}")
+
+
+def _access(settings: Settings) -> Finding:
+    """What is open to whom."""
+    warning = settings.access_warning()
+    if warning:
+        what, _, remedy = warning.rpartition(". ")
+        return Finding("warning", what, remedy)
+    if not settings.allows_anonymous():
+        return Finding("ok", f"every caller needs an API key ({', '.join(settings.auth.keys)})")
+    if settings.is_exposed():
+        urls = " and ".join(dict.fromkeys(settings.public_urls()))
+        return Finding(
+            "warning",
+            f"whoever reaches {urls} may call without a key",
+            "Add a key to [auth.keys], and remove anonymous.",
+        )
+    return Finding(
+        "ok", "programs on this machine need no key; requests that came through a proxy are refused"
+    )
 
 
 def _is_known(url: str) -> bool:

@@ -81,10 +81,12 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         for endpoint in published.of(agent, runtime.service, code.get(agent.handle))
     ]
     principals, is_open = settings.auth.principals(), settings.allows_anonymous()
+    is_for_all = settings.auth.needs_no_key == "always"
     access = Access(
         principals=principals,
         allows_anonymous=is_open,
-        hosts=settings.public_hosts() if settings.auth.anonymous == "always" else (),
+        allows_proxied=is_for_all,
+        hosts=settings.public_hosts() if is_for_all else (),
     )
     # Who lets the world talk to an agent does not show it the pages about the gateway.
     access_to_pages = Access(

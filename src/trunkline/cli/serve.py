@@ -103,7 +103,8 @@ def _settings(
             '    [agents."demo/echo"]\n    name = "Echo"\n    backend = { kind = "echo" }\n'
             "or serve the tool that calls them, over MCP:\n    [remote]\n    mcp = true"
         )
-    return settings, notes
+    warning = settings.access_warning()
+    return settings, (*notes, warning) if warning else notes
 
 
 def _given_settings(

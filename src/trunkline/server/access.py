@@ -14,6 +14,20 @@ CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 # What nearly every caller uses; anything else is looked at closely.
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
+# Beside X-Forwarded-*: RFC 7239, RFC 9110 (7.6.3), and what nginx, CDNs and Envoy add.
+_PROXY_HEADERS = frozenset(
+    {
+        b"forwarded",
+        b"via",
+        b"x-real-ip",
+        b"x-client-ip",
+        b"x-original-forwarded-for",
+        b"x-envoy-external-address",
+        b"true-client-ip",
+        b"cf-connecting-ip",
+    }
+)
+
 
 class Access:
     def __init__(
@@ -21,14 +35,17 @@ class Access:
         *,
         principals: Mapping[str, str],
         allows_anonymous: bool,
+        allows_proxied: bool = False,
         hosts: Iterable[str] = (),
     ) -> None:
         """`principals` maps the SHA-256 of a key, in hex, to whom it stands for.
 
-        `hosts` are names beside loopback by which anonymous callers may call the gateway.
+        `allows_proxied` lets anonymous callers come through a proxy. `hosts` are names beside
+        loopback by which anonymous callers may call the gateway.
         """
         self._principals = dict(principals)
         self._allows_anonymous = allows_anonymous
+        self._allows_proxied = allows_proxied
         self._hosts = frozenset(hosts)
 
     def identify(self, request: Request) -> str:
@@ -48,6 +65,16 @@ class Access:
             raise Unauthenticated(
                 "This gateway needs an API key: send it as 'Authorization: Bearer KEY' "
                 "or as 'X-API-Key: KEY'"
+            )
+        # Behind a proxy on this machine every caller seems to be on loopback. Joined, because
+        # a loop over the names would cost every anonymous request more than all of the above.
+        if not self._allows_proxied and (
+            b"x-forwarded-" in b"\n".join(headers) or not _PROXY_HEADERS.isdisjoint(headers)
+        ):
+            raise Unauthenticated(
+                "This request came through a proxy, and only programs on the gateway's own "
+                "machine need no API key: send one as 'Authorization: Bearer KEY' or as "
+                "'X-API-Key: KEY'"
             )
         # A page on the web can point its own host name at the loopback address; what
         # it cannot do is make the browser send another Host.

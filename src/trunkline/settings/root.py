@@ -81,9 +81,24 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [host for url in self.public_urls() if (host := urlsplit(url).hostname)]
 
     def allows_anonymous(self) -> bool:
-        if self.auth.anonymous == "always":
+        if self.auth.needs_no_key == "always":
             return is_loopback_host(self.server.host)
-        return self.auth.anonymous == "loopback" and not self.is_exposed()
+        return self.auth.needs_no_key == "loopback" and not self.is_exposed()
+
+    def access_warning(self) -> str:
+        """What a configuration with keys leaves open although it may not seem so; or nothing."""
+        if not self.auth.keys or not self.allows_anonymous():
+            return ""
+        if self.auth.needs_no_key == "always":
+            return (
+                'auth.anonymous = "always": callers need no key although keys are configured. '
+                "Remove anonymous to require a key from every caller."
+            )
+        return (
+            'auth.anonymous = "loopback": programs on this machine need no key although keys are '
+            "configured, and a proxy on this machine that adds neither X-Forwarded-For nor Via "
+            "looks like one of them. Remove anonymous to require a key from every caller."
+        )
 
     def auth_summary(self) -> str:
         """Who may call, in a few words for people."""

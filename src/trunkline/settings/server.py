@@ -149,16 +149,24 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Meta(description="API keys by name. The name is the principal that owns the tasks."),
     ] = {}
     anonymous: Annotated[
-        Literal["loopback", "never", "always"],
+        Literal["auto", "loopback", "never", "always"],
         Meta(
-            description="`loopback`: callers need no key while only this machine can reach the "
-            "gateway, that is, while `host` and every `public_url` are loopback. "
-            "`never`: every caller needs a key. `always`: callers need no key even "
-            "with a public `public_url`. Anyone who reaches that address may then "
+            description="Who needs no key. `auto`: `never` with keys configured, else `loopback`. "
+            "`loopback`: programs on this machine, while `host` and every `public_url` are "
+            "loopback; a request with `Forwarded`, `Via` or an `X-Forwarded-*` header came through "
+            "a proxy and needs a key. `never`: every caller needs a key. `always`: callers need no "
+            "key even with a public `public_url`. Anyone who reaches that address may then "
             "call and read the tasks of all callers without a key; `host` must be "
             "loopback."
         ),
-    ] = "loopback"
+    ] = "auto"
+
+    @property
+    def needs_no_key(self) -> Literal["loopback", "never", "always"]:
+        """`anonymous`, with `auto` resolved."""
+        if self.anonymous == "auto":
+            return "never" if self.keys else "loopback"
+        return self.anonymous
 
     def principals(self) -> dict[str, str]:
         """SHA-256 of each key in hex → the principal it stands for."""

@@ -22,10 +22,10 @@ INITIALIZE = {
 }
 
 
-def settings(folder: Path, **sections: Any) -> Settings:
+def settings(folder: Path, *, anonymous: str = "auto", **sections: Any) -> Settings:
     return made(
         store={"kind": "memory"},
-        auth={"keys": {"me": {"key": KEY}}},
+        auth={"keys": {"me": {"key": KEY}}, "anonymous": anonymous},
         remote={"mcp": True, "handles_path": str(folder / "handles.db")},
         **sections,
     )
@@ -46,8 +46,10 @@ async def test_the_gateway_as_an_application_has_the_tools(tmp_path: Path) -> No
 
 async def test_without_a_key_only_this_machine_is_let_in(tmp_path: Path) -> None:
     accept = {"Accept": HEADERS["Accept"]}
-    assert await initialized(settings(tmp_path), accept) == 200
-    assert await initialized(settings(tmp_path), accept, host="evil.example") == 403
+    own = settings(tmp_path, anonymous="loopback")
+    assert await initialized(own, accept) == 200
+    assert await initialized(own, accept, host="evil.example") == 403
+    assert await initialized(own, {**accept, "X-Forwarded-For": "203.0.113.9"}) == 401
 
 
 async def test_who_lets_the_world_talk_to_agents_does_not_lend_it_our_credentials(

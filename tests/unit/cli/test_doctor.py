@@ -22,5 +22,5 @@ def test_why_code_cannot_be_imported_is_said_line_by_line(
         f"    {tmp_path}/broken.py, line 1: import no_such_module",
         "    ModuleNotFoundError: No module named 'no_such_module'",
         "    Install no_such_module into this Python, or correct the import.",
-        "1 ok, 1 warning, 1 error",
+        "2 ok, 1 warning, 1 error",
     ]

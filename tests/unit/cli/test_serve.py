@@ -122,6 +122,20 @@ def test_a_target_is_published(gateway: Gateway, tmp_path: Path) -> None:
     assert list(served(gateway, "mine.py").agents) == ["local/*"]
 
 
+@pytest.mark.parametrize(("anonymous", "is_told"), [("", False), ("loopback", True)])
+def test_keys_that_callers_on_this_machine_need_not_send_are_warned_of(
+    gateway: Gateway, tmp_path: Path, anonymous: str, is_told: bool
+) -> None:
+    line = f'[auth]\nanonymous = "{anonymous}"\n' if anonymous else ""
+    config = f'{line}[auth.keys.me]\nkey = "0123456789abcdef"\n'
+    agent = '[agents."demo/echo"]\nname = "Echo"\nbackend = { kind = "echo" }\n'
+    (tmp_path / "t.toml").write_text(config + agent)
+    result = run(app, ["serve", "--config", "t.toml", "--port", "0"])
+    assert result.exit_code == 0, result.output
+    note = 'Note: auth.anonymous = "loopback": programs on this machine need no key although'
+    assert (note in result.stdout) is is_told
+
+
 OPENCLAW = '{channels: {a2a: {accounts: {main: {publicBaseUrl: "https://a.example"}}}}}'
 
 

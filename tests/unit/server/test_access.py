@@ -118,3 +118,29 @@ def test_anonymous_callers_may_use_the_names_of_the_gateway(host: bytes, is_know
     else:
         with pytest.raises(PermissionDenied):
             own.identify(caller)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"forwarded",
+        b"via",
+        b"x-forwarded-for",
+        b"x-forwarded-proto",
+        b"x-forwarded-host",
+        b"x-forwarded-whatever-comes-next",
+        b"x-real-ip",
+    ],
+)
+@pytest.mark.parametrize("value", [b"", b"203.0.113.9", b"127.0.0.1"])
+def test_a_request_through_a_proxy_is_no_anonymous_loopback_caller(
+    header: bytes, value: bytes
+) -> None:
+    lines = [(b"host", b"127.0.0.1:8642"), (header, value)]
+    with pytest.raises(Unauthenticated, match="came through a proxy"):
+        access(allows_anonymous=True).identify(request(headers=lines))
+    # A key counts on either way, and where the proxy asks for credentials itself, none is needed.
+    keyed = request(headers=[*lines, (b"x-api-key", KEY)])
+    assert access(allows_anonymous=True).identify(keyed) == "alice"
+    behind_proxy = Access(principals={}, allows_anonymous=True, allows_proxied=True)
+    assert behind_proxy.identify(request(headers=lines)) == ANONYMOUS

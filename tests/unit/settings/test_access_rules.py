@@ -74,8 +74,25 @@ def test_the_public_url_of_an_agent_needs_a_key_too() -> None:
     assert made(agents=exposed, auth={"anonymous": "always"}).allows_anonymous()
 
 
+def test_with_keys_every_caller_needs_one() -> None:
+    settings = made(auth=WITH_KEY)
+    assert not settings.allows_anonymous()
+    assert settings.auth_summary() == "API keys: ci"
+    assert settings.access_warning() == ""
+
+
 def test_keys_and_loopback_are_both_named() -> None:
-    assert made(auth=WITH_KEY).auth_summary() == "API keys: ci; anonymous callers on loopback"
+    settings = made(auth={"anonymous": "loopback", **WITH_KEY})
+    assert settings.allows_anonymous()
+    assert settings.auth_summary() == "API keys: ci; anonymous callers on loopback"
+
+
+@pytest.mark.parametrize("anonymous", ["loopback", "always"])
+def test_keys_that_nobody_has_to_send_are_warned_of(anonymous: str) -> None:
+    warning = made(auth={"anonymous": anonymous, **WITH_KEY}).access_warning()
+    assert warning.startswith(f'auth.anonymous = "{anonymous}": ')
+    assert warning.endswith("Remove anonymous to require a key from every caller.")
+    assert made(auth={"anonymous": anonymous}).access_warning() == ""
 
 
 def test_a_misfit_among_the_keys_does_not_count_as_no_key() -> None:
