@@ -91,6 +91,14 @@ async def test_what_is_open_to_whom(
     assert bool(finding.remedy) == (level == "warning")
 
 
+async def test_the_setting_for_development_is_warned_of(tmp_path: Path) -> None:
+    assert await found(tmp_path, "network") == []
+    [finding] = await found(tmp_path, "network", network={"allow_private_addresses": True})
+    assert finding.level == "warning"
+    assert "any private address" in finding.what
+    assert "trusted_origins" in finding.remedy
+
+
 async def test_a_store_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
     file = tmp_path / "a" / "b" / "x.db"
     [finding] = await found(tmp_path, "store", store={"path": str(file)})

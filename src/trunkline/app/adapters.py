@@ -48,9 +48,11 @@ def make_backend(
     clock: Clock,
     tools: Mapping[str, TurnTool] | None = None,
     data: Path | None = None,
+    *,
+    allow_private: bool = False,
 ) -> Backend:
     """`code` is the agent that a Python backend runs, `tools` are those that models may use,
-    `data` is the folder to keep keys in."""
+    `data` is the folder to keep keys in. `allow_private` is that of the network settings."""
     match settings.backend:
         case kinds.EchoBackend():
             return EchoBackend()
@@ -67,7 +69,7 @@ def make_backend(
         case kinds.OpenAIBackend() as model:
             return make_openai(model, clock, tools or {})
         case kinds.A2aBackend() as given:
-            return make_upstream_backend(given, settings, clock)
+            return make_upstream_backend(given, settings, clock, allow_private=allow_private)
         case kinds.OpenClawBackend() as openclaw:
             return make_openclaw(openclaw, clock, data)
 

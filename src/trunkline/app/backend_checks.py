@@ -22,9 +22,11 @@ from trunkline.settings import backends as kinds
 _LIMITS = Limits(attempts=1, connect_s=5.0)
 
 
-async def check_agent(agent: AgentSettings, data: Path | None = None) -> list[Finding]:
+async def check_agent(
+    agent: AgentSettings, data: Path | None = None, *, allow_private: bool = False
+) -> list[Finding]:
     """Asks for nothing that costs or changes anything. `data` is the folder in which the
-    gateway keeps keys of its own."""
+    gateway keeps keys of its own, `allow_private` is that of the network settings."""
     if agent.unavailable:
         return [Finding("warning", f"is off: {agent.unavailable}")]
     match agent.backend:
@@ -33,7 +35,8 @@ async def check_agent(agent: AgentSettings, data: Path | None = None) -> list[Fi
         case kinds.OpenAIBackend() as model:
             return await check_openai(openai_options(replace(model, tools=()), {}))
         case kinds.A2aBackend() as given:
-            async with connect(upstream_target(given), limits=_LIMITS) as upstream:
+            behind = upstream_target(given, allow_private=allow_private)
+            async with connect(behind, limits=_LIMITS) as upstream:
                 return await check_a2a(upstream, given.url)
         case kinds.OpenClawBackend() as openclaw:
             return await check_openclaw(openclaw, SystemClock(), data)

@@ -30,6 +30,12 @@ from trunkline.stores.sqlite.schema import check_version, shipped_schema
 # How many agents are looked at side by side. Some are programs that have to be started for it.
 AT_ONCE = 4
 _WILDCARDS = ("0.0.0.0", "::", "")
+_PRIVATE = Finding(
+    "warning",
+    "allow_private_addresses: whoever writes the card of an agent that is called can have this "
+    "machine call any private address",
+    "Use trusted_origins of the target or backend instead; this is for development.",
+)
 
 
 class Examined(Struct, frozen=True):
@@ -44,6 +50,8 @@ async def examine(settings: Settings) -> AsyncIterator[Examined]:
     for finding in _server(settings):
         yield Examined("server", finding)
     yield Examined("auth", _access(settings))
+    if settings.network.allow_private_addresses:
+        yield Examined("network", _PRIVATE)
     for store in settings.stores():
         yield Examined("store", _store(store))
     async for handle, findings in _agents(settings):
@@ -59,7 +67,11 @@ async def _agents(settings: Settings) -> AsyncIterator[tuple[str, list[Finding]]
 
     async def look_at(handle: str) -> None:
         async with room:
-            found[handle] = await check_agent(settings.agents[handle], data)
+            found[handle] = await check_agent(
+                settings.agents[handle],
+                data,
+                allow_private=settings.network.allow_private_addresses,
+            )
 
     # Code first: as long as it is imported, whoever is asked seems not to answer.
     order = sorted(settings.agents, key=lambda handle: not _is_code(settings.agents[handle]))

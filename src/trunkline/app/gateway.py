@@ -63,7 +63,14 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
     for handle, agent_settings in settings.agents.items():
         if agent_settings.unavailable:
             continue
-        backend = make_backend(agent_settings, code.get(handle), clock, tools, data)
+        backend = make_backend(
+            agent_settings,
+            code.get(handle),
+            clock,
+            tools,
+            data,
+            allow_private=settings.network.allow_private_addresses,
+        )
         agent = _published(handle, agent_settings, backend, code.get(handle))
         by_store.setdefault(agent_settings.store or settings.store, []).append(agent)
     server = settings.server

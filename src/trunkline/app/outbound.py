@@ -81,7 +81,12 @@ def target_for(settings: Settings, url_or_alias: str) -> Target:
         raise ConfigError(f"several targets have the URL {url}. Name one of them: {names}.")
     # Headers of [remote] may be keys; they are for configured targets alone.
     remote = settings.remote
-    fresh = Target(url=url, card_path=remote.card_path, transports=remote.transports)
+    fresh = Target(
+        url=url,
+        card_path=remote.card_path,
+        transports=remote.transports,
+        allow_private=settings.network.allow_private_addresses,
+    )
     return same[0] if same else fresh
 
 
@@ -118,6 +123,8 @@ def _target(alias: str, given: TargetSettings, settings: Settings) -> Target:
         idempotency=given.idempotency,
         card_keys=given.card_keys,
         require_signature=given.require_signature,
+        trusted_origins=given.trusted_origins,
+        allow_private=settings.network.allow_private_addresses,
         timeout_s=given.timeout_s or remote.timeout_s,
     )
 

@@ -25,9 +25,9 @@ def reconnects_within(retry_s: float) -> int:
 
 
 def make_upstream_backend(
-    given: kinds.A2aBackend, settings: AgentSettings, clock: Clock
+    given: kinds.A2aBackend, settings: AgentSettings, clock: Clock, *, allow_private: bool
 ) -> A2aBackend:
-    target = upstream_target(given)
+    target = upstream_target(given, allow_private=allow_private)
     limits = replace(_LIMITS, reconnects=reconnects_within(given.retry_s))
     agents = Agents(clock=clock, limits=limits)
     usual = agents.at(target)
@@ -52,7 +52,7 @@ def make_upstream_backend(
     )
 
 
-def upstream_target(given: kinds.A2aBackend) -> Target:
+def upstream_target(given: kinds.A2aBackend, *, allow_private: bool) -> Target:
     return Target(
         url=given.url,
         card_path=given.card_path,
@@ -60,5 +60,7 @@ def upstream_target(given: kinds.A2aBackend) -> Target:
         version=given.a2a_version,
         headers=revealed(given.headers),
         credentials=credentials_of(given.credentials),
+        trusted_origins=given.trusted_origins,
+        allow_private=allow_private,
         timeout_s=given.timeout_s,
     )

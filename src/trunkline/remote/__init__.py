@@ -14,6 +14,7 @@ from trunkline.protocol.answers import StreamItem, TaskPage
 from trunkline.remote.agent import RemoteAgent
 from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials
 from trunkline.remote.errors import (
+    AddressRefused,
     BadPeerAnswer,
     InvalidTarget,
     PeerRefused,
@@ -29,6 +30,7 @@ from trunkline.remote.sync import SyncAgent, connect_sync
 from trunkline.remote.target import Limits, Target
 
 __all__ = [
+    "AddressRefused",
     "Agents",
     "ApiKey",
     "BadPeerAnswer",

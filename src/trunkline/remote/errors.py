@@ -3,6 +3,7 @@
     RemoteError
     ├── InvalidTarget         the target is at fault; nothing was sent
     ├── TransportUnsupported  the peer offers no interface that we speak
+    ├── AddressRefused        the peer names an address that must not be called; nothing was sent
     ├── PeerUnreachable       no connection, or it broke, or the circuit is open
     ├── PeerTimeout           a limit in time was reached
     ├── PeerRefused           the peer answered, and said no
@@ -46,6 +47,10 @@ class InvalidTarget(RemoteError):
 
 class TransportUnsupported(RemoteError):
     reason = "TRANSPORT_UNSUPPORTED"
+
+
+class AddressRefused(RemoteError):
+    reason = "ADDRESS_REFUSED"
 
 
 class PeerUnreachable(RemoteError):

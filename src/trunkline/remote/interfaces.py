@@ -4,11 +4,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from trunkline.model.card import AgentCard, AgentInterface
+from trunkline.model.card import AgentCard
 from trunkline.protocol.asking import Binding
 from trunkline.protocol.card_reading import version_of
 from trunkline.protocol.versions import Version
-from trunkline.remote.errors import TransportUnsupported
+from trunkline.remote.errors import BadPeerAnswer, InvalidTarget, RemoteError, TransportUnsupported
+from trunkline.remote.http.guard import Guard
+from trunkline.remote.http.place import origin_of
 from trunkline.remote.target import Target
 
 _BINDINGS: dict[str, Binding] = {"JSONRPC": "JSONRPC", "HTTP+JSON": "HTTP+JSON"}
@@ -22,42 +24,83 @@ class Way(Struct, frozen=True, kw_only=True):
     # Without a slash at its end, unless the path is nothing else.
     url: str
     tenant: str = ""
+    # Its origin is configured, so headers and credentials of the target go there.
+    is_trusted: bool = True
+
+
+def guard_of(target: Target) -> Guard:
+    """Its own origin and those it trusts may be anywhere; what its card names must be public.
+
+    Raises InvalidTarget.
+    """
+    try:
+        return Guard.of(target.url, *target.trusted_origins, allow_private=target.allow_private)
+    except BadPeerAnswer:
+        raise InvalidTarget(f'"{target.url[:200]}" is not the url of an agent') from None
 
 
 def ways(card: AgentCard, target: Target) -> tuple[Way, ...]:
     """The usable interfaces: in the order of the target's transports, then of the card.
 
-    Raises TransportUnsupported when there is none.
+    A target that has credentials is rather called where it may send them. Raises
+    TransportUnsupported when there is none, or BadPeerAnswer for urls that are none.
     """
+    guard = guard_of(target)
     wanted = [name.upper() for name in target.transports]
-    found: list[tuple[int, Way]] = []
+    found: list[tuple[bool, int, Way]] = []
+    faults: list[RemoteError] = []
     interfaces = target.interfaces or card.supported_interfaces
     for interface in interfaces:
-        way = _way(interface, target)
-        if way is not None and way.binding in wanted:
-            found.append((wanted.index(way.binding), way))
-    if not found:
-        offered = ", ".join(f"{one.protocol_binding} {one.protocol_version}" for one in interfaces)
-        asked = ", ".join(target.transports) + (f" in {target.version}" if target.version else "")
-        raise TransportUnsupported(
-            f"the agent offers {offered[:300]}; none of it can be used for {asked}"
+        binding = _BINDINGS.get(interface.protocol_binding.upper())
+        version = version_of(interface)
+        if binding is None or binding not in wanted or version is None:
+            continue
+        if (target.version and target.version != version) or not _is_web(interface.url):
+            continue
+        try:
+            is_trusted = _is_trusted(interface.url, target, guard)
+        except RemoteError as error:
+            faults.append(error)
+            continue
+        url = interface.url.rstrip("/") if binding == "HTTP+JSON" else interface.url
+        way = Way(
+            binding=binding,
+            version=version,
+            url=url,
+            tenant=interface.tenant,
+            is_trusted=is_trusted,
         )
-    return tuple(way for _, way in sorted(found, key=lambda one: one[0]))
+        found.append((target.has_secrets and not is_trusted, wanted.index(binding), way))
+    if found:
+        return tuple(way for _, _, way in sorted(found, key=lambda one: one[:2]))
+    if faults:
+        raise faults[0]
+    offered = ", ".join(f"{one.protocol_binding} {one.protocol_version}" for one in interfaces)
+    asked = ", ".join(target.transports) + (f" in {target.version}" if target.version else "")
+    raise TransportUnsupported(
+        f"the agent offers {offered[:300]}; none of it can be used for {asked}"
+    )
 
 
-def _way(interface: AgentInterface, target: Target) -> Way | None:
-    binding = _BINDINGS.get(interface.protocol_binding.upper())
-    version = version_of(interface)
-    if binding is None or version is None or (target.version and target.version != version):
-        return None
+def _is_web(url: str) -> bool:
     try:
-        parts = urlsplit(interface.url)
+        parts = urlsplit(url)
     except ValueError:
-        return None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        return None
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def _is_trusted(url: str, target: Target, guard: Guard) -> bool:
+    """Raises BadPeerAnswer or TransportUnsupported for a url that is not to be called."""
+    origin = origin_of(url)
+    parts = urlsplit(url)
+    if parts.username is not None or parts.password is not None:
+        # What looks like the host of such a url is not its host.
+        raise BadPeerAnswer("the url of the interface holds a user or password", reason="BAD_CARD")
+    is_trusted = guard.knows(origin)
     # What is sent over TLS to the target is not sent in the clear to a place it names.
-    if parts.scheme == "http" and urlsplit(target.url).scheme == "https":
-        return None
-    url = interface.url.rstrip("/") if binding == "HTTP+JSON" else interface.url
-    return Way(binding=binding, version=version, url=url, tenant=interface.tenant)
+    if not origin.is_tls and not is_trusted and urlsplit(target.url).scheme == "https":
+        raise TransportUnsupported(
+            f"the agent is called over https, and its card names {origin}, which is not encrypted"
+        )
+    return is_trusted

@@ -15,9 +15,16 @@ from trunkline.protocol.operations import Operation
 from trunkline.remote.attempts import Attempts
 from trunkline.remote.breaker import Breaker
 from trunkline.remote.cards import CardCache, Known
-from trunkline.remote.errors import BadPeerAnswer, PeerRefused, PeerTimeout, PeerUnreachable
-from trunkline.remote.http import SSE, Answer, Opened
-from trunkline.remote.interfaces import Way, ways
+from trunkline.remote.errors import (
+    AddressRefused,
+    BadPeerAnswer,
+    PeerRefused,
+    PeerTimeout,
+    PeerUnreachable,
+)
+from trunkline.remote.http import SSE, Answer, Network, Opened
+from trunkline.remote.http.place import origin_of
+from trunkline.remote.interfaces import Way, guard_of, ways
 from trunkline.remote.reading import Reader
 from trunkline.remote.sender import Sender
 from trunkline.remote.signatures import CardKeys
@@ -46,7 +53,13 @@ class Connection(Struct, frozen=True):
 
 class Link:
     def __init__(
-        self, target: Target, *, limits: Limits, clock: Clock, chance: Callable[[], float]
+        self,
+        target: Target,
+        *,
+        limits: Limits,
+        clock: Clock,
+        chance: Callable[[], float],
+        network: Network | None = None,
     ) -> None:
         """Raises InvalidTarget."""
         target.check()
@@ -55,7 +68,7 @@ class Link:
         self.chance = chance
         self.breaker = Breaker(failures=limits.circuit_failures)
         self._attempts = Attempts(self.breaker, clock, chance)
-        self._sender = Sender(target, clock)
+        self._sender = Sender(target, clock, guard_of(target), network)
         self.reader = Reader(clock, self._sender.secrets)
         self.read_card = card_reading.decode
         if target.card_keys or target.require_signature:
@@ -178,13 +191,20 @@ class Link:
             found = (good, *(way for way in found if way != good))
         for way in found:
             try:
-                if self._sender.has_fixed_credentials:
+                if self._sender.has_fixed_credentials or not way.is_trusted:
                     result = await once(way)
                 else:
                     result = await self._with_token(way, once)
+            except AddressRefused:
+                if way is found[-1]:
+                    raise
             except (PeerUnreachable, PeerTimeout) as error:
                 if not error.is_unsent or way is found[-1]:
                     raise
+            except PeerRefused as error:
+                if error.status in (401, 403) and not way.is_trusted and self.target.has_secrets:
+                    raise _without_credentials(error, way) from None
+                raise
             else:
                 self._good = way
                 return result
@@ -210,6 +230,19 @@ class Link:
     def _next_id(self) -> bytes:
         self._last_id += 1
         return b'"%d"' % self._last_id
+
+
+def _without_credentials(error: PeerRefused, way: Way) -> PeerRefused:
+    origin = origin_of(way.url)
+    return PeerRefused(
+        f"{error.message}. Headers and credentials of the target were not sent to {origin}, "
+        "which only its card names: call the agent by that address, or add it to "
+        "trusted_origins of the target",
+        code=error.code,
+        reason="CREDENTIALS_WITHHELD",
+        data=error.data,
+        status=error.status,
+    )
 
 
 def _for_tenant(value: RequestValue, way: Way) -> RequestValue:

@@ -11,6 +11,7 @@ from trunkline.remote.agent import RemoteAgent, within
 from trunkline.remote.clock import SystemClock, chance
 from trunkline.remote.credentials import Bearer, Credentials
 from trunkline.remote.headers import merged
+from trunkline.remote.http import Network
 from trunkline.remote.link import Link
 from trunkline.remote.target import Limits, Target, check_header
 
@@ -22,6 +23,8 @@ _Key: TypeAlias = tuple[
     str,
     frozenset[tuple[str, str]],
     Credentials | None,
+    tuple[str, ...],
+    bool,
     tuple[str, ...],
     bool,
 ]
@@ -45,11 +48,14 @@ class Agents:
         clock: Clock | None = None,
         chance: Callable[[], float] = chance,
         max_links: int = MAX_LINKS,
+        network: Network | None = None,
     ) -> None:
+        """`network` stands for the system's own, for tests."""
         self._limits = limits or Limits()
         self._clock: Clock = clock or SystemClock()
         self._chance = chance
         self._max_links = max_links
+        self._network = network
         # The one that was asked for last is at the end.
         self._links: dict[_Key, Link] = {}
         # Whoever still uses one of these goes on with it.
@@ -74,7 +80,13 @@ class Agents:
         key = _key(target)
         link = self._links.pop(key, None)
         if link is None:
-            link = Link(target, limits=self._limits, clock=self._clock, chance=self._chance)
+            link = Link(
+                target,
+                limits=self._limits,
+                clock=self._clock,
+                chance=self._chance,
+                network=self._network,
+            )
         self._links[key] = link
         if len(self._links) > self._max_links:
             self._forgotten.add(self._links.pop(next(iter(self._links))))
@@ -100,6 +112,8 @@ def _key(target: Target) -> _Key:
         target.credentials,
         target.card_keys,
         target.require_signature,
+        target.trusted_origins,
+        target.allow_private,
     )
 
 

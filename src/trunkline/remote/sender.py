@@ -6,8 +6,8 @@ from typing import Final
 from trunkline.ports.clock import Clock
 from trunkline.protocol.asking import Call
 from trunkline.protocol.operations import STREAMING, Operation
-from trunkline.remote.credentials import header_of
-from trunkline.remote.http import SSE, Answer, Http, Opened
+from trunkline.remote.credentials import ClientCredentials, header_of
+from trunkline.remote.http import SSE, Answer, Guard, Http, Network, Opened
 from trunkline.remote.interfaces import Way
 from trunkline.remote.target import Limits, Target, own_headers
 from trunkline.remote.tokens import Authorization
@@ -16,11 +16,27 @@ from trunkline.remote.within import within
 _JSON: Final = "application/json"
 _ACCEPT: Final = "application/json, application/a2a+json"
 
+# What a call needs and what is no secret: all that goes to an origin which only a card names.
+_FOR_EVERYBODY: Final = frozenset(
+    {
+        "a2a-extensions",
+        "x-a2a-extensions",
+        "idempotency-key",
+        "last-event-id",
+        "traceparent",
+        "tracestate",
+    }
+)
+
 
 class Sender:
-    def __init__(self, target: Target, clock: Clock) -> None:
+    def __init__(self, target: Target, clock: Clock, guard: Guard, network: Network | None) -> None:
         self._target = target
-        self._http = Http()
+        self._http = Http(guard, network=network)
+        # By itself, so that no card can lead to the token endpoint, which may be private.
+        self._token_http: Http | None = None
+        if isinstance(target.credentials, ClientCredentials):
+            self._token_http = Http(Guard.of(target.credentials.token_url), network=network)
         # One that credentials make takes the place of one that is given.
         self._headers = own_headers(target.headers, *header_of(target.credentials))
         self._authorization = Authorization(target.credentials, clock, self._post_form)
@@ -30,6 +46,8 @@ class Sender:
 
     async def close(self) -> None:
         await self._http.close()
+        if self._token_http is not None:
+            await self._token_http.close()
 
     def secrets(self) -> tuple[str, ...]:
         return (*self._target.secrets(), *self._authorization.secrets)
@@ -77,6 +95,15 @@ class Sender:
     async def _for_call(
         self, way: Way, operation: Operation, extra: Mapping[str, str]
     ) -> dict[str, str]:
+        accept = f"{SSE}, {_ACCEPT}" if operation in STREAMING else _ACCEPT
+        if not way.is_trusted:
+            given = {**self._headers, **extra}
+            return {
+                **{name: given[name] for name in given if name.lower() in _FOR_EVERYBODY},
+                "A2A-Version": way.version,
+                "Content-Type": _JSON,
+                "Accept": accept,
+            }
         fixed = self._fixed
         return {
             **self._headers,
@@ -84,7 +111,7 @@ class Sender:
             **(await self._authorization.headers() if fixed is None else fixed),
             "A2A-Version": way.version,
             "Content-Type": _JSON,
-            "Accept": f"{SSE}, {_ACCEPT}" if operation in STREAMING else _ACCEPT,
+            "Accept": accept,
         }
 
     async def fetch_card(self, limits: Limits, extra: Mapping[str, str]) -> Answer:
@@ -106,8 +133,9 @@ class Sender:
 
     async def _post_form(self, url: str, headers: dict[str, str], body: bytes) -> Answer:
         limits = Limits()
+        assert self._token_http is not None
         with within(limits.card_s):
-            return await self._http.fetch(
+            return await self._token_http.fetch(
                 "POST",
                 url,
                 headers=headers,

@@ -69,6 +69,11 @@ class Target(Struct, frozen=True, kw_only=True):
     # Public keys (PEM, JWK, JWK Set) of whoever may sign its card, and whether one must.
     card_keys: tuple[str, ...] = ()
     require_signature: bool = False
+    # Origins beside that of `url` to which credentials and headers go if the card names them,
+    # and which need not be public: "https://rpc.example.com".
+    trusted_origins: tuple[str, ...] = ()
+    # For development: let the card name any private address.
+    allow_private: bool = False
     # For a call that says nothing else; None: what the limits say.
     timeout_s: float | None = None
     # Called in place of those that the card names, where the caller knows better.
@@ -89,12 +94,19 @@ class Target(Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raises InvalidTarget."""
         check_url(self.url)
+        for origin in self.trusted_origins:
+            check_origin(origin)
         for name, value in self.headers.items():
             check_header(name, value)
         if isinstance(self.credentials, Bearer):
             check_header("Authorization", self.credentials.token)
         if isinstance(self.credentials, ApiKey):
             check_header(self.credentials.header, self.credentials.key)
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether anything is sent with a call that not everybody may see."""
+        return bool(self.headers) or self.credentials is not None
 
     def secrets(self) -> tuple[str, ...]:
         """All that must not be shown, longest first; a header may be a key as well."""
@@ -119,6 +131,16 @@ def check_url(url: str) -> None:
         )
     if parts.username or parts.password:
         raise InvalidTarget("the url of an agent holds a password; use credentials instead")
+
+
+def check_origin(origin: str) -> None:
+    check_url(origin)
+    parts = urlsplit(origin)
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise InvalidTarget(
+            f'"{origin[:200]}" is not an origin: expected scheme, host and port alone, such as '
+            "https://agent.example"
+        )
 
 
 def check_header(name: str, value: str) -> None:

@@ -9,6 +9,25 @@ from trunkline.settings.secret import Secret
 
 CARD_PATH = "/.well-known/agent-card.json"
 TRANSPORTS = ("JSONRPC", "HTTP+JSON")
+TRUSTED_ORIGINS = (
+    'Origins, such as `"https://rpc.example.com"`, that may have its headers and credentials and '
+    "need not be public if its card names them. Its own origin is always one of them. Any other "
+    "origin that the card names is called without headers and credentials, and at public "
+    "addresses only."
+)
+
+
+class NetworkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which addresses the gateway calls."""
+
+    allow_private_addresses: Annotated[
+        bool,
+        Meta(
+            description="For development: call loopback, private and other special addresses also "
+            "where only another agent names them, in its card. Whoever writes such a card can "
+            "then reach whatever this machine can. Prefer `trusted_origins`."
+        ),
+    ] = False
 
 
 class TargetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,6 +68,7 @@ class TargetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             '"${TOKEN}" }`; see its kinds.'
         ),
     ] = None
+    trusted_origins: Annotated[tuple[str, ...], Meta(description=TRUSTED_ORIGINS)] = ()
     timeout_s: Annotated[
         float,
         Meta(ge=0, description="Maximum seconds for a request to it. 0: `remote.timeout_s`."),

@@ -18,7 +18,7 @@ from trunkline.settings.agents import (
 )
 from trunkline.settings.backends import BackendSettings
 from trunkline.settings.credentials import CredentialSettings
-from trunkline.settings.outbound import RemoteSettings, TargetSettings
+from trunkline.settings.outbound import NetworkSettings, RemoteSettings, TargetSettings
 from trunkline.settings.secret import Secret
 from trunkline.settings.server import ApiKey, AuthSettings, ServerSettings, StoreSettings
 from trunkline.settings.shapes import allows_none, bare_type, default_of, description, is_struct
@@ -62,6 +62,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ('[agents."OWNER/SLUG".extended_card]', ExtendedCardSettings),
     ("[targets.ALIAS]", TargetSettings),
     ("[remote]", RemoteSettings),
+    ("[network]", NetworkSettings),
 )
 
 

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct, field
 
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.hosts import is_loopback_host, is_loopback_url
-from trunkline.settings.outbound import RemoteSettings, TargetSettings
+from trunkline.settings.outbound import NetworkSettings, RemoteSettings, TargetSettings
 from trunkline.settings.server import AuthSettings, ServerSettings, StoreSettings
 
 
@@ -37,6 +37,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     remote: Annotated[
         RemoteSettings, Meta(description="The tool with which models call the targets.")
     ] = field(default_factory=RemoteSettings)
+
+    network: Annotated[NetworkSettings, Meta(description="Which addresses the gateway calls.")] = (
+        field(default_factory=NetworkSettings)
+    )
 
     def default_agent(self) -> str:
         """Handle of the agent at the root addresses; empty when none is."""

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import TypeAlias
 
 from trunkline.remote import Limits
-from trunkline.remote.http import Answer, Http, Opened
+from trunkline.remote.http import Answer, Guard, Http, Opened
 
 # One request that was read whole, and where to answer it.
 Handler: TypeAlias = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -134,7 +134,7 @@ async def read(opened: Opened) -> bytes:
 
 @asynccontextmanager
 async def client(tls: ssl.SSLContext | None = None) -> AsyncIterator[Http]:
-    http = Http(tls=tls)
+    http = Http(Guard(allow_private=True), tls=tls)
     try:
         yield http
     finally:

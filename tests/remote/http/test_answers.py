@@ -7,7 +7,8 @@ import pytest
 from tests.remote.http.peer import answer, chunked, client, fetch, opened, peer, raw, read, says
 
 from trunkline.remote import Limits, PeerUnreachable
-from trunkline.remote.http import Http
+from trunkline.remote.http import Guard, Http
+from trunkline.remote.http.connecting import Connector
 from trunkline.remote.http.place import place_of
 from trunkline.remote.http.pool import MAX_IN_USE, SPARE, Pool
 
@@ -144,7 +145,7 @@ async def test_closing_ends_what_is_under_way() -> None:
         await asyncio.Event().wait()
 
     async with peer(handle) as one:
-        http = Http()
+        http = Http(Guard.of(one.url))
         call = asyncio.get_running_loop().create_task(fetch(http, one.url))
         await reached.wait()
         await http.close()
@@ -160,7 +161,7 @@ async def test_closing_ends_the_wait_for_a_place() -> None:
         await asyncio.Event().wait()
 
     async with peer(handle) as one:
-        pool = Pool(max_in_use=1)
+        pool = Pool(Connector(Guard(allow_private=True)), max_in_use=1)
         origin = place_of(one.url).origin
         take = partial(pool.take, origin, connect_s=10, is_stream=True)
         await take()
@@ -181,7 +182,7 @@ async def test_streams_leave_room_for_calls() -> None:
         await asyncio.Event().wait()
 
     async with peer(handle) as one:
-        pool = Pool(max_in_use=1)
+        pool = Pool(Connector(Guard(allow_private=True)), max_in_use=1)
         start = asyncio.get_running_loop().create_task
         take = partial(pool.take, place_of(one.url).origin, connect_s=10)
         first = await take(is_stream=True)

@@ -172,3 +172,13 @@ async def test_a_folder_that_cannot_be_made_says_where_it_is_configured(tmp_path
     with pytest.raises(ConfigError, match=r"^remote\.handles_path: cannot create the folder"):
         async with open_tool(made(remote={"handles_path": str(tmp_path / "file" / "h.db")})):
             pass
+
+
+def test_what_may_be_called_beside_a_target_is_told() -> None:
+    support = {**TARGETS["support"], "trusted_origins": ["https://rpc.example.com"]}
+    [strict] = tool_config(settings(targets={"support": support})).targets
+    assert strict.trusted_origins == ("https://rpc.example.com",)
+    assert not strict.allow_private
+    lax = settings(network={"allow_private_addresses": True})
+    assert all(one.allow_private for one in tool_config(lax).targets)
+    assert target_for(lax, "https://stranger.example").allow_private

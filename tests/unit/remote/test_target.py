@@ -35,3 +35,10 @@ def test_what_is_wrong_with_a_url_is_said(url: str, what: str) -> None:
         Target(url=url).check()
     assert what in refused.value.message
     assert "hunter2" not in refused.value.message
+
+
+@pytest.mark.parametrize("origin", ["rpc.test", "https://u:p@rpc.test", "https://rpc.test/path"])
+def test_a_trusted_origin_is_scheme_host_and_port(origin: str) -> None:
+    Target(url="https://a.test", trusted_origins=("https://rpc.test:8443", "http://[::1]/")).check()
+    with pytest.raises(InvalidTarget):
+        Target(url="https://a.test", trusted_origins=(origin,)).check()

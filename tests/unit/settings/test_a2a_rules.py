@@ -29,6 +29,7 @@ def test_a_url_is_all_that_an_upstream_needs() -> None:
         ({"url": "https://me:pw@support.example.com"}, "url", "without user and password"),
         ({"card_path": "https://x/card.json"}, "card_path", "expected a path"),
         ({"transports": ["GRPC"]}, "transports[0]", "cannot speak"),
+        ({"trusted_origins": ["rpc.example"]}, "trusted_origins[0]", "absolute http or https URL"),
         ({"headers": {"Bad Name": "x"}}, 'headers."Bad Name"', "name of a header"),
         ({"credentials": {"kind": "bearer", "token": " "}}, "credentials.token", "is empty"),
         (

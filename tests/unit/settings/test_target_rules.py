@@ -219,3 +219,21 @@ def test_mcp_needs_a_tool_to_serve() -> None:
         "Set enabled = true, or leave mcp out."
     )
     assert made(agents={}, remote={"mcp": True}).remote.mcp
+
+
+@pytest.mark.parametrize(
+    ("origin", "what"),
+    [
+        ("rpc.example.com", "absolute http or https URL"),
+        ("ftp://rpc.example.com", "absolute http or https URL"),
+        ("https://me:pw@rpc.example.com", "without user and password"),
+        ("https://rpc.example.com/path", "scheme, host and port alone"),
+        ("https://rpc.example.com/?a=b", "scheme, host and port alone"),
+        ("https://*.example.com/*", "scheme, host and port alone"),
+    ],
+)
+def test_a_trusted_origin_is_an_origin(origin: str, what: str) -> None:
+    problem = only(targets=target(trusted_origins=["https://ok.example:8443", origin]))
+    assert problem.key == "targets.support.trusted_origins[1]"
+    assert what in problem.what
+    assert problem.remedy == 'Example: trusted_origins = ["https://rpc.example.com"].'

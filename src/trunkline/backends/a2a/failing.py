@@ -3,6 +3,7 @@
 from trunkline.model.errors import StoreError
 from trunkline.model.outputs import Failed, Output, Refused
 from trunkline.remote.errors import (
+    AddressRefused,
     BadPeerAnswer,
     PeerRefused,
     PeerTimeout,
@@ -24,6 +25,10 @@ UNKNOWN_AFTER_RESTART = (
 LOST = "The agent behind the gateway does not know the task any more; it may have restarted."
 NOT_LET_IN = "The agent behind the gateway does not let the gateway in."
 NONSENSE = "The agent behind the gateway gave an answer that makes no sense."
+ADDRESS_REFUSED = (
+    "The agent behind the gateway names an address that the gateway does not call; its log says "
+    "how to allow it."
+)
 TOO_LATE = "The agent behind the gateway did not answer in time. The message may have arrived."
 
 # How agents say that they do not stream.
@@ -37,6 +42,8 @@ def is_unsent(error: RemoteError) -> bool:
         return error.is_unsent or error.reason == "CIRCUIT_OPEN"
     if isinstance(error, PeerTimeout):
         return error.is_unsent
+    if isinstance(error, AddressRefused):
+        return True
     # What says 502 or 504 stands before the agent, and may have passed the message on.
     return isinstance(error, PeerRefused) and error.status in (429, 503)
 
@@ -69,6 +76,8 @@ def outcome_of(error: RemoteError | StoreError) -> Output:
             return Failed(f"The agent refused: {error.message}")
         case BadPeerAnswer():
             return Failed(NONSENSE)
+        case AddressRefused():
+            return Failed(ADDRESS_REFUSED)
         case RemoteError() if is_unsent(error):
             return Failed(UNREACHABLE)
         case PeerTimeout():

@@ -181,7 +181,7 @@ class Run:
 
     def _may_resend(self, error: RemoteError) -> bool:
         may_wait = self._reach.on_unreachable == "retry" and not self._is_heard
-        return may_wait and failing.is_unsent(error)
+        return may_wait and failing.is_unsent(error) and failing.is_passing(error)
 
     async def _deliver(self, ask: Ask, *, streams: bool) -> None:
         if streams:

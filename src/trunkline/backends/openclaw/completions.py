@@ -27,7 +27,7 @@ from trunkline.model.outputs import Final as Done
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import Http, Opened
+from trunkline.remote.http import Guard, Http, Opened
 from trunkline.remote.target import Limits
 from trunkline.runtime.tasks import Tasks
 
@@ -51,7 +51,7 @@ class OpenClawHttpBackend:
     def __init__(self, address: "Address", *, idle_s: float) -> None:
         self._address = address
         self._limits = Limits(connect_s=address.connect_s, idle_s=idle_s)
-        self._http = Http()
+        self._http = Http(Guard.of(address.url))
         self._tasks = Tasks("openclaw")
         self._runs: WeakValueDictionary[str, Asked] = WeakValueDictionary()
 

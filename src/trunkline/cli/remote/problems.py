@@ -7,6 +7,7 @@ from trunkline.cli.program import program
 from trunkline.cli.remote.calling import Call
 from trunkline.cli.remote.clean import one_line
 from trunkline.remote import (
+    AddressRefused,
     BadPeerAnswer,
     InvalidTarget,
     PeerRefused,
@@ -29,6 +30,8 @@ def explained(error: RemoteError, call: Call, *, is_card: bool = False) -> tuple
             return Exit.WRONG_USE, f"{said}."
         case TransportUnsupported():
             return Exit.NOT_UNDERSTOOD, f"{said}. {_other_way(call)}"
+        case AddressRefused():
+            return Exit.UNREACHABLE, f"{_where(call)}: {said}."
         case PeerUnreachable(reason="TLS_FAILED"):
             return Exit.UNREACHABLE, f"{_where(call)}: {said}. Check the URL and the certificate."
         case PeerUnreachable() if not is_card and _is_elsewhere(error, call):
@@ -69,6 +72,8 @@ _BASE: Final = "Give the base URL of an A2A agent, of its card or of one of its 
 
 
 def _refused(error: PeerRefused, call: Call, said: str, *, is_card: bool) -> tuple[Exit, str]:
+    if error.reason == "CREDENTIALS_WITHHELD":
+        return Exit.NO_ACCESS, f"{_where(call)} refuses access: {said}."
     if error.status in (401, 403) or error.reason in _NO_ACCESS:
         return Exit.NO_ACCESS, f"{_where(call)} refuses access: {said}. {_credential(call)}"
     if is_card and error.status in (404, 405, 410):

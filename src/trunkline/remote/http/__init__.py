@@ -1,12 +1,14 @@
 """HTTP/1.1 as a client: requests and their answers, within limits in time and size.
 
 A client for small requests to few peers, so it can be small; llhttp (httptools) says what the
-bytes mean. Read in this order: `place` (what a url stands for), `answer`, `exchange` (an answer
-as it comes), `connection` (one socket), `connecting`, `pool` (those that wait for a further
-request), `patience` (limits in time), `client`.
+bytes mean. Read in this order: `place` (what a url stands for), `guard` (which addresses may be
+called), `answer`, `exchange` (an answer as it comes), `connection` (one socket), `connecting`,
+`pool` (those that wait for a further request), `patience` (limits in time), `client`.
 """
 
 from trunkline.remote.http.answer import SSE, Answer, media_type
 from trunkline.remote.http.client import Http, Opened
+from trunkline.remote.http.connecting import Network
+from trunkline.remote.http.guard import Guard
 
-__all__ = ["SSE", "Answer", "Http", "Opened", "media_type"]
+__all__ = ["SSE", "Answer", "Guard", "Http", "Network", "Opened", "media_type"]

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from trunkline.remote.errors import PeerUnreachable
 from trunkline.remote.http.answer import Answer, media_type, too_large
+from trunkline.remote.http.connecting import Connector, Network
 from trunkline.remote.http.exchange import Exchange
+from trunkline.remote.http.guard import Guard
 from trunkline.remote.http.patience import Patience, took_too_long
 from trunkline.remote.http.pool import Pool
 from trunkline.remote.http.request import Request, request_of
@@ -53,9 +55,11 @@ class Opened:
 class Http:
     """The keep-alive connections to one peer."""
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, guard: Guard, *, tls: ssl.SSLContext | None = None, network: Network | None = None
+    ) -> None:
         """`tls` says whom to trust, if it is not for the system to say."""
-        self._pool = Pool(tls=tls)
+        self._pool = Pool(Connector(guard, tls=tls, network=network))
 
     async def close(self) -> None:
         await self._pool.close()

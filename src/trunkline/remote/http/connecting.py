@@ -1,4 +1,4 @@
-"""How a connection is made: names, both kinds of addresses, TLS."""
+"""`Connector`: how a connection is made. Names, both kinds of addresses, the guard, TLS."""
 
 import asyncio
 import os
@@ -6,13 +6,18 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import aiohappyeyeballs
 
 from trunkline.remote.errors import PeerTimeout, PeerUnreachable, RemoteError
+from trunkline.remote.http.guard import Guard
 from trunkline.remote.http.place import Origin
 
+# As getaddrinfo gives them: the last one is what a socket connects to.
+AddressInfo: TypeAlias = tuple[
+    int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+]
 P = TypeVar("P", bound=asyncio.Protocol)
 # RFC 8305, 5: how long an address may keep silent before the next one is tried beside it.
 _NEXT_ADDRESS_S: Final = 0.25
@@ -28,28 +33,84 @@ def system_trust() -> ssl.SSLContext:
     return context
 
 
-async def connect(
-    origin: Origin, make: Callable[[], P], *, within_s: float, tls: ssl.SSLContext | None
-) -> P:
-    """A connection to it. Raises RemoteError; nothing was sent then."""
-    try:
-        async with asyncio.timeout(within_s):
-            return await _connect(origin, make, tls)
-    except TimeoutError as error:
-        if error.errno:
-            # It was the system that gave up.
-            raise _named(_unreachable(error, origin), origin) from None
-        slow = PeerTimeout(
-            f"connecting to {origin.address} took too long",
-            reason="CONNECT_TIMEOUT",
-            is_unsent=True,
+class Network(Protocol):
+    """What a connector needs of the system."""
+
+    async def resolve(self, host: str, port: int) -> list[AddressInfo]:
+        """The addresses of a name, or of a text that stands for an address. Raises OSError."""
+        ...
+
+    async def dial(self, found: list[AddressInfo]) -> socket.socket:
+        """A socket to the first of them that answers. Raises OSError."""
+        ...
+
+
+class System:
+    async def resolve(self, host: str, port: int) -> list[AddressInfo]:
+        loop = asyncio.get_running_loop()
+        found: list[AddressInfo] = [*await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+        return found
+
+    async def dial(self, found: list[AddressInfo]) -> socket.socket:
+        return await aiohappyeyeballs.start_connection(
+            found,
+            happy_eyeballs_delay=_NEXT_ADDRESS_S,
+            interleave=1,
+            loop=asyncio.get_running_loop(),
         )
-        raise _named(slow, origin) from None
-    except ssl.SSLError as error:
-        fault = PeerUnreachable(_tls_fault(error), reason="TLS_FAILED", is_unsent=True)
-        raise _named(fault, origin) from None
-    except OSError as error:
-        raise _named(_unreachable(error, origin), origin) from None
+
+
+class Connector:
+    def __init__(
+        self, guard: Guard, *, tls: ssl.SSLContext | None = None, network: Network | None = None
+    ) -> None:
+        """`tls` says whom to trust, if it is not for the system to say."""
+        self._guard = guard
+        self._tls = tls
+        self._network: Network = network or System()
+
+    async def connect(self, origin: Origin, make: Callable[[], P], *, within_s: float) -> P:
+        """A connection to it. Raises RemoteError; nothing was sent then."""
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._connect(origin, make)
+        except TimeoutError as error:
+            if error.errno:
+                # It was the system that gave up.
+                raise _named(_unreachable(error, origin), origin) from None
+            slow = PeerTimeout(
+                f"connecting to {origin.address} took too long",
+                reason="CONNECT_TIMEOUT",
+                is_unsent=True,
+            )
+            raise _named(slow, origin) from None
+        except ssl.SSLError as error:
+            fault = PeerUnreachable(_tls_fault(error), reason="TLS_FAILED", is_unsent=True)
+            raise _named(fault, origin) from None
+        except OSError as error:
+            raise _named(_unreachable(error, origin), origin) from None
+
+    async def _connect(self, origin: Origin, make: Callable[[], P]) -> P:
+        # The name is looked up once. Whoever answers for it could say something else next time,
+        # so the connection is made to the addresses that were checked, and to no name.
+        found = await self._network.resolve(origin.host, origin.port)
+        self._guard.check(origin, [str(info[4][0]) for info in found])
+        sock = await self._network.dial(found)
+        try:
+            self._guard.check(origin, [str(sock.getpeername()[0])])
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            loop = asyncio.get_running_loop()
+            if origin.is_tls:
+                context = self._tls or system_trust()
+                _, protocol = await loop.create_connection(
+                    make, sock=sock, ssl=context, server_hostname=origin.host
+                )
+            else:
+                _, protocol = await loop.create_connection(make, sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        return protocol
 
 
 def _named(error: RemoteError, origin: Origin) -> RemoteError:
@@ -63,27 +124,6 @@ def _tls_fault(error: ssl.SSLError) -> str:
     if error.reason in _PLAIN_TEXT:
         return "the agent does not speak TLS there; its url may begin with http://"
     return "TLS with the agent failed"
-
-
-async def _connect(origin: Origin, make: Callable[[], P], tls: ssl.SSLContext | None) -> P:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-    sock = await aiohappyeyeballs.start_connection(
-        found, happy_eyeballs_delay=_NEXT_ADDRESS_S, interleave=1, loop=loop
-    )
-    try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if origin.is_tls:
-            context = tls or system_trust()
-            _, protocol = await loop.create_connection(
-                make, sock=sock, ssl=context, server_hostname=origin.host
-            )
-        else:
-            _, protocol = await loop.create_connection(make, sock=sock)
-    except BaseException:
-        sock.close()
-        raise
-    return protocol
 
 
 def _unreachable(error: OSError, origin: Origin) -> RemoteError:

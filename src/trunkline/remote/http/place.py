@@ -22,6 +22,11 @@ class Origin(Struct, frozen=True):
         """As people write it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    def __str__(self) -> str:
+        scheme, usual = ("https", 443) if self.is_tls else ("http", 80)
+        named = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{named}" if self.port == usual else f"{scheme}://{named}:{self.port}"
+
 
 class Place(Struct, frozen=True):
     """`host` is the header, `target` what stands in the first line of the request."""
@@ -52,3 +57,8 @@ def place_of(url: str) -> Place:
         host=named if port in (None, usual) else f"{named}:{port}",
         target=target,
     )
+
+
+def origin_of(url: str) -> Origin:
+    """Raises BadPeerAnswer."""
+    return place_of(url).origin

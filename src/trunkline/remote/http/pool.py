@@ -1,12 +1,11 @@
 """The connections to peers: those in use, and those that wait for a further request."""
 
 import asyncio
-import ssl
 from collections import deque
 from typing import Final
 
 from trunkline.remote.errors import PeerUnreachable
-from trunkline.remote.http.connecting import connect
+from trunkline.remote.http.connecting import Connector
 from trunkline.remote.http.connection import Connection, broken_off
 from trunkline.remote.http.place import Origin
 
@@ -24,8 +23,8 @@ def closed_by_us() -> PeerUnreachable:
 
 
 class Pool:
-    def __init__(self, *, max_in_use: int = MAX_IN_USE, tls: ssl.SSLContext | None = None) -> None:
-        self._tls = tls
+    def __init__(self, connector: Connector, *, max_in_use: int = MAX_IN_USE) -> None:
+        self._connector = connector
         self._max_in_use = max_in_use
         # Places that are taken, by connections and by those that are being made.
         self._taken = 0
@@ -94,8 +93,8 @@ class Pool:
 
     async def _made(self, origin: Origin, connect_s: float) -> Connection:
         loop = asyncio.get_running_loop()
-        connection = await connect(
-            origin, lambda: Connection(loop, origin, self), within_s=connect_s, tls=self._tls
+        connection = await self._connector.connect(
+            origin, lambda: Connection(loop, origin, self), within_s=connect_s
         )
         if self._is_closed:
             connection.abort()

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from trunkline.settings.credentials import CredentialSettings
-from trunkline.settings.outbound import CARD_PATH, TRANSPORTS
+from trunkline.settings.outbound import CARD_PATH, TRANSPORTS, TRUSTED_ORIGINS
 from trunkline.settings.secret import Secret
 
 
@@ -43,6 +43,7 @@ class A2aBackend(
             '"${TOKEN}" }`; see its kinds.'
         ),
     ] = None
+    trusted_origins: Annotated[tuple[str, ...], Meta(description=TRUSTED_ORIGINS)] = ()
     timeout_s: Annotated[
         float,
         Meta(

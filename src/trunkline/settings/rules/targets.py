@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import urlsplit
 
 from trunkline.settings.credentials import (
     ApiKeyCredentials,
@@ -77,6 +78,7 @@ def _target(alias: str, target: TargetSettings, remote: RemoteSettings) -> Itera
     yield from header_problems(target.headers, target.credentials, path)
     if target.credentials is not None:
         yield from credential_problems(target.credentials, (*path, "credentials"))
+    yield from origin_problems(target.trusted_origins, (*path, "trusted_origins"))
     yield from _card_keys(target, path)
 
 
@@ -102,6 +104,21 @@ def _card_keys(target: TargetSettings, path: Path) -> Iterator[Problem]:
                 path=(*path, "card_keys", i),
                 what=error.message,
                 remedy='Example: card_keys = [\'{"kty":"EC","crv":"P-256",…}\'].',
+            )
+
+
+def origin_problems(origins: Iterable[str], path: Path) -> Iterator[Problem]:
+    for i, origin in enumerate(origins):
+        fault = url_fault(origin)
+        parts = None if fault else urlsplit(origin)
+        if parts and (parts.path not in ("", "/") or parts.query or parts.fragment):
+            fault = "expected scheme, host and port alone"
+        if fault:
+            yield Problem(
+                path=(*path, i),
+                value=shown(origin),
+                what=fault,
+                remedy='Example: trusted_origins = ["https://rpc.example.com"].',
             )
 
 

@@ -5,6 +5,7 @@ from trunkline.cli.remote.calling import Call
 from trunkline.cli.remote.problems import explained
 from trunkline.model.values import TaskState
 from trunkline.remote import (
+    AddressRefused,
     BadPeerAnswer,
     Bearer,
     InvalidTarget,
@@ -41,6 +42,16 @@ def refused(
             "The task may still run: trunkline watch support t1 --a2a-version 0.3",
         ),
         (PeerTimeout("slow"), Exit.TIMEOUT, "--timeout SECONDS."),
+        (
+            AddressRefused("it is private"),
+            Exit.UNREACHABLE,
+            "support (https://a.test): it is private.",
+        ),
+        (
+            refused("not sent there", status=401, reason="CREDENTIALS_WITHHELD"),
+            Exit.NO_ACCESS,
+            "support (https://a.test) refuses access: not sent there.",
+        ),
         (refused(status=401), Exit.NO_ACCESS, "Give a token with --token or TRUNKLINE_TOKEN"),
         (refused(reason="PERMISSION_DENIED"), Exit.NO_ACCESS, "refuses access: no."),
         (refused(reason="TASK_NOT_FOUND"), Exit.NOT_FOUND, "no. List your tasks: trunkline list"),

@@ -8,6 +8,7 @@ from trunkline.settings.rules.targets import (
     card_path_problems,
     credential_problems,
     header_problems,
+    origin_problems,
     transport_problems,
     url_fault,
 )
@@ -27,3 +28,4 @@ def a2a_problems(backend: A2aBackend, path: Path) -> Iterator[Problem]:
     yield from header_problems(backend.headers, backend.credentials, path)
     if backend.credentials is not None:
         yield from credential_problems(backend.credentials, (*path, "credentials"))
+    yield from origin_problems(backend.trusted_origins, (*path, "trusted_origins"))

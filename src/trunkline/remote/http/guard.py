@@ -1,0 +1,77 @@
+"""`Guard`: which origins may be called, and with which addresses.
+
+An origin that somebody configured may be anywhere. Any other was learned: an agent named it,
+in its card or elsewhere, and could name the metadata service of a cloud or a database next to
+us. A connection to it must go to a public address.
+"""
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+from trunkline.model.networks import is_this_machine, kind_of
+from trunkline.remote.errors import AddressRefused
+from trunkline.remote.http.place import Origin, origin_of
+
+# The same machine by other names. Agents often name the address that they listen on.
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})
+
+
+class Reach(Enum):
+    ANYWHERE = "anywhere"
+    THIS_MACHINE = "this machine"
+    PUBLIC = "public"
+
+
+class Guard(Struct, frozen=True, kw_only=True):
+    """`allow_private` lets learned origins be private as well; for development."""
+
+    configured: frozenset[Origin] = frozenset()
+    allow_private: bool = False
+
+    @classmethod
+    def of(cls, *urls: str, allow_private: bool = False) -> "Guard":
+        """For the origins of configured URLs. Raises BadPeerAnswer for what is no URL."""
+        return cls(configured=frozenset(map(origin_of, urls)), allow_private=allow_private)
+
+    def knows(self, origin: Origin) -> bool:
+        """Whether it is configured, so that credentials may be sent there."""
+        return origin in self.configured or self._is_other_name(origin)
+
+    def _is_other_name(self, origin: Origin) -> bool:
+        """The machine itself under another name than the configured one, at the same port."""
+        return origin.host in _THIS_MACHINE and any(
+            one.host in _THIS_MACHINE and (one.is_tls, one.port) == (origin.is_tls, origin.port)
+            for one in self.configured
+        )
+
+    def reach(self, origin: Origin) -> Reach:
+        if self.allow_private or origin in self.configured:
+            return Reach.ANYWHERE
+        return Reach.THIS_MACHINE if self._is_other_name(origin) else Reach.PUBLIC
+
+    def check(self, origin: Origin, addresses: Iterable[str]) -> None:
+        """Raises AddressRefused if any of the addresses that a socket has is forbidden.
+
+        Any, not all: a name that leads to a public and to a private address is an attempt to
+        get past a check of the first one.
+        """
+        reach = self.reach(origin)
+        for address in addresses if reach is not Reach.ANYWHERE else ():
+            if reach is Reach.PUBLIC:
+                kind = kind_of(address)
+            else:
+                kind = "" if is_this_machine(address) else "not this machine"
+            if kind:
+                raise _refused(origin, address, kind)
+
+
+def _refused(origin: Origin, address: str, kind: str) -> AddressRefused:
+    what = f"is {kind}" if origin.host == address else f"leads to {address}, {kind}"
+    return AddressRefused(
+        f"{origin} {what}, and is not called because only the agent names it. If it is meant, "
+        f'add "{origin}" to trusted_origins of the target, or set allow_private_addresses in '
+        "[network] for development"
+    )
