@@ -22,6 +22,7 @@ class Exit(IntEnum):
     REFUSED = 11
     NOT_UNDERSTOOD = 12
     DAMAGED = 13
+    TOO_LARGE = 14
     TIMEOUT = 124
     INTERRUPTED = 130
     PIPE_CLOSED = 141
@@ -42,6 +43,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.REFUSED: "the agent refused the request for another reason",
     Exit.NOT_UNDERSTOOD: "no A2A agent at this address, an invalid answer, or no common version",
     Exit.DAMAGED: "`db check` found damage in a store",
+    Exit.TOO_LARGE: "the answer is larger than the limit; the task continues",
     Exit.TIMEOUT: "a time limit was reached; the task continues",
     Exit.INTERRUPTED: "interrupted with Ctrl+C; the task continues",
     Exit.PIPE_CLOSED: "the reader of the output is gone",

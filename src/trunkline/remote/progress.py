@@ -24,7 +24,9 @@ SETTLED = TERMINAL | INTERRUPTED
 
 
 class Progress:
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_artifacts: bool = True) -> None:
+        """Without `keeps_artifacts`, only what the task is about and how it stands."""
+        self._keeps_artifacts = keeps_artifacts
         self.task_id = ""
         self.context_id = ""
         self.status: TaskStatus | None = None
@@ -41,17 +43,21 @@ class Progress:
                 self.last_message = item
                 self._met(item.task_id, item.context_id)
             case Task():
-                self._task, self.status, self.has_task = item, item.status, True
-                self._artifacts = {
-                    each.artifact_id: GrowingArtifact(each) for each in item.artifacts
-                }
+                self.status, self.has_task = item.status, True
                 self._met(item.id, item.context_id)
+                if self._keeps_artifacts:
+                    self._task = item
+                    self._artifacts = {
+                        each.artifact_id: GrowingArtifact(each) for each in item.artifacts
+                    }
             case TaskStatusUpdateEvent():
                 self.status, self.has_task = item.status, True
                 self._met(item.task_id, item.context_id)
             case TaskArtifactUpdateEvent():
                 self.has_task = True
                 self._met(item.task_id, item.context_id)
+                if not self._keeps_artifacts:
+                    return
                 known = self._artifacts.get(item.artifact.artifact_id)
                 if item.append and known is not None:
                     known.extend(item.artifact, replaces_metadata=True)

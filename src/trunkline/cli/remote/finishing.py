@@ -10,7 +10,6 @@ from trunkline.cli.remote.calling import Call
 from trunkline.cli.remote.documents import document, wrapped
 from trunkline.cli.remote.plain import PlainScreen
 from trunkline.cli.remote.saving import save_all
-from trunkline.cli.remote.telling import Made, answer_of
 from trunkline.cli.remote.views import AnyView, TextView
 from trunkline.model.values import (
     HAS_WORK,
@@ -44,8 +43,8 @@ class Finish(Struct, frozen=True, kw_only=True):
             print(document(wrapped(item)))
 
     def print_answer(self) -> None:
-        if isinstance(self.view, TextView) and not self.screen.shows_text:
-            self.screen.answer(answer_of(self.view.said))
+        if isinstance(self.view, TextView) and self.view.answer is not None:
+            self.screen.answer(self.view.answer.blocks())
 
     def end(self, *, waits: bool = True) -> Exit:
         """Save files, tell the state, and say what to do next."""
@@ -81,7 +80,8 @@ class Finish(Struct, frozen=True, kw_only=True):
             screen.hint("Sign in as it says, then:", self._answer())
         elif state in HAS_WORK:
             screen.hint("Follow it:", call.command("watch", self.progress.task_id))
-        elif self.save is None and (count := self._files()):
+        elif self.save is None and isinstance(self.view, TextView) and self.view.files:
+            count = self.view.files
             what = "a file" if count == 1 else f"{count} files"
             line = call.command("status", self.progress.task_id, "--save", "DIR")
             screen.hint(f"Get {what}:", line)
@@ -89,7 +89,3 @@ class Finish(Struct, frozen=True, kw_only=True):
     def _answer(self) -> str:
         named = ("--continue",) if self.is_remembered else ("--task", self.progress.task_id)
         return self.call.command("send", *named, says=True)
-
-    def _files(self) -> int:
-        said = self.view.said if isinstance(self.view, TextView) else []
-        return sum(isinstance(one, Made) and one.part.raw is not None for one in said)

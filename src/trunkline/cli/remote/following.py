@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from trunkline.cli.remote.conversations import Conversation, Conversations, address_of
 from trunkline.cli.remote.ending import Errand
+from trunkline.cli.remote.weight import Weight
 from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import INTERRUPTED, TERMINAL, Message, Task
 from trunkline.ports.clock import Clock
-from trunkline.remote import PeerRefused, PeerTimeout, StreamItem, Target
+from trunkline.remote import BadPeerAnswer, PeerRefused, PeerTimeout, StreamItem, Target
 from trunkline.remote.clock import SystemClock
 from trunkline.remote.progress import Progress
 from trunkline.settings.paths import data_dir
@@ -26,6 +27,9 @@ _NOT_STREAMED: Final = frozenset(
 # Between two questions to an agent that does not stream: soon at first, then less often.
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 5.0
+# An answer to one command, as memory that it takes: twice what a request or an event may have.
+# The process stays below 200 MB, whatever the agent does.
+MAX_STREAM_BYTES: Final = 32 * 1024 * 1024
 
 
 class Agent(Protocol):
@@ -55,9 +59,19 @@ class Following:
     """Shows each item as it comes, and keeps what they come to."""
 
     def __init__(
-        self, agent: Agent, errand: Errand, view: View, *, clock: Clock | None = None
+        self,
+        agent: Agent,
+        errand: Errand,
+        view: View,
+        *,
+        keeps_artifacts: bool = True,
+        max_bytes: int = MAX_STREAM_BYTES,
+        clock: Clock | None = None,
     ) -> None:
-        self.progress = Progress()
+        """`keeps_artifacts` for whoever wants them in the end."""
+        self.progress = Progress(keeps_artifacts=keeps_artifacts)
+        self._max_bytes = max_bytes
+        self._weight = Weight()
         self._clock = clock or SystemClock()
         self._remembered: Conversation | None = None
         # Whether --continue will find it.
@@ -133,12 +147,22 @@ class Following:
         return (await self._agent.card()).capabilities.streaming is True
 
     def _add(self, item: StreamItem) -> None:
+        self._weight.add(item)
         self.progress.add(item)
         self._errand.task_id = self.progress.task_id
+        if self._weight.total > self._max_bytes:
+            raise self._too_much()
         self._remember()
         self._view.item(item)
         if not self.progress.is_settled and not isinstance(item, Message):
             self._view.wait()
+
+    def _too_much(self) -> BadPeerAnswer:
+        error = BadPeerAnswer(
+            f"the answer is larger than {self._max_bytes} bytes", reason="TOO_LARGE"
+        )
+        error.task_id = self.progress.task_id
+        return error
 
     def _remember(self) -> None:
         """Early, so that --continue works after Ctrl+C, too."""

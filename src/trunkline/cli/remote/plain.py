@@ -1,6 +1,7 @@
 """A conversation without a terminal: the answer on stdout, the end on stderr if it is not well."""
 
 import sys
+from collections.abc import Iterable
 
 from trunkline.cli.remote.clean import clean, one_line
 from trunkline.cli.remote.telling import Said, Words
@@ -48,12 +49,16 @@ class PlainScreen:
         if isinstance(said, Words) and self.shows_text:
             self._words(said)
 
-    def answer(self, text: str) -> None:
-        """The whole answer at once."""
+    def answer(self, blocks: Iterable[str]) -> None:
+        """The whole answer at once, in pieces if it is long."""
         self.close()
-        text = clean(text)
-        if text:
-            self._write(text if text.endswith("\n") else f"{text}\n")
+        last = ""
+        for block in blocks:
+            text = clean(block)
+            self._write(text)
+            last = text or last
+        if last and not last.endswith("\n"):
+            self._write("\n")
 
     def ended(self, state: TaskState, task_id: str, *, reason: str = "") -> None:
         """The line about the task."""

@@ -50,12 +50,27 @@ def explained(error: RemoteError, call: Call, *, is_card: bool = False) -> tuple
             return Exit.TIMEOUT, f"{_where(call)}: {said}. {remedy}"
         case PeerRefused():
             return _refused(error, call, said, is_card=is_card)
-        case BadPeerAnswer(reason="REDIRECT"):
+        case _:
+            return _unusable(error, call, said, is_card=is_card)
+
+
+def _unusable(error: RemoteError, call: Call, said: str, *, is_card: bool) -> tuple[Exit, str]:
+    """An answer came, and is not taken."""
+    match error.reason:
+        case "REDIRECT":
             return Exit.NOT_UNDERSTOOD, f"{_where(call)}: {said}."
-        case BadPeerAnswer(reason="BAD_SIGNATURE"):
+        case "TOO_LARGE":
+            remedy = ""
+            if error.task_id:
+                remedy = (
+                    f" The task continues. Look at it: {call.command('status', error.task_id)} "
+                    f"Stop it: {call.command('cancel', error.task_id)}"
+                )
+            return Exit.TOO_LARGE, f"{_where(call)}: {said}.{remedy}"
+        case "BAD_SIGNATURE":
             remedy = "Check card_keys of the target, and who serves the card."
             return Exit.NOT_UNDERSTOOD, f"{_where(call)}: {said}. {remedy}"
-        case BadPeerAnswer() if is_card:
+        case _ if is_card and isinstance(error, BadPeerAnswer):
             why = said.removeprefix(f"{_no_agent(call)}: ")
             return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} ({why}). {_BASE}"
         case _:

@@ -81,7 +81,11 @@ async def _deliver(agent: RemoteAgent, errand: Errand, sending: Sending) -> Exit
         waiting_for=f"{one_line(card.name)} is working",
         before=place.before,
     )
-    following = Following(agent, errand, view)
+    # A document is made of them, and so are files; an answer as text is kept by its view.
+    keeps_artifacts = sending.save is not None or (
+        call.output is Form.json and not sending.shows_stream
+    )
+    following = Following(agent, errand, view, keeps_artifacts=keeps_artifacts)
     await following.send(
         _request(sending, place),
         waits=sending.waits,

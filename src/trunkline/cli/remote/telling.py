@@ -1,8 +1,11 @@
 """What the events of a stream mean to a reader: each thing once, in order, without I/O."""
 
-from collections.abc import Iterator
-from typing import Any, Final, TypeAlias
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Final, TypeAlias
 
+import msgspec
 from msgspec import UNSET, Struct
 
 from trunkline.cli.remote.documents import document
@@ -24,6 +27,11 @@ from trunkline.remote import StreamItem
 
 _MESSAGE: Final = "\x00message"
 _NOT_DONE: Final = TERMINAL - {TaskState.COMPLETED}
+_SPACES: Final = b" \t\n\r\v\f"
+# A text up to here is kept as it is, to be recognised when it comes again.
+_SHORT_CHARS: Final = 4096
+# A text up to here is handled whole.
+_BLOCK_CHARS: Final = 1024 * 1024
 
 
 class Words(Struct, frozen=True, kw_only=True):
@@ -59,17 +67,72 @@ Said: TypeAlias = Words | Made | Noted | Moved | ToolUse
 
 
 class _Shown:
-    """What was told of one artifact."""
+    """What was told of one artifact. Of a long text only digests are kept.
+
+    An agent may send the whole text so far again and again, which must be recognised; but the
+    text may also never end.
+    """
+
+    __slots__ = ("_digests", "_text", "chars", "is_new", "made")
 
     def __init__(self) -> None:
-        self.pieces: list[str] = []
+        self.chars = 0
         self.made = 0
         # Whether any of the text was told since the message.
         self.is_new = False
+        self._text = ""
+        # Of a long text, and of the same without spaces.
+        self._digests: tuple[blake2b, blake2b] | None = None
 
-    def text(self) -> str:
-        self.pieces = ["".join(self.pieces)]
-        return self.pieces[0]
+    def append(self, text: str) -> None:
+        self.chars += len(text)
+        if self._digests is None and self.chars <= _SHORT_CHARS:
+            self._text += text
+            return
+        if self._digests is None:
+            told = self._text.encode()
+            self._digests = blake2b(told), blake2b(told.translate(None, _SPACES))
+            self._text = ""
+        whole, letters = self._digests
+        for block in _blocks(text):
+            whole.update(block)
+            letters.update(block.translate(None, _SPACES))
+
+    def replace(self, text: str) -> None:
+        self.chars, self._text, self._digests = 0, "", None
+        self.append(text)
+
+    def begins(self, text: str) -> bool:
+        """Whether the text begins with what was told."""
+        if self._digests is None:
+            return text.startswith(self._text)
+        if len(text) < self.chars:
+            return False
+        other = blake2b()
+        for block in _blocks(text, self.chars):
+            other.update(block)
+        return other.digest() == self._digests[0].digest()
+
+    def reads_like(self, letters: bytes) -> bool:
+        """Whether the text of these letters is what was told, but for spaces and line breaks."""
+        if self._digests is None:
+            return letters_of(self._text) == letters
+        return self._digests[1].digest() == letters
+
+
+def letters_of(text: str) -> bytes:
+    """A digest of the text without its spaces and line breaks."""
+    digest = blake2b()
+    for block in _blocks(text):
+        digest.update(block.translate(None, _SPACES))
+    return digest.digest()
+
+
+def _blocks(text: str, end: int | None = None) -> Iterator[bytes]:
+    """A long text in pieces, so that no copy of all of it is made."""
+    end = len(text) if end is None else end
+    for start in range(0, end, _BLOCK_CHARS):
+        yield text[start : min(start + _BLOCK_CHARS, end)].encode()
 
 
 class Telling:
@@ -128,18 +191,18 @@ class Telling:
     def _words(
         self, shown: _Shown, place: str, name: str, text: str, *, append: bool
     ) -> Iterator[Words]:
-        if append or not shown.pieces:
+        if append or not shown.chars:
             if text:
-                shown.pieces.append(text)
+                shown.append(text)
                 shown.is_new = True
                 yield Words(place=place, name=name, text=text)
             return
-        told = shown.text()
-        if text.startswith(told):
-            yield from self._words(shown, place, name, text[len(told) :], append=True)
+        if shown.begins(text):
+            yield from self._words(shown, place, name, text[shown.chars :], append=True)
         # Agents differ in how they join the pieces of a text, and line breaks say nothing new.
-        elif text.split() != told.split():
-            shown.pieces, shown.is_new = [text], True
+        elif not shown.reads_like(letters_of(text)):
+            shown.replace(text)
+            shown.is_new = True
             yield Words(place=place, name=name, text=text, replaces=True)
 
     def _status(self, status: TaskStatus) -> Iterator[Said]:
@@ -173,25 +236,55 @@ class Telling:
         texts = [part.text for part in message.parts]
         if None in texts:
             return False
-        said = "\n".join(filter(None, texts)).split()
-        return any(shown.is_new and shown.text().split() == said for shown in self._shown.values())
+        letters = letters_of("\n".join(filter(None, texts)))
+        return any(shown.is_new and shown.reads_like(letters) for shown in self._shown.values())
 
 
-def answer_of(said: list[Said]) -> str:
-    """The text of an answer as a whole; where there is none, its data."""
-    texts: dict[str, list[str]] = {}
-    data: list[Any] = []
-    for each in said:
-        match each:
+class Answer:
+    """The text of an answer as a whole; where there is none, its data. Kept once, as UTF-8."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, bytearray] = {}
+        self._data: list[bytes] = []
+
+    def add(self, said: Said) -> None:
+        match said:
             case Words():
-                pieces = texts.setdefault(each.place, [])
-                if each.replaces:
-                    pieces.clear()
-                pieces.append(each.text)
+                text = self._texts.setdefault(said.place, bytearray())
+                if said.replaces:
+                    text.clear()
+                text += said.text.encode()
             case Made(part=part) if part.data is not UNSET:
-                data.append(part.data)
+                self._data.append(msgspec.json.encode(part.data))
             case _:
                 pass
-    if texts:
-        return "\n\n".join(["".join(pieces).strip("\n") for pieces in texts.values()])
-    return "\n".join([document(one) for one in data])
+
+    def blocks(self) -> Iterator[str]:
+        """In pieces, so that a long one is not held a second time; a short one is one piece."""
+        if not self._texts:
+            yield "\n".join([document(msgspec.Raw(one)) for one in self._data])
+            return
+        size = sum(map(len, self._texts.values()))
+        texts = [_without_line_ends(text) for text in self._texts.values()]
+        if size <= _BLOCK_CHARS:
+            yield "\n\n".join([bytes(text).decode() for text in texts])
+            return
+        for number, text in enumerate(texts):
+            if number:
+                yield "\n\n"
+            decoder = getincrementaldecoder("utf-8")()
+            for start in range(0, len(text), _BLOCK_CHARS):
+                yield decoder.decode(text[start : start + _BLOCK_CHARS])
+
+
+def _without_line_ends(text: bytearray) -> memoryview:
+    start = len(text) - len(text.lstrip(b"\n"))
+    end = len(text.rstrip(b"\n"))
+    return memoryview(text)[start : max(start, end)]
+
+
+def answer_of(said: Iterable[Said]) -> str:
+    answer = Answer()
+    for each in said:
+        answer.add(each)
+    return "".join(answer.blocks())

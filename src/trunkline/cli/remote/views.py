@@ -6,7 +6,7 @@ from typing import TypeAlias
 from trunkline.cli.options import Form
 from trunkline.cli.remote.documents import line, wrapped
 from trunkline.cli.remote.plain import PlainScreen
-from trunkline.cli.remote.telling import Moved, Said, Telling
+from trunkline.cli.remote.telling import Answer, Made, Moved, Telling
 from trunkline.model.values import Task
 from trunkline.remote import StreamItem
 
@@ -16,18 +16,23 @@ class TextView:
         self, screen: PlainScreen, *, waiting_for: str, before: Task | None = None
     ) -> None:
         self.screen = screen
-        self.said: list[Said] = []
+        # The answer, unless the screen shows it as it comes.
+        self.answer = None if screen.shows_text else Answer()
+        # Why the task ended without being done.
+        self.reason = ""
+        # How many files came along.
+        self.files = 0
         self._telling = Telling(before)
         self._waiting_for = waiting_for
 
-    @property
-    def reason(self) -> str:
-        """Why the task ended without being done."""
-        return next((said.reason for said in reversed(self.said) if isinstance(said, Moved)), "")
-
     def item(self, item: StreamItem) -> None:
         for said in self._telling.add(item):
-            self.said.append(said)
+            if isinstance(said, Moved):
+                self.reason = said.reason
+            elif isinstance(said, Made):
+                self.files += said.part.raw is not None
+            if self.answer is not None:
+                self.answer.add(said)
             self.screen.show(said)
 
     def wait(self) -> None:

@@ -43,7 +43,7 @@ def watch(call: Call, task: options.TaskArgument = "", save: options.Save = None
             prints=True,
             waiting_for=f"{one_line(card.name)} is working",
         )
-        following = Following(agent, errand, view)
+        following = Following(agent, errand, view, keeps_artifacts=save is not None)
         await following.watch(task_id)
         finish = Finish(
             call=call,

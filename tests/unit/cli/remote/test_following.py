@@ -12,15 +12,24 @@ from trunkline.cli.remote.following import Following
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.card import AgentCapabilities, AgentCard
 from trunkline.model.values import (
+    Artifact,
     Message,
     Part,
     Role,
     Task,
+    TaskArtifactUpdateEvent,
     TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.remote import PeerRefused, PeerTimeout, RemoteError, StreamItem, Target
+from trunkline.remote import (
+    BadPeerAnswer,
+    PeerRefused,
+    PeerTimeout,
+    RemoteError,
+    StreamItem,
+    Target,
+)
 from trunkline.testing import FakeClock
 
 TARGET = Target(url="http://a.test")
@@ -195,3 +204,19 @@ async def test_without_waiting_the_first_answer_is_enough() -> None:
     assert request.configuration is not None
     assert request.configuration.return_immediately
     assert request.message == REQUEST.message
+
+
+async def test_an_answer_that_is_too_large_is_an_error_that_names_the_task() -> None:
+    def piece() -> TaskArtifactUpdateEvent:
+        found = Artifact(artifact_id="a", parts=(Part(text="x" * 1000),))
+        return TaskArtifactUpdateEvent(task_id="t", context_id="c", artifact=found, append=True)
+
+    agent = Agent(streams=[[task(WORKING), *(piece() for _ in range(100))]])
+    errand, view = Errand(Call(named="http://a.test", target=TARGET)), View()
+    follower = Following(agent, errand, view, keeps_artifacts=False, max_bytes=20_000)
+    with pytest.raises(BadPeerAnswer, match="larger than 20000 bytes") as refused:
+        await follower.send(REQUEST, waits=True, streams=True, before=None)
+    assert (refused.value.reason, refused.value.task_id) == ("TOO_LARGE", "t")
+    # As much as was allowed, and not all that came.
+    assert 15 <= len(view.items) <= 20
+    assert follower.progress.artifacts() == ()

@@ -72,6 +72,11 @@ def refused(
             "the answer of support (https://a.test) is not valid: nonsense. The agent may be",
         ),
         (BadPeerAnswer("forged", reason="BAD_SIGNATURE"), Exit.NOT_UNDERSTOOD, "Check card_keys"),
+        (
+            BadPeerAnswer("too big", reason="TOO_LARGE"),
+            Exit.TOO_LARGE,
+            "(https://a.test): too big.",
+        ),
         (BadPeerAnswer("go there", reason="REDIRECT"), Exit.NOT_UNDERSTOOD, "go there."),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, RemoteError) else None,

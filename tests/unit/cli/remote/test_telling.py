@@ -1,9 +1,13 @@
+import tracemalloc
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
+from trunkline.cli.remote.plain import PlainScreen
 from trunkline.cli.remote.telling import Made, Moved, Noted, Said, Telling, Words, answer_of
 from trunkline.cli.remote.tools import ToolUse
+from trunkline.cli.remote.views import TextView
 from trunkline.model.values import (
     Artifact,
     Message,
@@ -193,3 +197,77 @@ def test_several_texts_are_apart() -> None:
     assert answer_of(told(task(COMPLETED, artifact("a", "one\n"), artifact("b", "two")))) == (
         "one\n\ntwo"
     )
+
+
+LONG = "All work and no play makes Jack a dull boy.\n" * 4000
+
+
+def grown(*, times: int) -> list[StreamItem]:
+    """The whole text so far, again and again."""
+    return [chunk(artifact("a", LONG * number)) for number in range(1, times + 1)]
+
+
+def test_a_long_text_that_is_sent_anew_is_told_piece_by_piece() -> None:
+    said = told(*grown(times=5), task(WORKING, artifact("a", LONG * 5)), moved(COMPLETED, LONG * 5))
+    assert said[:5] == [Words(place="a", text=LONG)] * 5
+    assert said[5:] == [Moved(WORKING), Moved(COMPLETED)]
+
+
+def test_a_long_text_that_is_joined_in_another_way_is_not_told_again() -> None:
+    said = told(
+        chunk(artifact("a", LONG)), moved(COMPLETED, LONG.replace("\n", "\n\n").replace(" ", "  "))
+    )
+    assert said == [Words(place="a", text=LONG), Moved(COMPLETED)]
+
+
+@pytest.mark.parametrize("other", [LONG[:-2], "No" + LONG[2:], LONG[:-3] + "!!\n"])
+def test_a_long_text_that_changes_is_told_anew(other: str) -> None:
+    said = told(chunk(artifact("a", LONG)), chunk(artifact("a", other)))
+    assert said[1:] == [Words(place="a", text=other, replaces=True)]
+    assert answer_of(said) == other.strip("\n")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["\n\u00e9\U0001f600 " * 600_000 + "\n\n", "two"], ["\n" * 3_000_000, "x"], ["a", LONG * 9]],
+)
+def test_a_long_answer_is_the_same_in_pieces(texts: list[str]) -> None:
+    items = [chunk(artifact(str(number), text)) for number, text in enumerate(texts)]
+    assert answer_of(told(*items)) == "\n\n".join(text.strip("\n") for text in texts)
+
+
+def held(items: Iterable[StreamItem], *, shows_text: bool) -> int:
+    """Bytes that a view holds once it was given the items, which nobody else does."""
+    view = TextView(Nowhere(shows_text=shows_text), waiting_for="")
+    tracemalloc.start()
+    try:
+        for item in items:
+            view.item(item)
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+class Nowhere(PlainScreen):
+    def _write(self, text: str) -> None:
+        pass
+
+
+CHUNK = "x" * 10_000
+STREAMS: dict[str, Callable[[int], StreamItem]] = {
+    "pieces": lambda number: chunk(artifact("a", f"{number} {CHUNK}"), append=number > 0),
+    "rewritten": lambda number: chunk(artifact("a", f"{number} {CHUNK * 10}")),
+    "notes": lambda number: moved(WORKING, f"{number} {CHUNK}"),
+    "files": lambda number: chunk(artifact("a", Part(raw=CHUNK.encode())), append=number > 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("stream", "kept_bytes"), [("pieces", 4e6), ("rewritten", 1e5), ("notes", 0), ("files", 0)]
+)
+def test_an_answer_is_held_once_and_nothing_else_is(stream: str, kept_bytes: float) -> None:
+    spare = 5e5
+    # Between 4 and 40 MB came.
+    assert held(map(STREAMS[stream], range(400)), shows_text=False) < kept_bytes * 1.3 + spare
+    # What was written as it came is not held at all.
+    assert held(map(STREAMS[stream], range(400)), shows_text=True) < spare
