@@ -302,3 +302,27 @@ async def test_a_watch_goes_on_over_a_restart_of_the_peer(make: Make) -> None:
     # What ran when the peer went down is failed by it, with the reason.
     assert task_of(result)["status"] == "failed", result
     assert result["summary"]["message_text"]
+
+
+CLAW = """
+[agents."test/claw"]
+name = "Claw"
+profile = "openclaw-inbound"
+backend = { kind = "scripted" }
+"""
+
+
+async def test_a_watch_of_a_task_that_a_restart_left_behind_is_one_snapshot(make: Make) -> None:
+    """The preset of OpenClaw leaves such a task as it was; nobody works on it any more."""
+    gateway = make(agents=CLAW)
+    port = str(free_port())
+    gateway.start("--port", port)
+    async with open_remote_agent(config(gateway.url, ("JSONRPC", "0.3"))) as tool:
+        started = await good(tool, says("hang", task_requirement="required"))
+        gateway.kill()
+        await asyncio.to_thread(gateway.start, "--port", port)
+        asked = {"action": "watch", "continuation": started["summary"]["continuation"]}
+        # The limit is far from what it takes, and far below the default.
+        result = await good(tool, asked | {"timeout_ms": int(DEADLINE_S * 1000)})
+    assert [one["kind"] for one in result["raw"]["events"]] == ["task"]
+    assert task_of(result)["status"] in ("submitted", "working")

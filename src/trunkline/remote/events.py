@@ -39,6 +39,10 @@ class Events:
         self._parser = Parser(max_event_bytes=max_event_bytes)
         self._overlap = overlap
         self._may_be_old = self._is_first = is_resumed
+        # How many events came, and whether they are no more than the task as it is. Counted
+        # until there are more.
+        self.count = 0
+        self.is_bare = True
         # What stands before the result in each envelope of JSON-RPC, once one was read.
         self._head = b""
 
@@ -54,10 +58,9 @@ class Events:
                 if not data:
                     continue
                 head = self._head
-                if head and data.startswith(head) and data.endswith(b"}"):
-                    payload = data[len(head) : -1]
-                else:
-                    payload = self._opened(data, is_error=event.event == "error")
+                is_usual = head and data.startswith(head) and data.endswith(b"}")
+                is_error = event.event == "error"
+                payload = data[len(head) : -1] if is_usual else self._opened(data, is_error)
                 if event.has_id and seen.is_repeated(event.id, payload):
                     continue
                 try:
@@ -65,6 +68,8 @@ class Events:
                 except InvalidAgentResponse:
                     # The envelope may have more in it than the result, an error above all.
                     item = self._read(self._opened(data))
+                if self.is_bare:
+                    self._count(item)
                 is_old = self._may_be_old and self._is_old(item, event.has_id)
                 if not is_old:
                     seen.note(item)
@@ -77,7 +82,11 @@ class Events:
         except Hole:
             raise BadPeerAnswer("an event of the stream is missing") from None
 
-    def _opened(self, data: bytes, *, is_error: bool = False) -> bytes:
+    def _count(self, item: StreamItem) -> None:
+        self.is_bare = not self.count and isinstance(item, Task)
+        self.count += 1
+
+    def _opened(self, data: bytes, is_error: bool = False) -> bytes:
         """The JSON of the result. Peers write their envelopes alike, so one is read in full."""
         payload = self._reader.event(self._way, data, self._id, is_error=is_error)
         if self._way.binding == "JSONRPC" and data.endswith(payload + b"}"):
@@ -89,8 +98,10 @@ class Events:
         is_first, self._is_first = self._is_first, False
         if is_first and isinstance(item, Task):
             self._seen.meet(item.id)
+            if self._overlap is not None and self._overlap.holds(item):
+                # The task was asked for meanwhile, and was further on.
+                return True
             if not has_id:
-                # Later than any task that was asked for meanwhile.
                 self._overlap = Overlap(item, self._seen.sizes)
                 return self._seen.shows(item)
             if self._seen.shows(item):

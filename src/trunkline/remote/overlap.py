@@ -8,12 +8,14 @@ where the snapshot ends. Only the last event from before the cut may be among it
 
 from collections.abc import Mapping
 
+from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import (
     Artifact,
     Message,
     Part,
     Task,
     TaskArtifactUpdateEvent,
+    TaskStatus,
     TaskStatusUpdateEvent,
 )
 from trunkline.protocol.answers import StreamItem
@@ -42,13 +44,24 @@ class Overlap:
     def holds(self, item: StreamItem) -> bool:
         match item:
             case TaskStatusUpdateEvent():
-                return item.status == self._task.status
+                return self._has_passed(item.status)
             case TaskArtifactUpdateEvent():
                 return self._holds_piece(item.artifact)
             case Task():
-                return item == self._task
+                return item.id == self._task.id and self._is_behind(item)
             case Message():
                 return False
+
+    def _has_passed(self, status: TaskStatus) -> bool:
+        ours = self._task.status
+        return status == ours or _is_earlier(status.timestamp, ours.timestamp)
+
+    def _is_behind(self, task: Task) -> bool:
+        """By the time of its status, or by its texts where the status is the same."""
+        if task.status != self._task.status:
+            return _is_earlier(task.status.timestamp, self._task.status.timestamp)
+        texts = {each.artifact_id: _text(each.parts) or "" for each in task.artifacts}
+        return all(self._whole.get(id, "").startswith(text) for id, text in texts.items())
 
     def _holds_piece(self, piece: Artifact) -> bool:
         artifact_id = piece.artifact_id
@@ -72,3 +85,11 @@ def _text(parts: tuple[Part, ...]) -> str | None:
     """All of it, however it is cut into parts; None where there is more than text."""
     texts = [part.text for part in parts if part.text is not None]
     return "".join(texts) if len(texts) == len(parts) else None
+
+
+def _is_earlier(one: str, other: str) -> bool:
+    """False where either says no time, or none that can be read."""
+    try:
+        return parse_timestamp(one) < parse_timestamp(other)
+    except ValueError:
+        return False

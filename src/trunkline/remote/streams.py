@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -38,6 +38,14 @@ _NOT_STREAMED: Final = frozenset(
 # connection can be used again; without it, it is closed.
 _FAREWELL_S: Final = 1.0
 
+# A peer that closes a subscription this soon, having sent the task as it is or nothing, has no
+# run to follow. Whatever sits between ends a connection only after a longer silence.
+_AT_ONCE_S: Final = 5.0
+
+# A2A 0.3 §9.9 does not say whether a subscription begins with the task: OpenClaw's does, a2a-sdk's
+# does not. A stream that is silent for this long is not waited for any further.
+_OPENING_S: Final = 1.0
+
 
 class Follower:
     """One stream of events, over as many connections as it takes."""
@@ -51,9 +59,14 @@ class Follower:
         # Whether the message that opens the stream may be sent again.
         self._is_repeatable = is_repeatable
         self._seen = Seen()
+        self._is_subscription = False
         self._failures = 0
         # Set on a connection after the first: what the peer says of what was missed.
         self._is_resuming = False
+        # Whether the last connection was closed at once with no more than a snapshot, and how
+        # many such connections in a row have had nothing new.
+        self._is_bare = False
+        self._bare_ends = 0
         self._ends_at = 0.0
 
     async def follow(
@@ -64,15 +77,17 @@ class Follower:
         self._seen.is_numbered = "event-ids" in features
         if isinstance(request, SubscribeToTaskRequest):
             self._seen.task_id = request.id
+            self._is_subscription = True
         while True:
+            is_news, self._is_bare = False, False
             try:
                 async with aclosing(self._connection(request)) as pieces:
                     async for items in pieces:
                         # They come many at a time, and every generator takes its toll.
                         for item in items:
-                            self._failures = 0
+                            self._failures, is_news = 0, True
                             yield item
-                if self._seen.is_settled:
+                if self._seen.is_settled or self._has_told_all(is_news=is_news):
                     return
                 cause: RemoteError = PeerUnreachable("the stream ended before the task did")
             except (PeerUnreachable, PeerTimeout, BadPeerAnswer) as error:
@@ -89,6 +104,17 @@ class Follower:
                     return
                 cause = error
             request = await self._before_next(request, cause)
+
+    def _has_told_all(self, *, is_news: bool) -> bool:
+        """Whether the peer has shown twice, with nothing new, that there is no run to follow.
+
+        One connection proves nothing: a peer that restarts closes its streams, too.
+        """
+        if not self._is_bare:
+            self._bare_ends = 0
+            return False
+        self._bare_ends = 1 if is_news else self._bare_ends + 1
+        return self._bare_ends >= 2
 
     def _may_resume(self, error: RemoteError) -> bool:
         """A limit in time is a limit; whatever else breaks a connection is worth another."""
@@ -129,7 +155,9 @@ class Follower:
         wait_s = cause.retry_after_s if isinstance(cause, PeerRefused) else None
         if wait_s is None:
             wait_s = delay_s(self._failures - 1, self._link.chance())
-        await self._link.clock.sleep(wait_s)
+        # The second look at a task that may have no run is worth no pause, once.
+        if self._is_resuming or not self._is_bare:
+            await self._link.clock.sleep(wait_s)
         if not seen.task_id:
             return request
         self._is_resuming = True
@@ -187,40 +215,72 @@ class Follower:
             # A stream that broke has a backoff of its own, longer than that of a call.
             is_probe=bool(self._failures),
         ) as connection:
+            opened_at = asyncio.get_running_loop().time()
             if connection.opened.media_type != SSE:
-                yield (self._single(connection, await self._link.body(connection, limits)),)
+                item = self._single(connection, await self._link.body(connection, limits))
+                self._is_bare = operation is Operation.SUBSCRIBE_TO_TASK
+                yield () if item is None else (item,)
                 return
-            overlap = None
+            overlap, begun = None, b""
             if (
                 operation is Operation.SUBSCRIBE_TO_TASK
                 and not self._seen.last_id
                 and connection.way.version is Version.V0_3
             ):
-                # 0.3 sends what comes from now on and leaves open what was before.
-                snapshot = await self._snapshot()
-                overlap = Overlap(snapshot, self._seen.sizes)
-                if not self._seen.shows(snapshot):
-                    self._seen.note(snapshot)
-                    yield (snapshot,)
-                if self._seen.is_over:
-                    return
-            events = Events(
-                connection.way,
-                connection.id,
-                self._link.reader,
-                self._seen,
-                overlap=overlap,
-                is_resumed=self._is_resuming or overlap is not None,
-                max_event_bytes=limits.max_event_bytes,
-            )
-            while chunk := await connection.opened.chunk():
+                begun, is_task = await self._opening(connection, limits)
+                if not is_task:
+                    # Asked for after the stream was opened, so that nothing falls in between.
+                    snapshot = await self._snapshot()
+                    overlap = Overlap(snapshot, self._seen.sizes)
+                    if not self._seen.shows(snapshot):
+                        self._seen.note(snapshot)
+                        yield (snapshot,)
+                    if self._seen.is_over:
+                        return
+            events = self._events(connection, limits, self._seen, overlap)
+            while chunk := begun or await connection.opened.chunk():
+                begun = b""
                 yield events.of(chunk)
                 if self._seen.is_over:
                     connection.opened.end_within(_FAREWELL_S)
+            if operation is Operation.SUBSCRIBE_TO_TASK:
+                is_soon = asyncio.get_running_loop().time() - opened_at < _AT_ONCE_S
+                # A stream that began with a message is still owed the end of its task.
+                is_bare = events.is_bare and (events.count > 0 or self._is_subscription)
+                self._is_bare = is_soon and is_bare
 
-    def _single(self, connection: Connection, payload: bytes) -> StreamItem:
+    def _events(
+        self, connection: Connection, limits: Limits, seen: Seen, overlap: Overlap | None
+    ) -> Events:
+        return Events(
+            connection.way,
+            connection.id,
+            self._link.reader,
+            seen,
+            overlap=overlap,
+            is_resumed=self._is_resuming or overlap is not None,
+            max_event_bytes=limits.max_event_bytes,
+        )
+
+    async def _opening(self, connection: Connection, limits: Limits) -> tuple[bytes, bool]:
+        """What came of a stream until its first event, and whether that is the task."""
+        begun = b""
+        events = self._events(connection, limits, Seen(), None)
+        # a2a-sdk breaks off the stream of a task that has just ended: the task itself still tells.
+        with suppress(TimeoutError, PeerUnreachable):
+            async with asyncio.timeout(_OPENING_S):
+                while chunk := await connection.opened.chunk():
+                    begun += chunk
+                    for item in events.of(chunk):
+                        return begun, isinstance(item, Task)
+        return begun, False
+
+    def _single(self, connection: Connection, payload: bytes) -> StreamItem | None:
+        """The answer of a peer that does not stream; None where it is not new."""
         try:
             item = ANSWERS[connection.way.binding, connection.way.version].event(payload)
+            if self._is_resuming and isinstance(item, Task) and self._seen.shows(item):
+                return None
             self._seen.note(item)
         except InvalidAgentResponse as error:
             raise self._link.reader.bad(error) from None

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.remote.tool.world import (
     BILLING,
@@ -19,6 +20,7 @@ from tests.remote.tool.world import (
 
 from trunkline.model.card import AgentCapabilities, AgentExtension, AgentInterface
 from trunkline.remote.errors import PeerUnreachable
+from trunkline.remote.tool.config import parse_config
 from trunkline.testing import settle
 
 DOWN = PeerUnreachable("no connection to billing.example")
@@ -93,7 +95,13 @@ async def test_o5_an_unreachable_peer_is_listed_with_the_reason() -> None:
         "default": False,
         "tags": [],
         "examples": [],
-        "peer_card": {},
+        "peer_card": {
+            "additional_interfaces": [],
+            "capabilities": {},
+            "default_input_modes": [],
+            "default_output_modes": [],
+            "skills": [],
+        },
         "last_refresh_error": {
             "code": "A2A_SDK_ERROR",
             "message": "no connection to billing.example",
@@ -139,7 +147,10 @@ async def test_o5_the_snapshot_of_a_card() -> None:
             capabilities=AgentCapabilities(
                 streaming=True,
                 push_notifications=False,
-                extensions=(AgentExtension(uri="urn:x"),),
+                extensions=(
+                    AgentExtension(uri="urn:x"),
+                    AgentExtension(uri="urn:y", description="Y", required=True, params={"a": [1]}),
+                ),
             ),
         ),
     )
@@ -154,7 +165,10 @@ async def test_o5_the_snapshot_of_a_card() -> None:
         "capabilities": {
             "streaming": True,
             "push_notifications": False,
-            "extensions": ["urn:x"],
+            "extensions": [
+                {"uri": "urn:x"},
+                {"uri": "urn:y", "description": "Y", "required": True, "params": {"a": [1]}},
+            ],
         },
         "default_input_modes": ["text/plain"],
         "default_output_modes": ["text/plain"],
@@ -168,6 +182,27 @@ async def test_o5_the_snapshot_of_a_card() -> None:
             }
         ],
     }
+
+
+@pytest.mark.parametrize("streaming", [True, False, None])
+async def test_o5_an_entry_says_whether_its_agent_streams(streaming: bool | None) -> None:
+    world = World()
+    world.peers.says(SUPPORT, "card", card(streaming=streaming))
+    (entry,) = await listed(world)
+    assert entry.get("streaming_supported") is streaming
+
+
+async def test_o5_what_a_target_says_twice_is_listed_once() -> None:
+    named = target(tags=["b", "a", " b "], examples=["x", "x", "y"])
+    policy = {"acceptedOutputModes": ["text/plain", "image/png", "text/plain"]}
+    world = World(document(named, policy=policy))
+    world.peers.says(SUPPORT, "card", card())
+    (entry,) = await listed(world)
+    assert (entry["tags"], entry["examples"]) == (["b", "a"], ["x", "y"])
+    assert parse_config(document(named, policy=policy)).policy.accepted_output_modes == (
+        "text/plain",
+        "image/png",
+    )
 
 
 async def test_o5_a_configured_description_wins() -> None:

@@ -176,6 +176,21 @@ async def test_o6_required_and_followed_creates_then_subscribes() -> None:
     assert [one["raw"] for one in world.updates] == result["raw"]["events"]
 
 
+@pytest.mark.parametrize("streaming", [False, None])
+async def test_o6_required_and_followed_without_streams_is_the_task(
+    streaming: bool | None,
+) -> None:
+    """There is nothing to subscribe to; the task can be asked for by `status`."""
+    world = supported(card=card(streaming=streaming), send=task(SUBMITTED))
+    result = await world(**REQUIRED, follow_updates=True)
+    assert world.peers.requests() == ["card", "send"]
+    assert result["ok"]
+    assert [one["kind"] for one in result["raw"]["events"]] == ["task"]
+    assert len(world.updates) == 1
+    found = result["summary"]["continuation"]["task"]
+    assert (found["status"], found["can_status"]) == ("submitted", True)
+
+
 async def test_o6_the_first_event_is_not_skipped_when_it_is_news() -> None:
     world = supported(send=task(SUBMITTED), subscribe=[task(WORKING), moved(COMPLETED)])
     result = await world(**REQUIRED, follow_updates=True)

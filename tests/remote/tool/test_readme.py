@@ -165,6 +165,8 @@ async def test_readme_discover_available_targets(world: World) -> None:
                     "examples": ["Summarize this incident and propose next steps."],
                     "target_name": "Support Agent",
                     "description": "Primary support lane",
+                    # The summary of every other action has it; the example leaves it out.
+                    "streaming_supported": True,
                     "peer_card": {
                         "preferred_transport": "JSONRPC",
                         "additional_interfaces": interfaces,

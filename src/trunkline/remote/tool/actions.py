@@ -32,10 +32,11 @@ async def send(call: Call, message: SendMessageRequest) -> Envelope:
 async def send_and_follow(call: Call, message: SendMessageRequest) -> Envelope:
     """One message, and the stream that answers it."""
     card = await call.open()
-    if call.request.needs_task:
-        return await _create_and_follow(call, message)
     # A2A: a card that does not say that the agent streams says that it does not.
-    if card.capabilities.streaming is not True:
+    streams = card.capabilities.streaming is True
+    if call.request.needs_task:
+        return await _create_and_follow(call, message, streams=streams)
+    if not streams:
         await call.report(await call.peer.send(message))
         return call.followed()
     await _follow(call, call.peer.stream(message), is_answer=bool(call.route.task_id))
@@ -44,13 +45,13 @@ async def send_and_follow(call: Call, message: SendMessageRequest) -> Envelope:
     return call.followed()
 
 
-async def _create_and_follow(call: Call, message: SendMessageRequest) -> Envelope:
+async def _create_and_follow(call: Call, message: SendMessageRequest, *, streams: bool) -> Envelope:
     first = await call.peer.send(message)
     if isinstance(first, Message):
         await call.hear(first)
         _check_is_task(call)
     await call.report(first)
-    if not call.progress.is_settled:
+    if streams and not call.progress.is_settled:
         await _follow(call, call.peer.subscribe(call.task_id), after=first)
         if len(call.events) == 1:
             raise no_events("stream ended without watch events")

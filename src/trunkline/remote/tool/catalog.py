@@ -1,11 +1,12 @@
 """The configured targets with what their cards say, and the choice among them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
-from trunkline.model.card import AgentCard, AgentSkill
+from trunkline.model.card import AgentCapabilities, AgentCard, AgentSkill
 from trunkline.model.timestamps import format_timestamp
 from trunkline.remote.peer import Target
 from trunkline.remote.tool.config import ToolConfig
@@ -41,7 +42,9 @@ def entry_summary(target: Target, seen: Refreshed) -> Json:
     description = target.description or (card.description if card else "")
     if description:
         entry["description"] = description
-    entry["peer_card"] = {} if card is None else _card(card, _SNAKE)
+    if card is not None and card.capabilities.streaming is not None:
+        entry["streaming_supported"] = card.capabilities.streaming
+    entry["peer_card"] = _card(card or _NO_CARD, _SNAKE)
     if seen.error is not None:
         entry["last_refresh_error"] = _error(seen.error)
     return entry
@@ -66,7 +69,7 @@ def entry_raw(target: Target, seen: Refreshed) -> Json:
         "default": target.default,
         "tags": list(target.tags),
         "examples": list(target.examples),
-        "card": {},
+        "card": _card(_NO_CARD, _CAMEL),
     }
     if card is not None:
         entry["card"] = {
@@ -79,6 +82,18 @@ def entry_raw(target: Target, seen: Refreshed) -> Json:
         entry["lastRefreshError"] = _error(seen.error)
     return entry
 
+
+# Of a peer that was never reached: the same lists, with nothing in them.
+_NO_CARD: Final = AgentCard(
+    name="",
+    description="",
+    supported_interfaces=(),
+    version="",
+    capabilities=AgentCapabilities(),
+    default_input_modes=(),
+    default_output_modes=(),
+    skills=(),
+)
 
 _CAMEL: Mapping[str, str] = {}
 _SNAKE: Mapping[str, str] = {
@@ -102,7 +117,7 @@ def _card(card: AgentCard, names: Mapping[str, str]) -> Json:
         "pushNotifications": offered.push_notifications,
         "stateTransitionHistory": offered.state_transition_history,
         "extendedAgentCard": offered.extended_agent_card,
-        "extensions": [extension.uri for extension in offered.extensions] or None,
+        "extensions": [msgspec.to_builtins(one) for one in offered.extensions] or None,
     }
     shown: Json = {
         "preferredTransport": next((binding for binding, _ in interfaces), None),

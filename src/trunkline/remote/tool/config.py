@@ -168,7 +168,7 @@ def _text(value: object) -> str:
 
 def _texts(value: object) -> tuple[str, ...]:
     items = value if isinstance(value, list | tuple) else ()
-    return tuple([text for text in map(_text, items) if text])
+    return tuple(dict.fromkeys([text for text in map(_text, items) if text]))
 
 
 def _positive(value: object, default: int) -> int:
