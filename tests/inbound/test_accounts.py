@@ -19,19 +19,14 @@ KEY = "0123456789abcdef0123"
 CARD, RPC = "/.well-known/agent-card.json", "/a2a/jsonrpc"
 IDLE = {"agentCardPath": "/idle/card", "jsonRpcPath": "/idle/rpc"}
 JSON = {"content-type": "application/json"}
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "message/send",
-    "params": {
-        "message": {
-            "kind": "message",
-            "messageId": "m1",
-            "role": "user",
-            "parts": [{"kind": "text", "text": "hello"}],
-        }
-    },
+MODES = ["text/plain", "application/json"]
+MESSAGE = {
+    "kind": "message",
+    "messageId": "m1",
+    "role": "user",
+    "parts": [{"kind": "text", "text": "hello"}],
 }
+HELLO = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": MESSAGE}}
 
 
 @asynccontextmanager
@@ -364,3 +359,99 @@ async def test_d18_the_extended_card_describes_the_tools(tmp_path: Path) -> None
     skills = {skill["id"]: skill for skill in extended.json()["result"]["skills"]}
     assert skills["search"]["description"] == "Looks in /srv"
     assert [*skills] == ["write", "search"]
+
+
+def asks(text: str, **configuration: Any) -> dict[str, Any]:
+    message = MESSAGE | {"parts": [{"kind": "text", "text": text}]}
+    params = {"message": message, "configuration": configuration}
+    return HELLO | {"params": params}
+
+
+SEE = 'parts [{"text": "see"}, {"url": "https://x.test/a.png"}]'
+IMAGE = 'parts [{"url": "https://x.test/a.png"}]'
+SCRIPTED = {"agents": {"openclaw/default": {"backend": {"kind": "scripted"}}}}
+
+
+def with_modes(*modes: str) -> dict[str, Any]:
+    return accounts(default={"publicBaseUrl": URL, "defaultOutputModes": [*modes]})
+
+
+def scripted() -> dict[str, Any]:
+    return {"overrides": {"store": {"kind": "memory"}} | SCRIPTED}
+
+
+@pytest.mark.parametrize("modes", [{}, {"acceptedOutputModes": []}], ids=["none", "empty"])
+async def test_i9_no_file_goes_out_to_a_caller_who_names_no_modes(
+    tmp_path: Path, modes: dict[str, Any]
+) -> None:
+    """The plugin has no way to send files; the modes of the account are what goes out."""
+    async with served(tmp_path, with_modes("text/plain"), **scripted()) as http:
+        told = (await http.send(post(RPC, asks(SEE, **modes)))).json()["result"]
+        assert told["parts"] == [{"kind": "text", "text": "see"}]
+        error = (await http.send(post(RPC, asks(IMAGE, **modes)))).json()["error"]
+        assert error["code"] == -32005
+        assert error["data"] == {
+            "acceptedOutputModes": ["text/plain"],
+            "availableOutputModes": ["image/png"],
+        }
+        task = (await http.send(post(RPC, asks(IMAGE, blocking=False, **modes)))).json()["result"]
+        assert task["kind"] == "task"
+
+
+async def test_i9_a_file_goes_out_where_caller_or_account_names_its_type(tmp_path: Path) -> None:
+    async with served(tmp_path, with_modes("text/plain"), **scripted()) as http:
+        asked = asks(SEE, acceptedOutputModes=["text/plain", "image/*"])
+        told = (await http.send(post(RPC, asked))).json()["result"]
+        assert [part["kind"] for part in told["parts"]] == ["text", "file"]
+    async with served(tmp_path, with_modes("text/plain", "image/png"), **scripted()) as http:
+        told = (await http.send(post(RPC, asks(SEE)))).json()["result"]
+        assert [part["kind"] for part in told["parts"]] == ["text", "file"]
+
+
+PAINTER = """
+from trunkline import agent
+
+@agent(name="Painter", output_modes=["image/png"])
+async def painter(turn):
+    return "a picture"
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        ({}, ["image/png"]),
+        ({"defaultOutputModes": ["text/plain", "application/json"]}, MODES),
+        ({"defaultOutputModes": ["text/html"]}, ["text/html"]),
+    ],
+    ids=["absent", "as-the-default", "other"],
+)
+async def test_i2_modes_that_an_account_names_win_over_the_agents_own(
+    tmp_path: Path, keys: dict[str, Any], shown: list[str]
+) -> None:
+    (tmp_path / "painter.py").write_text(PAINTER)
+    document = accounts(default={"publicBaseUrl": URL, **keys})
+    async with served(tmp_path, document, target=f"{tmp_path}/painter.py") as http:
+        card = (await http.send(Http(method="GET", path=CARD))).json()
+    assert card["defaultOutputModes"] == shown
+    assert [skill["outputModes"] for skill in card["skills"]] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "good", "other"),
+    [("bearer", "authorization", "x-api-key"), ("apiKey", "x-api-key", "authorization")],
+)
+async def test_d33_the_scheme_is_the_one_way_to_send_the_key(
+    tmp_path: Path, scheme: str, good: str, other: str
+) -> None:
+    document = {"a2a": {"server": {"publicUrl": URL, "auth": {"scheme": scheme, "apiKey": KEY}}}}
+    sent = {"authorization": f"Bearer {KEY}", "x-api-key": KEY}
+    async with served(tmp_path, document) as http:
+        card = (await http.send(Http(method="GET", path=CARD))).json()
+        assert [*card["securitySchemes"]] == [scheme]
+        assert card["security"] == [{scheme: []}]
+        assert card["authentication"] == {"schemes": [scheme]}
+        assert (await http.send(post("/a2a", HELLO, **{good: sent[good]}))).status == 200
+        refused = await http.send(post("/a2a", HELLO, **{other: sent[other]}))
+        assert refused.status == 401
+        assert "X-API-Key" in refused.body.decode() if scheme == "apiKey" else "Bearer"

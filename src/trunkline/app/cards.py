@@ -159,8 +159,8 @@ def _shown_modes(settings: AgentSettings, modes: tuple[str, ...]) -> tuple[str, 
     return ("text",) if is_short else modes
 
 
-def _modes(configured: tuple[str, ...], own: tuple[str, ...] | None) -> tuple[str, ...]:
-    return own if own and configured == DEFAULT_MODES else configured
+def _modes(configured: tuple[str, ...] | None, own: tuple[str, ...] | None) -> tuple[str, ...]:
+    return configured or own or DEFAULT_MODES
 
 
 def _version(settings: AgentSettings, code: Own | None) -> str:
@@ -207,6 +207,7 @@ def _security(
             api_key_security_scheme=ApiKeySecurityScheme(location="header", name="X-API-Key")
         ),
     }
+    schemes = {name: each for name, each in schemes.items() if name in settings.auth.schemes}
     if settings.allows_anonymous():
         return schemes, ()
     return schemes, tuple(SecurityRequirement(schemes={name: StringList()}) for name in schemes)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from trunkline.app.adapters import load_agents, make_backend, make_store
 from trunkline.app.card_signer import JWKS_PATH, card_signer
-from trunkline.app.cards import input_modes
+from trunkline.app.cards import input_modes, output_modes
 from trunkline.app.channel import Account, Channel
 from trunkline.app.endpoints import Endpoints
 from trunkline.app.idle import idle_addresses
@@ -40,7 +40,6 @@ from trunkline.settings import (
     StoreSettings,
     database_path,
 )
-from trunkline.settings.agents import DEFAULT_MODES
 from trunkline.version import VERSION
 
 
@@ -94,10 +93,13 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         allows_anonymous=is_open,
         allows_proxied=is_for_all,
         hosts=settings.public_hosts() if is_for_all else (),
+        schemes=settings.auth.schemes,
     )
     # Who lets the world talk to an agent does not show it the pages about the gateway.
     access_to_pages = Access(
-        principals=principals, allows_anonymous=is_open and not settings.is_exposed()
+        principals=principals,
+        allows_anonymous=is_open and not settings.is_exposed(),
+        schemes=settings.auth.schemes,
     )
     streams = StreamCounts(server.max_streams_per_principal)
     metrics = Metrics(lambda: _gauges(runtimes, streams))
@@ -182,6 +184,7 @@ def _published(
         handle=handle,
         backend=backend,
         input_modes=_all_input_modes(settings, code),
+        output_modes=_all_output_modes(settings, code),
         profile=settings.own_profile(),
         agent_id=settings.agent_id,
         account_id=settings.account_id,
@@ -190,7 +193,7 @@ def _published(
 
 def _all_input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
     """What the agent or any of its skills takes: nobody knows which skill a message means."""
-    if isinstance(settings.backend, A2aBackend) and settings.input_modes == DEFAULT_MODES:
+    if isinstance(settings.backend, A2aBackend) and settings.input_modes is None:
         # The agent behind it knows what it takes, and says so.
         return ("*/*",)
     modes = [*input_modes(settings, code)]
@@ -199,6 +202,16 @@ def _all_input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, 
     if code is not None and not settings.skills:
         for own in code.skills:
             modes += own.input_modes
+    return tuple(dict.fromkeys(modes))
+
+
+def _all_output_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
+    """What the agent or any of its skills gives."""
+    if isinstance(settings.backend, A2aBackend) and settings.output_modes is None:
+        return ("*/*",)
+    modes = [*output_modes(settings, code)]
+    for skill in settings.skills or (() if code is None else code.skills):
+        modes += skill.output_modes
     return tuple(dict.fromkeys(modes))
 
 

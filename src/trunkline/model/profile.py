@@ -194,6 +194,14 @@ class Profile(Struct, frozen=True, kw_only=True):
     max_file_bytes: Annotated[
         int, _key("X-17", "Maximum size of a file in a message. 0: limited only by the body.", ge=0)
     ] = 0
+    unnamed_output: Annotated[
+        Literal["any", "card"],
+        _key(
+            "X-17",
+            "What a caller gets that names no output modes: anything, or only the media types on "
+            "the card, so that no file goes out unless the card names its type.",
+        ),
+    ] = "any"
     origin_routing_policy: Annotated[
         Literal["suppress-generic-followup", "legacy-origin-routing"],
         _key(
@@ -298,6 +306,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "agent_style": "hybrid",
         "files": "reject",
         "files_reject_code": -32602,
+        "unnamed_output": "card",
         "list_tasks": "hidden",
         "history_default": "none",
         "subscribe_ended": "snapshot",

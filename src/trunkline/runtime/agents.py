@@ -5,6 +5,7 @@ from msgspec import Struct
 from trunkline.engine.decisions import style_of
 from trunkline.engine.lanes import Lanes
 from trunkline.engine.message_rules import MessageRules
+from trunkline.engine.modes import AcceptedModes
 from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.store import Scope
@@ -27,6 +28,7 @@ class PublishedAgent:
         handle: str,
         backend: Backend,
         input_modes: tuple[str, ...] = ("*/*",),
+        output_modes: tuple[str, ...] = ("*/*",),
         profile: Profile | None = None,
         agent_id: str = "",
         account_id: str = "",
@@ -38,6 +40,9 @@ class PublishedAgent:
         self.input_modes = input_modes
         self.profile = profile or Profile()
         self.rules = MessageRules(input_modes, self.profile)
+        # What a caller takes who names no output modes; None: anything.
+        bounds = self.profile.unnamed_output == "card"
+        self.unnamed_modes = AcceptedModes.of(output_modes) if bounds else None
         self.style = style_of(self.profile)
         # Whether its runs go on while the gateway is away.
         self.resumes = backend.can_resume and "resume_running" in self.profile.on_restart

@@ -251,7 +251,9 @@ def say(live: LiveTask, message_id: str, text: str) -> Message:
 
 def _accepted(run: Run) -> AcceptedModes | None:
     options = run.options
-    return None if options is None else AcceptedModes.of(options.accepted_output_modes)
+    if options is None or not options.accepted_output_modes:
+        return run.agent.unnamed_modes
+    return AcceptedModes.of(options.accepted_output_modes)
 
 
 def _reply(run: Run, direct: Direct) -> Message:
@@ -265,11 +267,11 @@ def _reply(run: Run, direct: Direct) -> Message:
 
 
 def _unrepresentable(run: Run, outcome: Unrepresentable) -> ContentTypeNotSupported:
-    accepted = run.options.accepted_output_modes if run.options is not None else ()
+    accepted = _accepted(run)
     return ContentTypeNotSupported(
         UNREPRESENTABLE,
         metadata={
-            "acceptedOutputModes": ", ".join(accepted),
+            "acceptedOutputModes": ", ".join(accepted.named if accepted is not None else ()),
             "availableOutputModes": ", ".join(outcome.available),
         },
     )

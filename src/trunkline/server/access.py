@@ -2,14 +2,19 @@
 
 import hashlib
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
+from typing import Final
 
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import PermissionDenied, Unauthenticated
 from trunkline.server.http import Header, Request, hostname_of
 
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
+
+# The ways to send a key, by the names that agent cards have for them.
+_WAYS: Final = {"bearer": "'Authorization: Bearer KEY'", "apiKey": "'X-API-Key: KEY'"}
+SCHEMES: Final = tuple(_WAYS)
 
 # What nearly every caller uses; anything else is looked at closely.
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -37,22 +42,31 @@ class Access:
         allows_anonymous: bool,
         allows_proxied: bool = False,
         hosts: Iterable[str] = (),
+        schemes: Collection[str] = SCHEMES,
     ) -> None:
         """`principals` maps the SHA-256 of a key, in hex, to whom it stands for.
 
         `allows_proxied` lets anonymous callers come through a proxy. `hosts` are names beside
         loopback by which anonymous callers may call the gateway.
+        `schemes` says in which headers a key is taken.
         """
         self._principals = dict(principals)
         self._allows_anonymous = allows_anonymous
         self._allows_proxied = allows_proxied
         self._hosts = frozenset(hosts)
+        self._takes_bearer = "bearer" in schemes
+        self._takes_api_key = "apiKey" in schemes
+        ways = [way for scheme, way in _WAYS.items() if scheme in schemes]
+        self._how = " or as ".join(ways)
 
     def identify(self, request: Request) -> str:
         """The principal. Raises Unauthenticated or PermissionDenied."""
         headers = request.headers
-        token = _bearer(headers[b"authorization"]) if b"authorization" in headers else None
-        token = token or headers.get(b"x-api-key")
+        token = None
+        if self._takes_bearer and b"authorization" in headers:
+            token = _bearer(headers[b"authorization"])
+        if token is None and self._takes_api_key:
+            token = headers.get(b"x-api-key")
         if token is not None:
             # Looking up the digest tells a clock nothing about the key.
             principal = self._principals.get(hashlib.sha256(token).hexdigest())
@@ -61,11 +75,10 @@ class Access:
                     "The API key is not known here; check it or ask for a new one"
                 )
             return principal
+        if b"authorization" in headers or b"x-api-key" in headers:
+            raise Unauthenticated(f"This gateway takes an API key only as {self._how}")
         if not self._allows_anonymous:
-            raise Unauthenticated(
-                "This gateway needs an API key: send it as 'Authorization: Bearer KEY' "
-                "or as 'X-API-Key: KEY'"
-            )
+            raise Unauthenticated(f"This gateway needs an API key: send it as {self._how}")
         # Behind a proxy on this machine every caller seems to be on loopback. Joined, because
         # a loop over the names would cost every anonymous request more than all of the above.
         if not self._allows_proxied and (
@@ -73,8 +86,7 @@ class Access:
         ):
             raise Unauthenticated(
                 "This request came through a proxy, and only programs on the gateway's own "
-                "machine need no API key: send one as 'Authorization: Bearer KEY' or as "
-                "'X-API-Key: KEY'"
+                f"machine need no API key: send one as {self._how}"
             )
         # A page on the web can point its own host name at the loopback address; what
         # it cannot do is make the browser send another Host.

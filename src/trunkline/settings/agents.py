@@ -103,11 +103,16 @@ class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ]
     skills: Annotated[tuple[SkillSettings, ...], Meta(description="Skills on the card.")] = ()
     input_modes: Annotated[
-        tuple[str, ...], Meta(min_length=1, description="Media types that the agent accepts.")
-    ] = DEFAULT_MODES
+        Annotated[tuple[str, ...], Meta(min_length=1)] | None,
+        Meta(
+            description="Media types that the agent accepts. Absent: the types that a Python "
+            "agent or the card of the upstream agent names, else text and JSON."
+        ),
+    ] = None
     output_modes: Annotated[
-        tuple[str, ...], Meta(min_length=1, description="Media types that the agent produces.")
-    ] = DEFAULT_MODES
+        Annotated[tuple[str, ...], Meta(min_length=1)] | None,
+        Meta(description="Media types that the agent produces. Absent: as for `input_modes`."),
+    ] = None
     provider: Annotated[
         ProviderSettings | None, Meta(description="Provider of the agent, on the card.")
     ] = None

@@ -168,6 +168,15 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return "never" if self.keys else "loopback"
         return self.anonymous
 
+    schemes: Annotated[
+        tuple[Literal["bearer", "apiKey"], ...],
+        Meta(
+            min_length=1,
+            description="In which headers a key is taken, and what cards announce: `bearer` is "
+            "`Authorization: Bearer KEY`, `apiKey` is `X-API-Key: KEY`.",
+        ),
+    ] = ("bearer", "apiKey")
+
     def principals(self) -> dict[str, str]:
         """SHA-256 of each key in hex → the principal it stands for."""
         return {key.digest(): name for name, key in self.keys.items()}

@@ -144,3 +144,22 @@ def test_a_request_through_a_proxy_is_no_anonymous_loopback_caller(
     assert access(allows_anonymous=True).identify(keyed) == "alice"
     behind_proxy = Access(principals={}, allows_anonymous=True, allows_proxied=True)
     assert behind_proxy.identify(request(headers=lines)) == ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    ("scheme", "header", "remedy"),
+    [
+        ("bearer", (b"x-api-key", KEY), "'Authorization: Bearer KEY'"),
+        ("apiKey", (b"authorization", b"Bearer " + KEY), "'X-API-Key: KEY'"),
+    ],
+)
+def test_a_key_in_a_header_that_is_not_taken_is_refused_with_the_one_that_is(
+    scheme: str, header: tuple[bytes, bytes], remedy: str
+) -> None:
+    one = Access(principals=PRINCIPALS, allows_anonymous=True, schemes=(scheme,))
+    with pytest.raises(Unauthenticated, match=remedy) as refused:
+        one.identify(request(headers=[header, (b"host", b"localhost")]))
+    assert "or as" not in refused.value.message
+    own = [(b"authorization", b"Bearer " + KEY), (b"x-api-key", KEY)]
+    # Both at once are fine: one of them is the right one.
+    assert one.identify(request(headers=own)) == "alice"

@@ -63,6 +63,9 @@ class Account(Struct, frozen=True, kw_only=True):
     max_body_bytes: int = 1048576
     default_input_modes: tuple[str, ...] = MODES
     default_output_modes: tuple[str, ...] = MODES
+    # Whether the file names them, so that they win over those of the agent itself.
+    names_input_modes: bool = False
+    names_output_modes: bool = False
     agent_style: str = "hybrid"
     origin_routing_policy: str = "suppress-generic-followup"
     task_store: TaskStore = TaskStore()
@@ -121,6 +124,8 @@ def _account(account_id: str, value: Any) -> Account:
             )
     known = Account(id=account_id, label=text_of(raw.get("label")) or account_id)
     enabled = raw.get("enabled")
+    inputs = _input_modes(raw, prefix)
+    outputs = distinct(texts_of(raw.get("defaultOutputModes")))
     return Account(
         id=account_id,
         label=known.label,
@@ -133,9 +138,10 @@ def _account(account_id: str, value: Any) -> Account:
         agent_card_path=path_of(raw.get("agentCardPath")) or known.agent_card_path,
         json_rpc_path=path_of(raw.get("jsonRpcPath")) or known.json_rpc_path,
         max_body_bytes=positive_integer(raw.get("maxBodyBytes")) or known.max_body_bytes,
-        default_input_modes=_input_modes(raw, prefix) or known.default_input_modes,
-        default_output_modes=distinct(texts_of(raw.get("defaultOutputModes")))
-        or known.default_output_modes,
+        default_input_modes=inputs or known.default_input_modes,
+        default_output_modes=outputs or known.default_output_modes,
+        names_input_modes=bool(inputs),
+        names_output_modes=bool(outputs),
         agent_style=choice(raw, "agentStyle", STYLES, prefix) or known.agent_style,
         origin_routing_policy=choice(raw, "originRoutingPolicy", POLICIES, prefix)
         or known.origin_routing_policy,

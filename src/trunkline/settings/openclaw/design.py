@@ -23,6 +23,7 @@ from trunkline.settings.secret import Secret
 HANDLE = "openclaw-design/main"
 PRINCIPAL = "openclaw"
 NAME = "OpenClaw Agent"
+AGENT_ID = "main"
 DATABASE = "~/.openclaw/data/a2a-tasks.db"
 ROOT_CARD = "/.well-known/agent-card.json"
 
@@ -54,6 +55,10 @@ class Design(Struct, frozen=True, kw_only=True):
     path: str = "/a2a"
     public_url: str
     api_key: Secret | None = None
+    # In which header the key is sent; empty: in either.
+    scheme: str = ""
+    agent_id: str = AGENT_ID
+    account_id: str = ""
     streaming: bool = True
     ttl_days: float = 7.0
     timeout_minutes: float = 30.0
@@ -70,12 +75,16 @@ def parse_design(document: Mapping[str, Any]) -> Design | None:
     tasks = mapping_at(a2a, "tasks")
     card = mapping_at(a2a, "agentCard")
     agent = mapping_at(document, "agent")
+    key, scheme = _auth(server, a2a)
     return Design(
         name=text_of(agent.get("name")) or text_of(card.get("name")) or NAME,
         description=text_of(agent.get("description")) or text_of(card.get("description")),
         path=_path(server),
         public_url=_public_url(server),
-        api_key=_api_key(server, a2a),
+        api_key=key,
+        scheme=scheme,
+        agent_id=_id("agentId", server, a2a) or AGENT_ID,
+        account_id=_id("accountId", server, a2a),
         streaming=flag(a2a, "streaming", "a2a"),
         ttl_days=number(tasks, "ttlDays", "a2a.tasks", default=7.0),
         timeout_minutes=number(tasks, "timeoutMinutes", "a2a.tasks", default=30.0),
@@ -115,7 +124,7 @@ def agent_of(
         "jsonrpc_path": design.path,
         "rest_path": f"{design.path.rstrip('/')}/rest",
         **({"agent_card_path": ROOT_CARD} if at_root else {}),
-        "agent_id": "main",
+        "agent_id": design.agent_id,
         "account_id": account_id,
         "streaming": design.streaming,
         "retention_s": design.ttl_days * 86400,
@@ -156,21 +165,25 @@ def _public_url(server: Mapping[str, Any]) -> str:
     return url
 
 
-def _api_key(server: Mapping[str, Any], a2a: Mapping[str, Any]) -> Secret | None:
-    """Whichever scheme is named, the key may come in either header."""
+def _id(key: str, server: Mapping[str, Any], a2a: Mapping[str, Any]) -> str:
+    return text(server if key in server else a2a, key, "a2a.server").strip()
+
+
+def _auth(server: Mapping[str, Any], a2a: Mapping[str, Any]) -> tuple[Secret | None, str]:
+    """The key, and the scheme that says in which header it is sent."""
     raw = server.get("auth", a2a.get("auth"))
     if raw is None:
-        return None
+        return None, ""
     if not isinstance(raw, Mapping):
         raise ConfigError("a2a.server.auth must be an object with scheme and apiKey.")
-    choice(raw, "scheme", ("bearer", "apiKey"), "a2a.server.auth")
+    scheme = choice(raw, "scheme", ("bearer", "apiKey"), "a2a.server.auth")
     key = text(raw, "apiKey", "a2a.server.auth")
     if not key:
         raise ConfigError(
             "a2a.server.auth.apiKey is required; without it nobody could call. "
             'Best as "${NAME_OF_VARIABLE}".'
         )
-    return secret_of(key)
+    return secret_of(key), scheme
 
 
 def _overrides(card: Mapping[str, Any]) -> dict[str, Any]:

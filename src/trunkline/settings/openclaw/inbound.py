@@ -58,8 +58,7 @@ def agent_of(
         "agent_card_path": account.agent_card_path,
         "jsonrpc_path": account.json_rpc_path,
         "max_body_bytes": account.max_body_bytes,
-        "input_modes": [*account.default_input_modes],
-        "output_modes": [*account.default_output_modes],
+        **_modes(account),
         "skills": [*_skills(account)],
         "unavailable": account.idle_reason,
         **({"store": _store(store)} if own_store else {}),
@@ -78,9 +77,17 @@ def _skills(account: Account) -> Iterator[dict[str, Any]]:
             "description": skill.description or skill.name,
             "tags": [*skill.tags],
             "examples": [*skill.examples],
-            "input_modes": [*account.default_input_modes],
-            "output_modes": [*account.default_output_modes],
+            **_modes(account),
         }
+
+
+def _modes(account: Account) -> dict[str, Any]:
+    """Those that the account names; others are up to the agent, and then the same."""
+    inputs, outputs = account.default_input_modes, account.default_output_modes
+    return {
+        **({"input_modes": [*inputs]} if account.names_input_modes else {}),
+        **({"output_modes": [*outputs]} if account.names_output_modes else {}),
+    }
 
 
 def _free_handle(account_id: str, taken: Mapping[str, object]) -> str:

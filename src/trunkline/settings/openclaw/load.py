@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from trunkline.model.errors import ConfigError
 from trunkline.settings.load import Document, from_document, merged, python_backend, read_toml
-from trunkline.settings.openclaw import design, inbound, outbound
+from trunkline.settings.openclaw import design, inbound, network, outbound
 from trunkline.settings.openclaw.accounts import Accounts, parse_accounts
 from trunkline.settings.openclaw.design import Design, parse_design
 from trunkline.settings.openclaw.file import read
@@ -45,11 +45,16 @@ def load_openclaw(
     try:
         accounts, server = parse_accounts(document), parse_design(document)
         calls = outbound.document_of(document)
+        above = merged(read_toml(Path(config)) if config is not None else {}, overrides or {})
+        # What the file says is not looked at where something above says otherwise.
+        has_host = bool(mapping_at(above, "server").get("host"))
+        host = "" if has_host else network.host_of(mapping_at(document, "gateway"))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}") from None
-    above = merged(read_toml(Path(config)) if config is not None else {}, overrides or {})
     made = _document(accounts, server, above, ECHO if target is None else python_backend(target))
     made |= calls
+    if host:
+        made["server"] = {"host": host}
     if not made["agents"] and not calls and not _says_enough(above):
         raise ConfigError(f"{path}: {_nothing(accounts)}")
     try:
@@ -60,7 +65,10 @@ def load_openclaw(
             environment=environment,
         )
     except InvalidSettings as error:
-        found = [_renamed(outbound.renamed(one, document), accounts) for one in error.problems]
+        found = [
+            one if has_host and one.path == ("server", "host") else _renamed(one, accounts)
+            for one in (outbound.renamed(each, document) for each in error.problems)
+        ]
         raise InvalidSettings(found, source=error.source) from None
     return OpenClaw(
         settings=settings,
@@ -123,6 +131,7 @@ def _ours(document: Document) -> Document:
         "channels": {"a2a": dict(mapping_at(document, "channels", "a2a"))},
         "a2a": {**a2a, **calls.pop("a2a")},
         "agent": {key: agent[key] for key in ("name", "description") if key in agent},
+        "gateway": network.ours(mapping_at(document, "gateway")),
         "skills": _entries(document.get("skills")),
         "tools": _entries(document.get("tools")),
         **calls,
@@ -171,7 +180,7 @@ def _document(
         agents[design.HANDLE] = design.agent_of(
             server,
             backend=backend,
-            account_id=design.HANDLE if "default" in ids else "default",
+            account_id=server.account_id or (design.HANDLE if "default" in ids else "default"),
             has_keys=has_keys,
             at_root=not has_default and design.ROOT_CARD not in taken,
             default=not has_default and not any(agent["default"] for agent in agents.values()),
@@ -179,6 +188,8 @@ def _document(
         document["store"] = {"kind": "sqlite", "path": design.DATABASE}
         if server.api_key is not None:
             document["auth"]["keys"] = {design.PRINCIPAL: {"key": server.api_key}}
+        if server.scheme:
+            document["auth"]["schemes"] = [server.scheme]
     if not has_keys:
         # The file describes an open endpoint, so that is what it gets, on loopback.
         document["auth"]["anonymous"] = "always"
@@ -201,6 +212,12 @@ def _nothing(accounts: Accounts) -> str:
 def _renamed(problem: Problem, accounts: Accounts) -> Problem:
     """The finding under the name that the key has in the file."""
     match problem.path:
+        case ("server", "host"):
+            return replace(problem, path=("gateway", "bind"))
+        case ("agents", design.HANDLE, "agent_id"):
+            return replace(problem, path=("a2a", "server", "agentId"))
+        case ("agents", design.HANDLE, "account_id"):
+            return replace(problem, path=("a2a", "server", "accountId"))
         case ("agents", design.HANDLE, "public_url"):
             return replace(problem, path=("a2a", "server", "publicUrl"))
         case ("agents", design.HANDLE, "jsonrpc_path" | "rest_path"):

@@ -97,7 +97,8 @@ def _card(agent: AgentSettings, path: Path) -> Iterator[Problem]:
     yield from _url(agent.icon_url, (*path, "icon_url"))
     if agent.provider is not None:
         yield from _url(agent.provider.url, (*path, "provider", "url"), required=True)
-    for key, modes in (("input_modes", agent.input_modes), ("output_modes", agent.output_modes)):
+    named = {"input_modes": agent.input_modes or (), "output_modes": agent.output_modes or ()}
+    for key, modes in named.items():
         yield from _modes(modes, (*path, key))
     card = agent.extended_card
     if card is not None:

@@ -109,6 +109,8 @@ def test_i2_every_key_is_read() -> None:
         max_body_bytes=2048,
         default_input_modes=("text/plain",),
         default_output_modes=("image/png",),
+        names_input_modes=True,
+        names_output_modes=True,
         agent_style="task-generating",
         origin_routing_policy="legacy-origin-routing",
         task_store=TaskStore(kind="json-file", path="/var/lib/tasks"),

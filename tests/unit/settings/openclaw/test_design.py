@@ -209,8 +209,7 @@ def test_d15_a_bad_override_is_named_as_in_the_file(tmp_path: Path) -> None:
 def test_d16_streaming_and_modes(tmp_path: Path) -> None:
     made = agent(loaded(tmp_path, design()))
     assert made.streaming
-    assert made.input_modes == ("text/plain", "application/json")
-    assert made.output_modes == ("text/plain", "application/json")
+    assert made.input_modes is made.output_modes is None, "those of the agent, or the default"
     assert not agent(loaded(tmp_path, design(a2a={"streaming": False}))).streaming
     assert "a2a.streaming must be true or false." in refused(tmp_path, design(a2a={"streaming": 1}))
 
@@ -222,6 +221,7 @@ def test_d17_d33_one_key_lets_one_principal_in(tmp_path: Path, scheme: str, plac
     document = design(**auth) if place == "server" else design(a2a=auth)
     found = loaded(tmp_path, document, environment={"A2A_KEY": KEY})
     assert [*found.settings.auth.principals().values()] == ["openclaw"]
+    assert found.settings.auth.schemes == (scheme,)
     assert not found.settings.allows_anonymous()
     assert not any("no key is asked for" in note for note in found.notes)
     assert KEY not in repr(found)
@@ -318,3 +318,21 @@ def test_an_account_of_any_name_stands_beside_the_server(tmp_path: Path) -> None
     both["channels"]["a2a"]["accounts"]["main"] = {"enabled": False}
     settings = loaded(tmp_path, both).settings
     assert [*settings.agents] == ["openclaw/a2a", "openclaw-design/main"]
+
+
+@pytest.mark.parametrize("place", ["server", "a2a"])
+def test_d07_agent_and_account_may_be_named(tmp_path: Path, place: str) -> None:
+    ids: Any = {"agentId": "zaf", "accountId": "home"}
+    made = agent(loaded(tmp_path, design(**ids) if place == "server" else design(a2a=ids)))
+    assert (made.agent_id, made.account_id) == ("zaf", "home")
+
+
+def test_d07_an_account_belongs_to_one(tmp_path: Path) -> None:
+    both = design(path="/design", accountId="default") | accounts(default={"publicBaseUrl": URL})
+    assert "a2a.server.accountId" in refused(tmp_path, both)
+
+
+@pytest.mark.parametrize("key", ["agentId", "accountId"])
+def test_d07_an_id_that_is_no_text_is_named(tmp_path: Path, key: str) -> None:
+    wrong: Any = {key: 7}
+    assert f"a2a.server.{key} must be a string." in refused(tmp_path, design(**wrong))
