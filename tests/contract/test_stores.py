@@ -1,6 +1,7 @@
 """Every store keeps every promise of the port."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ async def test_sqlite(check: Check, tmp_path: Path) -> None:
     await check(lambda name: SqliteStore(tmp_path / name))
 
 
-def json_files(folder: Path, **options: int) -> JsonFileStore:
+def json_files(folder: Path, **options: Any) -> JsonFileStore:
     return JsonFileStore(folder, clock=FakeClock(), adopts=Scope("a", "", "p"), **options)
 
 

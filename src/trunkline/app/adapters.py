@@ -1,6 +1,6 @@
 """Settings to adapters. A new store or backend is one more case here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from trunkline.app.models import make_openai
@@ -12,27 +12,44 @@ from trunkline.backends.python import Agent, PythonBackend
 from trunkline.backends.python.loader import load
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import ConfigError, GatewayBug
+from trunkline.model.session import Routing
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Store
 from trunkline.ports.tools import TurnTool
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.settings import AgentSettings, Settings, StoreSettings, database_path, publish
 from trunkline.settings import backends as kinds
 from trunkline.settings.publish import handle_of, stands_for_many
-from trunkline.stores.jsonfile import JsonFileStore
+from trunkline.stores.jsonfile import JsonFileStore, by_handle
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing.scripted import ScriptedBackend
 
 
-def make_store(settings: StoreSettings, *, agent: str, clock: Clock) -> Store:
-    """`agent` is the handle that gets the tasks which another program has left there."""
+def make_store(
+    settings: StoreSettings,
+    *,
+    agent: str,
+    clock: Clock,
+    agents: Iterable[PublishedAgent] = (),
+) -> Store:
+    """`agent` is the handle that gets the tasks which another program has left there. Of
+    `agents` the records tell which sessions they have."""
     match settings.kind:
         case "memory":
             return MemoryStore()
         case "json-file":
             adopts = adopting_scope(settings, agent=agent)
-            return JsonFileStore(database_path(settings), clock=clock, adopts=adopts)
+            known = {each.handle: each for each in agents}
+
+            def route(scope: Scope, context_id: str, task_id: str) -> Routing:
+                found = known.get(scope.agent)
+                routed = by_handle if found is None else found.routing
+                return routed(scope, context_id, task_id)
+
+            path = database_path(settings)
+            return JsonFileStore(path, clock=clock, adopts=adopts, route=route)
         case "sqlite":
             return SqliteStore(database_path(settings), synchronous=settings.synchronous)
 

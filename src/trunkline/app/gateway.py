@@ -168,7 +168,7 @@ def _runtime(
     settings: Settings, store: StoreSettings, agents: list[PublishedAgent], clock: Clock
 ) -> Runtime:
     return Runtime(
-        store=make_store(store, agent=settings.adopting_agent(store), clock=clock),
+        store=make_store(store, agent=settings.adopting_agent(store), clock=clock, agents=agents),
         clock=clock,
         ids=Uuid7Ids(),
         agents=agents,

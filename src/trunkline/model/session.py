@@ -17,6 +17,19 @@ class Peer(Struct, frozen=True, kw_only=True):
     context_id: str
     # Empty as long as a run has no task.
     task_id: str = ""
+    # The key of the session, where something else than the profile names it.
+    session_key: str = ""
+
+
+class Routing(Struct, frozen=True, kw_only=True):
+    """Which session of which agent a task belongs to, as a record tells it to other programs."""
+
+    agent_id: str
+    account_id: str
+    session_key: str
+    # By whom or by what the session was chosen: a principal, or the context alone.
+    peer_id: str
+    peer_source: str
 
 
 class MsgContext(Struct, frozen=True, kw_only=True, rename="pascal"):

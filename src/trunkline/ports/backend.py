@@ -51,6 +51,12 @@ class Session(Notes, Protocol):
         """Names the session where agents know it by a name, `agent:{agentId}:a2a:{contextId}`."""
         ...
 
+    @property
+    def bound_key(self) -> str:
+        """The key that the record of the task names: of another program, or of an earlier
+        configuration. Empty where there is no such record."""
+        ...
+
     def context(self) -> MsgContext:
         """The message as the host of a channel takes it."""
         ...
@@ -121,6 +127,15 @@ class Abandons(Protocol):
     async def abandon(self, run_id: str, notes: Notes) -> None:
         """Called in place of `cancel` for a run that waits for an answer which will not come,
         or that was under way before a restart and is not resumed."""
+        ...
+
+
+@runtime_checkable
+class NamesSessions(Protocol):
+    """A backend whose agents know the sessions by names of their own."""
+
+    def session_key_of(self, *, agent: str, tenant: str, principal: str, context_id: str) -> str:
+        """The name of the session, for `Session.key` and for the records of its tasks."""
         ...
 
 

@@ -131,6 +131,8 @@ class StoredTask(Struct, frozen=True, kw_only=True):
     # The journal after the snapshot (all of it when there is none), so that
     # snapshot and tail together are the task as committed.
     tail: tuple[Entry, ...]
+    # The session that the record names, in stores whose records other programs write, too.
+    session_key: str = ""
 
 
 class TaskQuery(Struct, frozen=True, kw_only=True):

@@ -6,8 +6,11 @@ from trunkline.engine.decisions import style_of
 from trunkline.engine.lanes import Lanes
 from trunkline.engine.message_rules import MessageRules
 from trunkline.engine.modes import AcceptedModes
+from trunkline.engine.session import routing
+from trunkline.model.calls import ANONYMOUS
 from trunkline.model.profile import Profile
-from trunkline.ports.backend import Backend
+from trunkline.model.session import Peer, Routing
+from trunkline.ports.backend import Backend, NamesSessions
 from trunkline.ports.store import Scope
 from trunkline.runtime.fanout import SnapshotSubscription, Subscription
 from trunkline.runtime.run import Run
@@ -37,6 +40,7 @@ class PublishedAgent:
         self.agent_id = agent_id or handle.partition("/")[2]
         self.account_id = account_id or handle
         self.backend = backend
+        self._names_sessions = backend if isinstance(backend, NamesSessions) else None
         self.input_modes = input_modes
         self.profile = profile or Profile()
         self.rules = MessageRules(input_modes, self.profile)
@@ -60,6 +64,29 @@ class PublishedAgent:
         """Whether a run may begin without a task."""
         style = self.profile.agent_style
         return style == "hybrid" or (style == "declared" and self.backend.may_reply_directly)
+
+    def peer(self, scope: Scope, context_id: str, task_id: str, session_key: str = "") -> Peer:
+        """The caller in one of its sessions; `session_key` is the one that a record names."""
+        if not session_key and self._names_sessions is not None:
+            session_key = self._names_sessions.session_key_of(
+                agent=self.handle,
+                tenant=scope.tenant,
+                principal=scope.principal,
+                context_id=context_id,
+            )
+        return Peer(
+            principal=scope.principal,
+            tenant=scope.tenant,
+            is_anonymous=scope.principal == ANONYMOUS,
+            agent_id=self.agent_id,
+            account_id=self.account_id,
+            context_id=context_id,
+            task_id=task_id,
+            session_key=session_key,
+        )
+
+    def routing(self, scope: Scope, context_id: str, task_id: str) -> Routing:
+        return routing(self.profile, self.peer(scope, context_id, task_id))
 
     def lane(self, scope: Scope, context_id: str, task_id: str) -> Lane:
         """Where the turns of this task queue."""

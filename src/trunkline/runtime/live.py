@@ -30,6 +30,8 @@ class LiveTask(Struct, kw_only=True, eq=False):
     scope: Scope
     context_id: str
     epoch: int
+    # The session that its record names; empty where the agent names it.
+    session_key: str = ""
     # As recorded: ahead of the commit. Decisions are made on these.
     seq: int = 0
     state: TaskState = TaskState.SUBMITTED
@@ -72,6 +74,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
             scope=stored.scope,
             context_id=stored.context_id,
             epoch=stored.epoch,
+            session_key=stored.session_key,
         )
         fold = fold_of(stored)
         live._fold = fold

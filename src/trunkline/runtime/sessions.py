@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.engine.session import msg_context, session_key
-from trunkline.model.calls import ANONYMOUS
 from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.profile import Profile
 from trunkline.model.session import MsgContext, Peer
@@ -64,6 +63,11 @@ class RunSession(Struct, frozen=True, eq=False):
     @property
     def key(self) -> str:
         return session_key(self._run.agent.profile, self._peer())
+
+    @property
+    def bound_key(self) -> str:
+        live = self._run.live
+        return "" if live is None else live.session_key
 
     def context(self) -> MsgContext:
         run = self._run
@@ -127,15 +131,8 @@ class RunSession(Struct, frozen=True, eq=False):
 
     def _peer(self) -> Peer:
         run = self._run
-        return Peer(
-            principal=run.lane.scope.principal,
-            tenant=run.lane.scope.tenant,
-            is_anonymous=run.lane.scope.principal == ANONYMOUS,
-            agent_id=run.agent.agent_id,
-            account_id=run.agent.account_id,
-            context_id=run.context_id,
-            task_id=run.live.task_id if run.live is not None else "",
-        )
+        task_id = run.live.task_id if run.live is not None else ""
+        return run.agent.peer(run.lane.scope, run.context_id, task_id, self.bound_key)
 
 
 class StoredNotes:

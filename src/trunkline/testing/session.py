@@ -12,6 +12,7 @@ class FakeSession:
 
     def __init__(self, *told: Message, key: str = "agent:test:a2a:context-1") -> None:
         self.key = key
+        self.bound_key = ""
         self.told = list(told)
         self.follow_ups: list[ReplyPayload] = []
         self.notes: dict[str, str] = {}
@@ -25,7 +26,8 @@ class FakeSession:
         peer = Peer(
             principal="tester", agent_id="test", account_id="test/agent", context_id="context-1"
         )
-        last = self.told[-1] if self.told else Message(message_id="", role=Role.USER, parts=())
+        empty = Message(message_id="message-1", role=Role.USER, parts=(Part(text=""),))
+        last = self.told[-1] if self.told else empty
         return msg_context(Profile(), peer, last, now_ms=0)
 
     async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:

@@ -16,7 +16,7 @@ from trunkline.backends.openclaw.hello import connect_params
 from trunkline.backends.openclaw.link import Link
 from trunkline.backends.openclaw.notes import MemoryNotes, RunNotes, note_of_run
 from trunkline.backends.openclaw.run import Run
-from trunkline.backends.openclaw.session_key import DEFAULT_TEMPLATE, session_key_of
+from trunkline.backends.openclaw.session_key import DEFAULT_TEMPLATE, key_by, session_key_of
 from trunkline.backends.openclaw.stopping import stop_run
 from trunkline.backends.openclaw.times import Times
 from trunkline.backends.openclaw.trouble import Trouble
@@ -46,6 +46,10 @@ class Address(Struct, frozen=True, kw_only=True):
     connect_s: float = 10.0
     # What may be said in one turn.
     max_output_bytes: int = 16 * 1024 * 1024
+
+    def key_by(self, **ids: str) -> str:
+        """The session of a conversation, by the ids of its caller and its context."""
+        return key_by(self.session_key, agent_id=self.agent_id, **ids)
 
     def __repr__(self) -> str:
         return f"Address({self.url}, {self.agent_id})"
@@ -104,6 +108,11 @@ class OpenClawBackend:
     def session_key(self, turn: TurnRequest) -> str:
         """The session at OpenClaw that the turn belongs to."""
         return session_key_of(turn, self._address.session_key, agent_id=self._address.agent_id)
+
+    def session_key_of(self, *, agent: str, tenant: str, principal: str, context_id: str) -> str:
+        return self._address.key_by(
+            agent=agent, tenant=tenant, principal=principal, context_id=context_id
+        )
 
     async def cancel(self, run_id: str) -> None:
         if (run := self._runs.get(run_id)) is not None:

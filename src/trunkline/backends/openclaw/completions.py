@@ -10,7 +10,7 @@ import msgspec
 from trunkline.backends.asked import Asked, Emit
 from trunkline.backends.flood import limited
 from trunkline.backends.openclaw.fold import fit_for_callers
-from trunkline.backends.openclaw.prompt import Prompt, Unfit, prompt_of
+from trunkline.backends.openclaw.prompt import Prompt, Unfit, prompt_for
 from trunkline.backends.openclaw.session_key import session_key_of
 from trunkline.backends.openclaw.trouble import Trouble, unreachable
 from trunkline.backends.openclaw.web import (
@@ -77,6 +77,11 @@ class OpenClawHttpBackend:
 
         return limited(run.outputs(), max_bytes=self._address.max_output_bytes, stop=stop)
 
+    def session_key_of(self, *, agent: str, tenant: str, principal: str, context_id: str) -> str:
+        return self._address.key_by(
+            agent=agent, tenant=tenant, principal=principal, context_id=context_id
+        )
+
     async def cancel(self, run_id: str) -> None:
         if (run := self._runs.get(run_id)) is not None:
             run.cancel()
@@ -100,7 +105,7 @@ class _Request:
 
     async def run(self, emit: Emit) -> None:
         try:
-            await self._exchange(prompt_of(self._turn.message.parts), emit)
+            await self._exchange(prompt_for(self._turn), emit)
         except Unfit as unfit:
             await emit(Refused(unfit.reason))
         except Trouble as trouble:

@@ -1,13 +1,13 @@
 """A message as OpenClaw takes it: text, and images beside it."""
 
 import base64
-from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
 from msgspec import UNSET, Struct
 
 from trunkline.backends.openclaw.hello import Hello
+from trunkline.engine.session import DATA_ONLY, UNTRUSTED_DATA, labelled_data, untrusted_notes
+from trunkline.model.session import MsgContext
 from trunkline.model.values import Part
 from trunkline.ports.backend import TurnRequest
 
@@ -32,27 +32,38 @@ class Prompt(Struct, frozen=True):
     attachments: tuple[dict[str, Any], ...] = ()
 
 
-def prompt_of(parts: Iterable[Part], *, max_image_bytes: int = MAX_IMAGE_BYTES) -> Prompt:
-    """Texts and data one after the other, images beside them. Raises Unfit."""
+def prompt_for(turn: TurnRequest, *, max_image_bytes: int = MAX_IMAGE_BYTES) -> Prompt:
+    """Texts and files in their order, images beside them, then all that the caller sent beside
+    text, framed so that no agent takes it for instructions. Raises Unfit."""
+    message, context = turn.message, _context(turn)
+    notes = untrusted_notes(message) if context is None else context.untrusted_context
+    # Else the mapping of the profile has data in its place among the text.
+    has_data_notes = any(note.startswith(UNTRUSTED_DATA) for note in notes)
     texts: list[str] = []
     images: list[dict[str, Any]] = []
-    for index, part in enumerate(parts):
+    for index, part in enumerate(message.parts):
         if part.raw is not None and part.media_type.startswith("image/"):
             images.append(_image(part, index, max_image_bytes))
-        else:
+        elif part.data is UNSET:
             texts.append(_text(part, index))
+        elif not has_data_notes:
+            texts.append(labelled_data(part.data))
     text = "\n\n".join(text for text in texts if text)
-    if not text.strip() and not images:
-        raise Unfit("The message holds no text; write what the agent is to do.")
-    # OpenClaw wants words with a picture.
-    return Prompt(text if text.strip() else "See the attached image.", tuple(images))
+    if not text.strip():
+        if not images and not has_data_notes:
+            raise Unfit("The message holds no text; write what the agent is to do.")
+        # OpenClaw wants words with a picture.
+        text = DATA_ONLY if has_data_notes else "See the attached image."
+    return Prompt("\n\n".join((text, *notes)), tuple(images))
+
+
+def _context(turn: TurnRequest) -> MsgContext | None:
+    return None if turn.session is None else turn.session.context()
 
 
 def _text(part: Part, index: int) -> str:
     if part.text is not None:
         return part.text
-    if part.data is not UNSET:
-        return f"```json\n{msgspec.json.encode(part.data).decode()}\n```"
     name = part.filename or f"file {index + 1}"
     if part.url is not None:
         return f"{name} ({part.media_type or 'a file'}): {part.url}"
@@ -96,7 +107,8 @@ def _image(part: Part, index: int, max_bytes: int) -> dict[str, Any]:
 
 def agent_params(turn: TurnRequest, session_key: str, run_id: str, hello: Hello) -> dict[str, Any]:
     """What `agent` is called with. Raises Unfit."""
-    prompt = prompt_of(turn.message.parts, max_image_bytes=hello.max_image_bytes or MAX_IMAGE_BYTES)
+    prompt = prompt_for(turn, max_image_bytes=hello.max_image_bytes or MAX_IMAGE_BYTES)
+    context = _context(turn)
     params: dict[str, Any] = {
         "sessionKey": session_key,
         "message": prompt.text,
@@ -104,6 +116,9 @@ def agent_params(turn: TurnRequest, session_key: str, run_id: str, hello: Hello)
         # Else the answer could go to a chat channel as well.
         "deliver": False,
     }
+    if context is not None and context.originating_channel is not UNSET:
+        channel = context.originating_channel
+        params["inputProvenance"] = {"kind": "external_user", "sourceChannel": channel}
     if prompt.attachments:
         params["attachments"] = prompt.attachments
     size = len(prompt.text.encode()) + sum(len(one["content"]) for one in prompt.attachments)

@@ -10,6 +10,7 @@ and `checks` (files that another program wrote), `conversations`, `files`, `lock
 `problems`.
 """
 
+from trunkline.stores.jsonfile.public import by_handle
 from trunkline.stores.jsonfile.store import JsonFileStore
 
-__all__ = ["JsonFileStore"]
+__all__ = ["JsonFileStore", "by_handle"]

@@ -4,7 +4,8 @@ For people and programs that look into the folder. The gateway itself reads none
 back, so what 0.3 has no words for may be missing here.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -12,8 +13,10 @@ from msgspec import Raw, Struct
 from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import GatewayBug
 from trunkline.model.events import Entry
+from trunkline.model.session import Routing
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskStatus, TaskStatusUpdateEvent
+from trunkline.ports.store import Scope
 from trunkline.protocol.v03_types import Task03
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.stores.index import Head
@@ -46,6 +49,13 @@ class _Binding(Struct, frozen=True, rename="camel"):
     updated_at: str
 
 
+class _Session(Struct, frozen=True, rename="camel"):
+    session_key: str
+
+
+_decode_session = msgspec.json.Decoder(_Session).decode
+
+
 class _Public(Struct, frozen=True, rename="camel"):
     schema_version: int
     task: Task03
@@ -59,10 +69,26 @@ class _JournalEntry(Struct, frozen=True):
     event: Any
 
 
-def bring_up_to_date(head: Head, contents: Contents, *, store_path: str) -> None:
+# Which session a task belongs to, by its owner, its context and its id.
+Route: TypeAlias = Callable[[Scope, str, str], Routing]
+
+
+def by_handle(scope: Scope, context_id: str, task_id: str) -> Routing:
+    """What can be said of an agent of which nothing but the handle is known."""
+    slug = scope.agent.rpartition("/")[2]
+    return Routing(
+        agent_id=slug,
+        account_id=slug,
+        session_key=f"agent:{slug}:a2a:{context_id}",
+        peer_id=context_id,
+        peer_source="context-id",
+    )
+
+
+def bring_up_to_date(head: Head, contents: Contents, *, route: Route, store_path: str) -> None:
     """Give the record a binding, and its journal the events that it lacks."""
     if contents.binding is None:
-        contents.binding = _binding(head, store_path)
+        contents.binding = _binding(head, route(head.scope, head.context_id, head.id), store_path)
     for entry in contents.untold:
         event = _event(entry)
         if event is not None:
@@ -105,18 +131,29 @@ def _event(entry: Entry) -> Struct | None:
     return _writer.status_update(event) if isinstance(event, TaskStatusUpdateEvent) else None
 
 
-def _binding(head: Head, store_path: str) -> Raw:
-    slug = head.scope.agent.rpartition("/")[2]
+def session_key_in(head: Head, contents: Contents) -> str:
+    """The session that the record names; empty where there is none to go by.
+
+    Earlier versions named the account in place of the agent, whatever the agent was told.
+    """
+    if contents.binding is None:
+        return ""
+    found = _decode_session(contents.binding).session_key
+    made_up = by_handle(head.scope, head.context_id, head.id).session_key
+    return "" if found == made_up else found
+
+
+def _binding(head: Head, route: Routing, store_path: str) -> Raw:
     binding = _Binding(
         schema_version=1,
-        agent_id=slug,
+        agent_id=route.agent_id,
         channel="a2a",
-        account_id=slug,
+        account_id=route.account_id,
         matched_by="default",
-        session_key=f"agent:{slug}:a2a:{head.context_id}",
-        main_session_key=f"agent:{slug}:main",
+        session_key=route.session_key,
+        main_session_key=f"agent:{route.agent_id}:main",
         store_path=store_path,
-        peer=_Peer("direct", head.context_id, "context-id"),
+        peer=_Peer("direct", route.peer_id, route.peer_source),
         created_at=format_timestamp(head.created_ms),
         updated_at=format_timestamp(head.created_ms),
     )

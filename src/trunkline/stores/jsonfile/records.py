@@ -83,9 +83,12 @@ _END = b"\n}"
 class Records:
     """Used by one thread at a time."""
 
-    def __init__(self, folder: Path, *, adopts: Scope) -> None:
+    def __init__(
+        self, folder: Path, *, adopts: Scope, route: public.Route = public.by_handle
+    ) -> None:
         self._folder = folder
         self._adopts = adopts
+        self._route = route
         # What was read last: a long journal is read page by page.
         self._last: tuple[str, Contents] | None = None
 
@@ -206,7 +209,7 @@ class Records:
         files = []
         for head in heads:
             contents = self.read(head)
-            public.bring_up_to_date(head, contents, store_path=str(self._folder))
+            public.bring_up_to_date(head, contents, route=self._route, store_path=str(self._folder))
             files.append((record_name(head.id), _encoded(head, contents)))
         self._last = None
         replace_all(self._folder, files, pool)

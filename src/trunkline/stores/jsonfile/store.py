@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports.clock import Clock
@@ -32,6 +34,7 @@ from trunkline.stores.jsonfile.log import Log
 from trunkline.stores.jsonfile.notes import NoteFiles
 from trunkline.stores.jsonfile.opened import Opened
 from trunkline.stores.jsonfile.problems import BAD_RECORD, Lost, read_problem, write_problem
+from trunkline.stores.jsonfile.public import Route, by_handle, session_key_in
 from trunkline.stores.jsonfile.records import Records, TaskHead
 from trunkline.stores.jsonfile.state import State, capture
 from trunkline.stores.jsonfile.turns import Batch, Job
@@ -59,14 +62,16 @@ class JsonFileStore:
         *,
         clock: Clock,
         adopts: Scope,
+        route: Route = by_handle,
         lock_wait_s: float = 10.0,
         log_bytes: int = _LOG_BYTES,
     ) -> None:
-        """`adopts`: whose the tasks are that another program has left in the folder."""
+        """`adopts`: whose the tasks are that another program has left in the folder. `route`
+        says which session a task belongs to; it is called in another thread."""
         self._path = Path(path)
         self._health = Health(self._path)
         self._lock = WriterLock(self._path, clock, wait_s=lock_wait_s)
-        self._records = Records(self._path, adopts=adopts)
+        self._records = Records(self._path, adopts=adopts, route=route)
         self._conversations = ConversationFiles(self._path)
         self._log_bytes = log_bytes
         self._queue: deque[Batch | Job] = deque()
@@ -350,4 +355,7 @@ def _stored(head: TaskHead, contents: Contents, *, with_artifacts: bool = True) 
     snapshot = contents.snapshot
     if snapshot is not None and not with_artifacts:
         snapshot = Snapshot(snapshot.seq, snapshot.task)
-    return head.stored(snapshot, contents.tail())
+    stored = head.stored(snapshot, contents.tail())
+    # A list is for callers, who learn nothing of sessions.
+    key = session_key_in(head, contents) if with_artifacts else ""
+    return replace(stored, session_key=key) if key else stored
