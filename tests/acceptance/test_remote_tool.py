@@ -312,6 +312,24 @@ backend = { kind = "scripted" }
 """
 
 
+async def test_an_agent_that_answers_without_a_task_is_answered_so_to_the_tool(make: Make) -> None:
+    """The tool sends a key to a gateway that honours keys, and a key changes no answer."""
+    gateway = make(agents=CLAW).start()
+    async with open_remote_agent(config(gateway.url, ("JSONRPC", "0.3"))) as tool:
+        first = await good(tool, says("say one"))
+        assert first["summary"]["response_kind"] == "message"
+        assert first["summary"]["message_text"] == "one"
+        assert "task" not in first["summary"]["continuation"]
+        going_on = {"continuation": first["summary"]["continuation"]}
+        followed = await good(tool, says("stream 2", follow_updates=True, **going_on))
+        assert [one["kind"] for one in followed["raw"]["events"]] == ["message"]
+        assert followed["summary"]["message_text"] == "1 2 "
+        again = await good(
+            tool, says("say three", continuation=followed["summary"]["continuation"])
+        )
+        assert again["summary"]["response_kind"] == "message"
+
+
 async def test_a_watch_of_a_task_that_a_restart_left_behind_is_one_snapshot(make: Make) -> None:
     """The preset of OpenClaw leaves such a task as it was; nobody works on it any more."""
     gateway = make(agents=CLAW)

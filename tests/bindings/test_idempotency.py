@@ -141,10 +141,10 @@ async def test_a_key_holds_after_a_restart(tmp_path: Path, dialect: str) -> None
         assert (await client.list())["totalSize"] == 1
 
 
-async def test_a_key_makes_a_task_of_a_direct_reply(client: Client, world: World) -> None:
+async def test_a_key_gives_a_direct_reply_again(client: Client, world: World) -> None:
     world.agent.may_reply_directly = True
     first = await client.send("reply hi", headers=KEY)
-    assert set(first) == {"task"}
+    assert set(first) == {"message"}
     assert await client.send("reply hi", headers=KEY) == first
     assert len(world.agent.turns) == 1
 

@@ -48,12 +48,13 @@ async def test_returning_immediately_makes_it_a_task() -> None:
         assert said(await w.ended(task.id)) == "hello"
 
 
-async def test_an_idempotency_key_makes_it_a_task() -> None:
+async def test_an_idempotency_key_gives_the_reply_again() -> None:
     async with world(direct=True) as w:
-        task = await w.send("reply hello", key="k", id="m")
-        assert await w.send("reply hello", key="k", id="m") == task
+        reply = await w.ask("reply hello", key="k", id="m")
+        assert await w.ask("reply hello", key="k", id="m") == reply
+        assert await w.listed() == ()
         with pytest.raises(IdempotencyConflict):
-            await w.send("reply other", key="k", id="m")
+            await w.ask("reply other", key="k", id="m")
 
 
 async def test_direct_runs_keep_their_place_in_the_queue() -> None:

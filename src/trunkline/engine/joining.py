@@ -26,6 +26,11 @@ QUEUE_FULL = Refusal(
 )
 BUSY = Refusal("busy", "agent is processing a turn of this context")
 BUSY_ELSEWHERE = Refusal("busy", "agent is processing a turn for another caller")
+INTERRUPTED = Refusal(
+    "interrupted",
+    "A request with this key was begun before, and its answer was lost when the gateway stopped. "
+    "It was not run again; send it with a new key to run it.",
+)
 # How long a refused caller does well to wait. Nobody knows when a turn ends.
 RETRY_AFTER_S = 5
 

@@ -9,7 +9,14 @@ from msgspec import Struct
 
 from trunkline.engine.admission import check_follow_up
 from trunkline.engine.fold import Pending
-from trunkline.engine.joining import QUEUE_FULL, RETRY_AFTER_S, Refusal, context_of, refusal
+from trunkline.engine.joining import (
+    INTERRUPTED,
+    QUEUE_FULL,
+    RETRY_AFTER_S,
+    Refusal,
+    context_of,
+    refusal,
+)
 from trunkline.engine.message_rules import NO_CONTENT
 from trunkline.engine.transitions import Step, after
 from trunkline.model.calls import Caller, SendMessageRequest
@@ -34,7 +41,8 @@ from trunkline.model.values import (
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.fanout import Reply, Subscription
+from trunkline.runtime.direct_answers import DirectAnswers, Unanswered
+from trunkline.runtime.fanout import NoReply, Reply, Subscription
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.keys import Keys, digest_of, key_of
 from trunkline.runtime.live import LiveTask
@@ -60,6 +68,8 @@ class Admitted(Struct, frozen=True, kw_only=True):
     live: LiveTask | None = None
     # A run that may still answer without a task.
     run: Run | None = None
+    # The run is that of an earlier request with the same key.
+    is_joined: bool = False
     # The same request was made before, and its task has left the memory.
     earlier: Snapshot | None = None
     # The entry that accepted the message, when its turn has begun right behind it; or 0.
@@ -71,6 +81,7 @@ class Intake:
         self,
         *,
         keys: Keys,
+        direct: DirectAnswers,
         registry: Registry,
         journal: Journal,
         turns: Turns,
@@ -78,6 +89,7 @@ class Intake:
         ids: Ids,
     ) -> None:
         self._keys = keys
+        self._direct = direct
         self._registry = registry
         self._journal = journal
         self._turns = turns
@@ -110,9 +122,9 @@ class Intake:
         if key := key_of(agent.profile, caller, message):
             digest = digest_of(request)
             record = IdempotencyRecord(scope, key, digest, message.task_id or self._ids.new())
-            earlier = await self._keys.recall(record)
-            if earlier is not None:
-                return _admitted_before(earlier)
+            before = await self._before(agent, record, message, options, reader)
+            if before is not None:
+                return before
         if message.task_id:
             return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
@@ -133,13 +145,56 @@ class Intake:
         refused = refusal(agent.profile, agent.lanes, lane)
         if refused is not None:
             return Admitted(live=self._refuse(run, refused, record, reader))
-        if agent.may_reply_directly and not needs_task and record is None:
+        if agent.may_reply_directly and not needs_task:
             waits = agent.lanes.is_taken(lane) or not agent.lanes.has_room
             # Who is not to wait for the answer needs a task to ask for it later.
             if not (waits and agent.profile.queued_send == "return"):
+                run.key = record
                 return self._start_directly(run, reader)
         live = self._submit(run, record, reader)
         return Admitted(live=live, begun_after=run.accepted_seq if run.has_begun else 0)
+
+    async def _before(
+        self,
+        agent: PublishedAgent,
+        record: IdempotencyRecord,
+        message: Message,
+        options: TurnOptions | None,
+        reader: Subscription | None,
+    ) -> Admitted | None:
+        """What became of the request if it was made with its key before."""
+        earlier = await self._keys.recall(record)
+        if earlier is not None:
+            return _admitted_before(earlier)
+        direct = await self._direct.recall(record)
+        match direct:
+            case Run():
+                return Admitted(run=direct, is_joined=True)
+            case Reply():
+                return Admitted(reply=direct)
+            case NoReply():
+                raise direct.error
+            case Unanswered():
+                # Another repeat may have been told meanwhile, by the task that says so.
+                earlier = await self._keys.recall(record)
+                if earlier is not None:
+                    return _admitted_before(earlier)
+                run = Run(
+                    run_id=f"{direct.task_id}.1",
+                    task_id=direct.task_id,
+                    agent=agent,
+                    lane=agent.lane(record.scope, direct.context_id, direct.task_id),
+                    context_id=direct.context_id,
+                    message=message,
+                    options=options,
+                    live=None,
+                )
+                record = msgspec.structs.replace(record, task_id=direct.task_id)
+                return Admitted(live=self._refuse(run, INTERRUPTED, record, reader))
+            case None:
+                # It may have become a task while this one looked.
+                live = self._keys.in_memory(record)
+                return None if live is None else Admitted(live=live)
 
     async def _answer_empty(self, scope: Scope, message: Message) -> Admitted:
         """Say that there is no content, if the message could have been let in otherwise."""
@@ -164,7 +219,9 @@ class Intake:
 
     def promote(self, run: Run) -> LiveTask:
         """A run that began without a task needs one now."""
-        live = self._create(run, None)
+        live = self._create(run, run.key)
+        # The task has the key from now on.
+        self._direct.leave(run)
         run.become(live)
         return live
 
@@ -228,6 +285,8 @@ class Intake:
         said: Message | None = None
         if refused is not None:
             state = REFUSAL_STATES[run.agent.profile.refusal_state]
+            if refused is INTERRUPTED:
+                state = TaskState.FAILED
             said = _refusal_message(live, refused)
         run.message = message = live.history_message(run.message)
         task = Task(
@@ -246,6 +305,8 @@ class Intake:
     def _start_directly(self, run: Run, reader: Subscription | None) -> Admitted:
         run.answer = asyncio.get_running_loop().create_future()
         run.reader = reader
+        if run.key is not None:
+            self._direct.enter(run)
         self._enter(run)
         return Admitted(run=run)
 

@@ -39,10 +39,10 @@ class Keys:
         if (scope, wanted.key) not in self._known:
             record = await self._store.recall(scope, wanted.key)
         # Another request with the key may have come while this one waited.
-        known = self._in_memory(wanted)
+        known = self.in_memory(wanted)
         if known is not None or record is None:
             return known
-        _check_digest(record.digest, wanted.digest)
+        check_digest(record.digest, wanted.digest)
         live = self._registry.live(scope, record.task_id)
         if live is not None:
             return live
@@ -53,7 +53,7 @@ class Keys:
         self, live: LiveTask, record: IdempotencyRecord
     ) -> LiveTask | Snapshot | None:
         """Wait until the key can go with the next append, which holds one at most."""
-        known: LiveTask | Snapshot | None = self._in_memory(record)
+        known: LiveTask | Snapshot | None = self.in_memory(record)
         while known is None and live.idempotency is not None:
             await self._journal.durable(live)
             known = await self.recall(record)
@@ -69,11 +69,12 @@ class Keys:
                 del self._known[record.scope, record.key]
         live.keys.clear()
 
-    def _in_memory(self, wanted: IdempotencyRecord) -> LiveTask | None:
+    def in_memory(self, wanted: IdempotencyRecord) -> LiveTask | None:
+        """The task of the key, if the store may not know it yet. Raises IdempotencyConflict."""
         known = self._known.get((wanted.scope, wanted.key))
         if known is None:
             return None
-        _check_digest(known[0], wanted.digest)
+        check_digest(known[0], wanted.digest)
         return known[1]
 
 
@@ -88,7 +89,8 @@ def digest_of(request: SendMessageRequest) -> bytes:
     return hashlib.sha256(_encode(request)).digest()
 
 
-def _check_digest(known: bytes, digest: bytes) -> None:
+def check_digest(known: bytes, digest: bytes) -> None:
+    """Raises IdempotencyConflict when a key comes with another request than before."""
     if known != digest:
         raise IdempotencyConflict(
             "The idempotency key was used before for another request; use a new key"

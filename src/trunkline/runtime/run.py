@@ -12,6 +12,7 @@ from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import Text
 from trunkline.model.values import Message
+from trunkline.ports.store import IdempotencyRecord
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
 from trunkline.runtime.live import LiveTask
 
@@ -34,6 +35,10 @@ class Run(Struct, kw_only=True, eq=False):
     options: TurnOptions | None
     # None while the agent may still answer with a message alone.
     live: LiveTask | None
+    # The key of the request, as long as there is no task to have it, and whether the store knows
+    # that the request with it has begun.
+    key: IdempotencyRecord | None = None
+    is_key_stored: bool = False
     # It was under way before a restart, and is picked up.
     is_resumed: bool = False
     # The entry that accepted its message; 1 for the one that creates the task.

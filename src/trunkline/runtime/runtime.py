@@ -13,6 +13,7 @@ from trunkline.ports.backend import Abandons, Opens
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.housekeeping import Housekeeping
 from trunkline.runtime.intake import Intake
@@ -56,16 +57,19 @@ class Runtime:
             store=store, registry=self.registry, journal=self.journal, ids=ids
         )
         self._sessions = Sessions(store=store, clock=clock, follow_ups=self.follow_ups)
+        self.direct = DirectAnswers(store=store, clock=clock)
         self.turns = Turns(
             journal=self.journal,
             clock=clock,
             promote=self._promote,
             registry=self.registry,
             sessions=self._sessions,
+            direct=self.direct,
         )
         self.keys = Keys(store=store, registry=self.registry, journal=self.journal)
         self.intake = Intake(
             keys=self.keys,
+            direct=self.direct,
             registry=self.registry,
             journal=self.journal,
             turns=self.turns,

@@ -1,5 +1,6 @@
 """One method per call: what a client may ask of the agents that run here."""
 
+import asyncio
 from functools import partial
 
 from msgspec import Struct
@@ -114,7 +115,9 @@ class Service:
         else:
             if admitted.run is not None:
                 assert admitted.run.answer is not None
-                outcome = await admitted.run.answer
+                answer = admitted.run.answer
+                # Others who sent the same request may wait for it, too.
+                outcome = await (answer if admitted.run.key is None else asyncio.shield(answer))
                 if isinstance(outcome, Reply):
                     return outcome
                 if isinstance(outcome, NoReply):
@@ -165,6 +168,9 @@ class Service:
         if live is None:
             # The run has the reader, and hands it on when it becomes a task.
             assert admitted.run is not None
+            if admitted.is_joined:
+                self._follow_run(reader, admitted.run, history_length)
+                return
             reader.opened_by(partial(self._leave_run, admitted.run))
             _show(reader, admitted.run, history_length)
             return
@@ -182,6 +188,23 @@ class Service:
             self._journal.once_durable(live, partial(self._join, reader, live, history_length))
         else:
             self._join(reader, live, history_length, None)
+
+    def _follow_run(self, reader: Subscription, run: Run, history_length: int | None) -> None:
+        """Stream the outcome of a run that somebody else's request began."""
+        assert run.answer is not None
+        reader.opened_by(self.subscriptions.discard)
+
+        def tell(answer: "asyncio.Future[Reply | NoReply | LiveTask]") -> None:
+            if reader.is_ended or answer.cancelled():
+                return
+            outcome = answer.result()
+            if isinstance(outcome, LiveTask):
+                self._attach(reader, Admitted(live=outcome), history_length)
+                return
+            reader.put(outcome)
+            reader.end()
+
+        run.answer.add_done_callback(tell)
 
     def _join(
         self,

@@ -25,6 +25,7 @@ from trunkline.model.values import (
 )
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
+from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.fanout import Reply
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live import LiveTask
@@ -56,8 +57,10 @@ class Turns:
         promote: Callable[[Run], LiveTask],
         registry: Registry,
         sessions: Sessions,
+        direct: DirectAnswers,
     ) -> None:
         self._sessions = sessions
+        self._direct = direct
         self._journal = journal
         self._clock = clock
         self._promote = promote
@@ -72,6 +75,8 @@ class Turns:
         self._is_draining = False
         # Runs whose beginning is not committed yet.
         self._beginning: set[Run] = set()
+        # Runs without a task whose key goes to the store.
+        self._storing_keys: set[Run] = set()
         # Runs that wait for the store to take writes again.
         self._held: list[Run] = []
         self.stopping = Stopping(
@@ -124,6 +129,9 @@ class Turns:
             else:
                 self._held.append(run)
             return
+        if live is None and run.key is not None and not run.is_key_stored:
+            self._begin_keyed(run)
+            return
         if live is None or run.is_resumed or run.agent.backend.is_pure:
             # There is nothing to store; or the store knows that it began; or it does no harm,
             # and should the store refuse, it ends with its task.
@@ -133,6 +141,31 @@ class Turns:
         self._beginning.add(run)
         self._recorder.begin(run)
         self._journal.once_durable(live, partial(self._begun, run))
+
+    def _begin_keyed(self, run: Run) -> None:
+        """Store that the request with the key has begun, which no task will say. A repeat after
+        a crash then knows that the agent may have been at work."""
+        if run.agent.backend.is_pure:
+            run.is_key_stored = True
+            self.begin_if_granted(run)
+        elif run not in self._storing_keys:
+            self._storing_keys.add(run)
+            self._tasks.spawn(self._store_key(run), name=f"key of {run.run_id}")
+
+    async def _store_key(self, run: Run) -> None:
+        try:
+            await self._direct.begin(run)
+            run.is_key_stored = True
+        except StoreError as error:
+            _log.error("a key could not be stored", extra=extra_of(run), exc_info=error)
+            if run.live is None:
+                self._direct.leave(run)
+                run.refuse(not_stored())
+                self._release(run)
+        finally:
+            self._storing_keys.discard(run)
+        # By now it may have a task, which says that it begins.
+        self.begin_if_granted(run)
 
     def _stored(self, run: Run, error: TrunklineError | None) -> None:
         """The store has taken the run's message, and so takes writes again; or it has not."""
@@ -229,17 +262,28 @@ class Turns:
             await self._reply(run, run.outcome)
 
     async def _reply(self, run: Run, message: Message | TrunklineError) -> None:
-        """Answer without a task. The session remembers it before anybody reads it."""
-        if isinstance(message, TrunklineError):
-            run.refuse(message)
-            return
+        """Answer without a task. The session remembers it before anybody reads it, and so does
+        the key of the request."""
         try:
-            await self._sessions.remember(run, message)
+            if isinstance(message, TrunklineError):
+                if run.key is not None:
+                    await self._direct.refuse(run, message)
+                run.refuse(message)
+                return
+            if run.key is None:
+                await self._sessions.remember(run, message)
+            else:
+                # Both go to the store in one commit.
+                await asyncio.gather(
+                    self._sessions.remember(run, message), self._direct.answer(run, message)
+                )
         except StoreError as error:
             _log.error("an answer could not be stored", extra=extra_of(run), exc_info=error)
             run.refuse(not_stored())
         else:
             run.reply(Reply(_encode(message)))
+        finally:
+            self._direct.leave(run)
 
     def _is_done_with(self, run: Run, output: Output) -> bool:
         """Whether nothing counts any more of what a stopped run says."""
