@@ -83,11 +83,18 @@ def envelope_of(result: CallToolResult) -> dict[str, Any]:
 
 async def test_the_tools_are_listed_with_their_schemas(connect: Connect, tmp_path: Path) -> None:
     async with connect() as client:
-        [tool] = (await client.list_tools()).tools
+        tools = (await client.list_tools()).tools
     settings = load(ToolCommand(tmp_path, "http://127.0.0.1:9").config)
-    [definition] = definitions(settings)
-    assert (tool.name, tool.description) == (definition.name, definition.description)
-    assert tool.input_schema == definition.input_schema
+    assert [tool.name for tool in tools] == ["remote_agent", "a2a_send"]
+    for tool, definition in zip(tools, definitions(settings), strict=True):
+        assert (tool.name, tool.description) == (definition.name, definition.description)
+        assert tool.input_schema == definition.input_schema
+
+
+async def test_the_small_tool_sends_and_gives_the_answer(connect: Connect) -> None:
+    async with connect() as client:
+        told = envelope_of(await client.call_tool("a2a_send", {"message": "say hi"}))
+    assert (told["operation"], told["summary"]["message_text"]) == ("a2a_send", "hi")
 
 
 async def test_a_call_gives_the_envelope_and_its_updates(connect: Connect) -> None:

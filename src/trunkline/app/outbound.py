@@ -15,6 +15,7 @@ from trunkline.remote.tool import (
     ToolConfig,
     open_remote_agent,
 )
+from trunkline.remote.tool.a2a_send import A2aSend
 from trunkline.remote.tool.config import with_usable_targets
 from trunkline.remote.tool.failure import ToolFailure
 from trunkline.remote.tool.urls import normalized
@@ -104,6 +105,13 @@ async def open_tool(settings: Settings) -> AsyncIterator[RemoteAgentTool]:
             yield tool
     except ToolFailure as failure:
         raise ConfigError(failure.message) from None
+
+
+@asynccontextmanager
+async def open_a2a_send(settings: Settings) -> AsyncIterator[A2aSend]:
+    """`a2a_send` over a client of its own. Raises ConfigError."""
+    async with open_tool(settings) as remote_agent:
+        yield A2aSend(remote_agent)
 
 
 def _target(alias: str, given: TargetSettings, settings: Settings) -> Target:

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from trunkline.app.outbound import open_tool
+from trunkline.app.outbound import open_a2a_send, open_tool
 from trunkline.ports.tools import Run, Tool, ToolDefinition
-from trunkline.remote.tool import input_schema
+from trunkline.remote.tool import a2a_send, input_schema
 from trunkline.remote.tool.schema import DESCRIPTION, NAME
 from trunkline.settings import Settings
 
@@ -52,6 +52,15 @@ def _remote_agent(settings: Settings) -> ToolDefinition:
     )
 
 
+def _a2a_send(settings: Settings) -> ToolDefinition:
+    return ToolDefinition(
+        name=a2a_send.NAME,
+        title="Message to a remote agent (A2A)",
+        description=a2a_send.DESCRIPTION,
+        input_schema=a2a_send.input_schema(tuple(settings.targets)),
+    )
+
+
 def describe_remote_agent(update: dict[str, Any]) -> str:
     """Where the task is, and the end of what was said so far."""
     summary = update["summary"]
@@ -66,9 +75,15 @@ def describe_remote_agent(update: dict[str, Any]) -> str:
 # A new tool is a line here.
 KINDS: tuple[Kind, ...] = (
     Kind(
-        is_on=lambda settings: settings.remote.enabled,
+        is_on=lambda settings: settings.remote.enabled and NAME in settings.remote.tools,
         define=_remote_agent,
         open=open_tool,
+        describe=describe_remote_agent,
+    ),
+    Kind(
+        is_on=lambda settings: settings.remote.enabled and a2a_send.NAME in settings.remote.tools,
+        define=_a2a_send,
+        open=open_a2a_send,
         describe=describe_remote_agent,
     ),
 )

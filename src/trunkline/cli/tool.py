@@ -25,6 +25,9 @@ class Vendor(StrEnum):
     anthropic = "anthropic"
 
 
+# A request that each tool takes as it is.
+_EXAMPLES = {"remote_agent": '{"action":"list_targets"}', "a2a_send": '{"message":"Hello"}'}
+
 AllowTargetUrl = Annotated[
     bool,
     typer.Option("--allow-target-url", help="Allow requests to any URL, not only to the targets."),
@@ -152,7 +155,7 @@ def _request(settings: "Settings", name: str | None, given: str | None) -> tuple
     if not text.strip():
         raise ConfigError(
             f"there is no request. Give it as JSON: {program()} tool {name} "
-            '\'{"action":"list_targets"}\', or on stdin.'
+            f"'{_EXAMPLES.get(name, '{}')}', or on stdin."
         )
     return name, from_json(text, what="the request")
 

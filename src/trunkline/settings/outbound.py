@@ -96,8 +96,16 @@ class RemoteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The tool `remote_agent`, with which models call the targets."""
 
     enabled: Annotated[
-        bool, Meta(description="Offer the tool through `trunkline tool` and MCP.")
+        bool, Meta(description="Offer the tools through `trunkline tool` and MCP.")
     ] = True
+    tools: Annotated[
+        tuple[Literal["remote_agent", "a2a_send"], ...],
+        Meta(
+            min_length=1,
+            description="The tools that are offered: `remote_agent` with all actions, and "
+            "`a2a_send`, which sends one message and returns the answer.",
+        ),
+    ] = ("remote_agent", "a2a_send")
     mcp: Annotated[
         bool,
         Meta(

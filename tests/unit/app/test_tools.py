@@ -11,10 +11,18 @@ TARGETS = {"support": {"base_url": "https://support.example"}}
 
 
 def test_a_definition_is_that_of_the_tool() -> None:
-    [definition] = definitions(made(targets=TARGETS))
+    definition, _ = definitions(made(targets=TARGETS))
     assert definition.as_openai() == openai_tool(("support",))
     assert definition.as_anthropic() == anthropic_tool(("support",))
     assert definition.as_json()["name"] == "remote_agent"
+
+
+def test_the_tools_that_are_offered_can_be_chosen() -> None:
+    every = [each.name for each in definitions(made(targets=TARGETS))]
+    assert every == ["remote_agent", "a2a_send"]
+    one = made(targets=TARGETS, remote={"tools": ["a2a_send"]})
+    [definition] = definitions(one)
+    assert definition.input_schema["properties"]["agent"]["enum"] == ["support"]
 
 
 async def test_what_is_off_is_neither_defined_nor_opened() -> None:
@@ -28,7 +36,9 @@ async def test_an_open_tool_can_be_called(tmp_path: Path) -> None:
     settings = made(remote={"handles_path": str(tmp_path / "h.db")})
     async with open_tools(settings) as tools:
         result = await tools["remote_agent"].run({"action": "list_targets"})
+        sent = await tools["a2a_send"].run({"message": "hi"})
     assert result["ok"]
+    assert sent["error"]["details"]["tool"] == "a2a_send"
 
 
 @pytest.mark.parametrize(

@@ -81,10 +81,10 @@ class OpenAIBackend(
         ),
     ] = False
     tools: Annotated[
-        tuple[Literal["remote_agent"], ...],
+        tuple[Literal["remote_agent", "a2a_send"], ...],
         Meta(
             description="Tools of the model. `remote_agent` delegates work to the agents in "
-            "`[targets]`."
+            "`[targets]`; `a2a_send` sends them one message."
         ),
     ] = ()
     max_tool_rounds: Annotated[

@@ -64,7 +64,7 @@ def document_of(document: Mapping[str, Any]) -> dict[str, Any]:
         }
         for target in config.targets
     }
-    remote = {
+    remote: dict[str, Any] = {
         "enabled": not is_off(document),
         "timeout_s": defaults.timeout_ms / 1000,
         "max_stream_s": defaults.max_stream_ms / 1000,
@@ -80,6 +80,9 @@ def document_of(document: Mapping[str, Any]) -> dict[str, Any]:
         "max_handles": handles.max_entries,
         "durable_handles": handles.durable,
     }
+    if targets and not peers:
+        # The plugin has one tool; the design's own is for the agents that the design names.
+        remote["tools"] = ["remote_agent"]
     return {"targets": peers | targets, "remote": remote}
 
 

@@ -8,22 +8,25 @@ from trunkline.settings.root import Settings
 
 
 def tool_problems(settings: Settings) -> Iterator[Problem]:
-    """`remote_agent` needs somebody to call."""
+    """A tool that calls other agents must be on, and needs somebody to call."""
+    remote = settings.remote
     for handle, agent in settings.agents.items():
         backend = agent.backend
-        if not isinstance(backend, OpenAIBackend) or "remote_agent" not in backend.tools:
+        if not isinstance(backend, OpenAIBackend) or not backend.tools:
             continue
-        path = ("agents", handle, "backend", "tools")
-        if not settings.remote.enabled:
+        path, first = ("agents", handle, "backend", "tools"), backend.tools[0]
+        off = [name for name in backend.tools if not remote.enabled or name not in remote.tools]
+        if off:
+            on = "enabled = true" if not remote.enabled else f'tools = ["{off[0]}", …]'
             yield Problem(
                 path=path,
-                what="remote_agent is off",
-                remedy="Set enabled = true in [remote], or remove it from tools.",
+                what=f"{off[0]} is off",
+                remedy=f"Set {on} in [remote], or remove it from tools.",
             )
-        elif not settings.targets and not settings.remote.allow_target_url:
+        elif not settings.targets and not remote.allow_target_url:
             yield Problem(
                 path=path,
-                what="remote_agent has nobody to call",
+                what=f"{first} has nobody to call",
                 remedy="Add a table [targets.ALIAS] with a base_url.",
                 reads=(("targets",),),
             )

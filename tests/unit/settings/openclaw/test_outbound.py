@@ -215,3 +215,11 @@ def test_faults_are_told_alike_to_call_others(tmp_path: Path) -> None:
     file = written(tmp_path, plugin({"enabled": True, "targets": 7}))
     with pytest.raises(ConfigError, match="targets must be an array"):
         load_openclaw_targets(file, environment={})
+
+
+def test_d34_the_plugin_has_one_tool_and_the_design_its_own(tmp_path: Path) -> None:
+    assert loaded(tmp_path, plugin(README)).settings.remote.tools == ("remote_agent",)
+    client = {"a2a": {"client": {"agents": {"peer": {"url": "https://peer.example"}}}}}
+    both = ("remote_agent", "a2a_send")
+    assert loaded(tmp_path, client).settings.remote.tools == both
+    assert loaded(tmp_path, client | plugin(README)).settings.remote.tools == both
