@@ -10,6 +10,7 @@ import pytest
 from tests.bindings.asgi import Asgi, Http
 
 from trunkline.app.gateway import build
+from trunkline.engine.history_scope import OPT
 from trunkline.settings.openclaw import load_openclaw
 from trunkline.testing import FakeClock
 from trunkline.version import VERSION
@@ -455,3 +456,26 @@ async def test_d33_the_scheme_is_the_one_way_to_send_the_key(
         refused = await http.send(post("/a2a", HELLO, **{other: sent[other]}))
         assert refused.status == 401
         assert "X-API-Key" in refused.body.decode() if scheme == "apiKey" else "Bearer"
+
+
+async def test_d32_a_caller_who_uses_opt_sees_the_history_of_the_plan(tmp_path: Path) -> None:
+    document = {"a2a": {"server": {"publicUrl": URL}}}
+    agent = {"extensions": [{"uri": OPT}], "backend": {"kind": "scripted"}}
+    overrides = {"store": {"kind": "memory"}, "agents": {"openclaw-design/main": agent}}
+
+    def said(text: str, **metadata: str) -> dict[str, Any]:
+        own = {"messageId": text, "parts": [{"kind": "text", "text": f"say {text}"}]}
+        message = MESSAGE | own | {"metadata": metadata}
+        return HELLO | {"params": {"message": message, "configuration": {"blocking": True}}}
+
+    async with served(tmp_path, document, overrides=overrides) as http:
+        uses = {"x-a2a-extensions": OPT}
+        plan = {"opt/v1/planId": "p"}
+        await http.send(post("/a2a", said("one", **plan)))
+        asked = post("/a2a", said("two", **plan, **{"opt/v1/historyScope": "plan"}), **uses)
+        told = (await http.send(asked)).json()["result"]
+        get = HELLO | {"method": "tasks/get", "params": {"id": told["id"]}}
+        wide = (await http.send(post("/a2a", get, **uses))).json()["result"]
+        own = (await http.send(post("/a2a", get))).json()["result"]
+    texts = [[each["parts"][0]["text"] for each in task["history"]] for task in (wide, own)]
+    assert texts == [["say one", "one", "say two", "two"], ["say two", "two"]]

@@ -5,6 +5,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from trunkline.engine.history_scope import OPT
 from trunkline.engine.transitions import Step
 from trunkline.model.calls import (
     Caller,
@@ -25,9 +26,10 @@ from trunkline.model.profile import Profile
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.ports.clock import Clock
-from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
+from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
+from trunkline.runtime.history_scopes import Histories
 from trunkline.runtime.intake import Admitted, Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
@@ -80,6 +82,7 @@ class Service:
         self._turns = turns
         self._intake = intake
         self._replies = Replies(journal=journal, turns=turns, clock=clock)
+        self._histories = Histories(store)
         self._stream_buffer = stream_buffer
         self.subscriptions: set[Subscription] = set()
 
@@ -127,7 +130,10 @@ class Service:
             await self._journal.settled(live)
         # Most tasks have ended, or run, and so have no place in the queue.
         position = live.position if live.waiting else None
-        return TaskAnswer(task_json(live.view(), history_length, position))
+        view = live.view()
+        if OPT in caller.extensions:
+            view = await self._histories.widened(live.scope, view)
+        return TaskAnswer(task_json(view, history_length, position))
 
     async def stream(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
@@ -231,9 +237,16 @@ class Service:
         if history_length is None and agent.profile.history_default == "none":
             history_length = 0
         live = self._registry.live(scope, request.id)
+        if OPT in caller.extensions:
+            view = await self._view(scope, request.id, live)
+            view = await self._histories.widened(scope, view)
+            return task_json(view, history_length, None if live is None else live.position)
         if live is not None:
             return task_json(live.view(), history_length, live.position)
         return task_json(await self._registry.stored_view(scope, request.id), history_length)
+
+    async def _view(self, scope: Scope, task_id: str, live: LiveTask | None) -> Snapshot:
+        return live.view() if live is not None else await self._registry.stored_view(scope, task_id)
 
     async def list(
         self, agent: PublishedAgent, caller: Caller, request: ListTasksRequest
