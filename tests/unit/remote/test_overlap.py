@@ -75,3 +75,28 @@ def test_states_and_tasks() -> None:
         status = TaskStatus(state=state)
         update = TaskStatusUpdateEvent(task_id="t", context_id="c", status=status)
         assert overlap.holds(update) is is_held
+
+
+def at(second: int, state: TaskState = TaskState.WORKING, id: str = "t") -> Task:
+    status = TaskStatus(state=state, timestamp=f"2026-01-01T00:00:{second:02}Z")
+    return Task(id=id, context_id="c", status=status)
+
+
+def test_a_status_from_before_that_of_the_snapshot_is_in_it() -> None:
+    overlap = Overlap(at(2), {})
+    for second, is_held in ((1, True), (2, True), (3, False)):
+        event = TaskStatusUpdateEvent(task_id="t", context_id="c", status=at(second).status)
+        assert overlap.holds(event) is is_held
+    unsaid = TaskStatus(state=TaskState.SUBMITTED)
+    assert not overlap.holds(TaskStatusUpdateEvent(task_id="t", context_id="c", status=unsaid))
+
+
+def test_a_task_that_is_not_as_far_as_the_snapshot_is_in_it() -> None:
+    overlap = Overlap(at(2), {})
+    assert overlap.holds(at(1))
+    assert overlap.holds(at(2))
+    assert not overlap.holds(at(3))
+    assert not overlap.holds(at(1, id="another"))
+    grown = Overlap(task(text("one two")), {})
+    assert grown.holds(task(text("one")))
+    assert not grown.holds(task(text("one two three")))
