@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import ARTIFACT, SUBMITTED, TASK, Entry
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskArtifactUpdateEvent, TaskState
+from trunkline.runtime.wakeups import Wakeups
 
 # One reader may hold this much before it is cut off, whatever the number of entries.
 # It is a few seconds of a fast stream; a reader that is further behind does better by
@@ -64,6 +65,7 @@ class Subscription:
     __slots__ = (
         "_bytes",
         "_catch_up",
+        "_is_called",
         "_is_ended",
         "_items",
         "_limit",
@@ -71,16 +73,23 @@ class Subscription:
         "_opening",
         "_replayed",
         "_waiter",
+        "_wakeups",
         "closes_on",
     )
 
-    def __init__(self, *, closes_on: frozenset[TaskState], limit: int) -> None:
+    def __init__(
+        self, *, closes_on: frozenset[TaskState], limit: int, wakeups: Wakeups | None = None
+    ) -> None:
+        """`wakeups` is what it shares with other readers."""
         self.closes_on = closes_on
         self._limit = limit
         self._items: list[Item] = []
         self._bytes = 0
         self._is_ended = False
         self._waiter: asyncio.Future[None] | None = None
+        # Whether the waiter was handed over to be woken.
+        self._is_called = False
+        self._wakeups = wakeups or Wakeups()
         self._on_close: Callable[[Subscription], None] | None = None
         self._catch_up: Callable[[], Awaitable[None]] | None = None
         self._opening: Opening | None = None
@@ -100,8 +109,11 @@ class Subscription:
         """Who is told when the reader leaves."""
         self._on_close = on_close
 
-    def push(self, entries: Sequence[Entry]) -> bool:
-        """What was committed just now. Returns whether the reader takes what comes next."""
+    def push(self, entries: Sequence[Entry], shares: "Shares | None" = None) -> bool:
+        """What was committed just now. Returns whether the reader takes what comes next.
+
+        `shares` are of these entries, if there are any.
+        """
         if self._is_ended:
             return False
         if self._catch_up is not None:
@@ -110,11 +122,11 @@ class Subscription:
         # One that waits has taken all there was, however much comes now.
         is_behind = self._waiter is None
         if self._opening is not None:
-            entries = self._open(self._opening, entries)
-        self._take(entries, self.closes_on)
+            entries, shares = self._open(self._opening, entries), None
+        self._take(entries, self.closes_on, shares)
         if is_behind and (len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES):
             self._cut_off("slow reader")
-        self._wake()
+        self._wake(entries)
         return not self._is_ended
 
     def open_with(self, opening: Opening) -> None:
@@ -140,17 +152,18 @@ class Subscription:
         """From here on, what is pushed follows what was replayed."""
         self._catch_up = None
 
-    def _take(self, entries: Sequence[Entry], closes_on: frozenset[TaskState]) -> None:
+    def _take(
+        self,
+        entries: Sequence[Entry],
+        closes_on: frozenset[TaskState],
+        shares: "Shares | None" = None,
+    ) -> None:
         if self._is_ended:
             return
-        items, size = self._items, 0
-        for entry in entries:
-            items.append(entry)
-            size += len(entry.body)
-            if entry.kind != ARTIFACT and _state_of(entry) in closes_on:
-                self._is_ended = True
-                break
-        self._bytes += size
+        share = _share(entries, closes_on) if shares is None else shares.of(closes_on)
+        self._items += share.entries
+        self._bytes += share.size
+        self._is_ended = share.is_last
 
     def _open(self, opening: Opening, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Take the opening if its entry is among those; returns those that follow it."""
@@ -163,29 +176,29 @@ class Subscription:
     def fail(self) -> None:
         """End the stream of a reader that could not be told of a commit."""
         self._cut_off("the stream failed")
-        self._wake()
+        self._wake(self)
 
     def put(self, item: Item) -> None:
         if not self._is_ended:
             self._items.append(item)
-            self._wake()
+            self._wake(item)
 
-    def end(self) -> None:
+    def end(self, reason: str = "") -> None:
         self._is_ended = True
-        self._wake()
+        self._wake(reason)
 
     def beat(self) -> None:
         # A reader with something to read needs no sign of life.
         if not self._items and not self._is_ended:
             self._items.append(_BEAT)
-            self._wake()
+            self._wake(_BEAT)
 
     def stop(self, reason: str, seq: int) -> None:
         """End the stream early; what is pending still goes out."""
         if not self._is_ended:
             at = seq if self._catch_up is None else self._replayed
             self._items.append(CutOff(reason, at))
-            self.end()
+            self.end(reason)
 
     async def next(self) -> list[Item]:
         """All that is pending, waiting for something; empty when the stream is over."""
@@ -195,11 +208,14 @@ class Subscription:
             if self._catch_up is not None:
                 await self._catch_up()
                 continue
-            self._waiter = asyncio.get_running_loop().create_future()
+            waiter = self._waiter = asyncio.get_running_loop().create_future()
             try:
-                await self._waiter
+                await waiter
             finally:
                 self._waiter = None
+                self._is_called = False
+                if waiter.done() and not waiter.cancelled():
+                    self._wakeups.went_on()
         items, self._items = self._items, []
         self._bytes = 0
         return items
@@ -221,9 +237,11 @@ class Subscription:
         self._bytes = 0
         self._is_ended = True
 
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+    def _wake(self, news: object) -> None:
+        waiter = self._waiter
+        if waiter is not None and not self._is_called and not waiter.done():
+            self._is_called = True
+            self._wakeups.wake(waiter, news)
 
 
 class SnapshotSubscription(Subscription):
@@ -234,7 +252,12 @@ class SnapshotSubscription(Subscription):
     # The task as committed; set before anything is pushed.
     opening: Callable[[], Opening]
 
-    def _take(self, entries: Sequence[Entry], closes_on: frozenset[TaskState]) -> None:
+    def _take(
+        self,
+        entries: Sequence[Entry],
+        closes_on: frozenset[TaskState],
+        shares: "Shares | None" = None,
+    ) -> None:
         for entry in entries:
             if self._is_ended or entry.kind == ARTIFACT:
                 continue
@@ -246,6 +269,39 @@ class SnapshotSubscription(Subscription):
                 self._items.append(opening)
                 self._bytes += len(opening.task)
                 self._is_ended = state in closes_on
+
+
+class Share(NamedTuple):
+    """What a reader takes of a commit: all of it, or as far as its stream goes."""
+
+    entries: Sequence[Entry]
+    size: int
+    is_last: bool
+
+
+class Shares:
+    """The shares of one commit, each worked out once for all readers that take the same."""
+
+    __slots__ = ("_entries", "_known")
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+        self._known: dict[frozenset[TaskState], Share] = {}
+
+    def of(self, closes_on: frozenset[TaskState]) -> Share:
+        share = self._known.get(closes_on)
+        if share is None:
+            share = self._known[closes_on] = _share(self._entries, closes_on)
+        return share
+
+
+def _share(entries: Sequence[Entry], closes_on: frozenset[TaskState]) -> Share:
+    size = 0
+    for count, entry in enumerate(entries, 1):
+        size += len(entry.body)
+        if entry.kind != ARTIFACT and _state_of(entry) in closes_on:
+            return Share(entries[:count], size, True)
+    return Share(entries, size, False)
 
 
 _AT_REST = TERMINAL | INTERRUPTED

@@ -33,7 +33,6 @@ class Housekeeping:
         clock: Clock,
         node: str,
         agents: Iterable[PublishedAgent],
-        heartbeat_s: float,
     ) -> None:
         self._store = store
         self._journal = journal
@@ -43,7 +42,6 @@ class Housekeeping:
         self._turns = turns
         self._clock = clock
         self._node = node
-        self._heartbeat_s = heartbeat_s
         self._forgetful = [agent for agent in agents if forgets(agent.profile)]
         self._tasks = Tasks("housekeeping")
 
@@ -51,7 +49,7 @@ class Housekeeping:
         await self.renew_lease()
         self._every(NODE_TTL_S / 3, self.look_after_store, "store")
         self._every(1.0, self.each_second, "commits and deadlines")
-        self._every(self._heartbeat_s, self.beat, "heartbeat")
+        self._every(self._service.subscriptions.slot_s, self.beat, "heartbeat")
         if self._forgetful:
             self._every(PRUNE_EVERY_S, self.prune, "prune")
 
@@ -91,9 +89,7 @@ class Housekeeping:
             _log.warning("commits continue", extra={"waited_s": waited_before_s})
 
     async def beat(self) -> None:
-        """A sign of life to every reader; proxies cut a connection that is silent."""
-        for subscription in tuple(self._service.subscriptions):
-            subscription.beat()
+        self._service.subscriptions.tick()
 
     async def prune(self) -> None:
         """Forget the ended tasks and the exchanges that are past what each agent keeps."""

@@ -255,7 +255,7 @@ class Intake:
         self._enter(run)
         # A stream that begins in the queue begins with a snapshot, which shows the place.
         if reader is not None and run.is_granted:
-            live.subscriptions.append(reader)
+            live.subscriptions.add(reader)
         return live
 
     def _refuse(
@@ -270,7 +270,7 @@ class Intake:
             raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
         live = self._create(run, record, refused)
         if reader is not None:
-            live.subscriptions.append(reader)
+            live.subscriptions.add(reader)
         return live
 
     def _create(

@@ -25,6 +25,7 @@ from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.ports.store import Append, Settled, Snapshot, Store
+from trunkline.runtime.fanout import Shares
 from trunkline.runtime.live import Durable, LiveTask
 
 _log = logging.getLogger("trunkline.journal")
@@ -229,17 +230,18 @@ class Journal:
 
     def _publish(self, live: LiveTask, entries: tuple[Entry, ...]) -> None:
         """Push to each reader under its own guard, and let go of those that take no more."""
+        shares = Shares(entries) if len(live.subscriptions) > 1 else None
         has_ended = False
         for subscription in live.subscriptions:
             try:
-                if not subscription.push(entries):
+                if not subscription.push(entries, shares):
                     has_ended = True
             except Exception:  # noqa: BLE001 - logged, and costs this reader alone
                 _log.exception("a reader failed", extra={"task_id": live.task_id})
                 subscription.fail()
                 has_ended = True
         if has_ended:
-            live.subscriptions = [each for each in live.subscriptions if not each.is_ended]
+            live.subscriptions = {each for each in live.subscriptions if not each.is_ended}
 
     def _run_once_durable(self, live: LiveTask) -> None:
         seq = live.committed_seq

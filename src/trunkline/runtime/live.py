@@ -59,7 +59,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
     _fold: TaskFold | None = None
     _unfolded: list[Entry] = []
     _view: Snapshot | None = None
-    subscriptions: list[Subscription] = []
+    subscriptions: set[Subscription] = set()
     once_durable: list[tuple[int, Durable]] = []
     waiters: list[tuple[int, asyncio.Future[None]]] = []
     # Owned by `turns`: how many have started, the one under way, those to come.

@@ -99,7 +99,7 @@ class Run(Struct, kw_only=True, eq=False):
         else:
             live.run = self
         if self.reader is not None:
-            live.subscriptions.append(self.reader)
+            live.subscriptions.add(self.reader)
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(live)
 

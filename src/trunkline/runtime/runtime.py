@@ -84,6 +84,7 @@ class Runtime:
             intake=self.intake,
             clock=clock,
             stream_buffer=stream_buffer,
+            heartbeat_s=heartbeat_s,
         )
         self._housekeeping = Housekeeping(
             store=store,
@@ -93,7 +94,6 @@ class Runtime:
             clock=clock,
             node=self.registry.node,
             agents=self.agents.values(),
-            heartbeat_s=heartbeat_s,
         )
         self.is_ready = False
 

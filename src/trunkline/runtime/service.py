@@ -29,16 +29,18 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
+from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.history_scopes import Histories
 from trunkline.runtime.intake import Admitted, Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
-from trunkline.runtime.replay import Replay
+from trunkline.runtime.replay import MAX_STEPS, Replay
 from trunkline.runtime.replies import Replies
 from trunkline.runtime.run import Run
 from trunkline.runtime.turns import Turns
 from trunkline.runtime.views import listed_json, page_position, page_token, task_json
+from trunkline.runtime.wakeups import Wakeups
 
 DEFAULT_PAGE_SIZE = 50
 # How much of a journal is read at a time for a reader that resumes.
@@ -75,6 +77,7 @@ class Service:
         intake: Intake,
         clock: Clock,
         stream_buffer: int = 1000,
+        heartbeat_s: float = 15.0,
     ) -> None:
         self._store = store
         self._registry = registry
@@ -84,7 +87,9 @@ class Service:
         self._replies = Replies(journal=journal, turns=turns, clock=clock)
         self._histories = Histories(store)
         self._stream_buffer = stream_buffer
-        self.subscriptions: set[Subscription] = set()
+        self.subscriptions = Heartbeats(heartbeat_s)
+        self._wakeups = Wakeups()
+        self._replays = Wakeups(MAX_STEPS)
 
     async def send(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
@@ -187,7 +192,7 @@ class Service:
         if admitted.begun_after:
             accepted = live.as_accepted(admitted.begun_after)
             reader.open_with(Opening(accepted.seq, task_json(accepted, history_length)))
-            live.subscriptions.append(reader)
+            live.subscriptions.add(reader)
             return
         is_new = live.unflushed or live.in_flight
         if is_new:
@@ -229,7 +234,7 @@ class Service:
         if live.committed_state in reader.closes_on or live.is_orphan:
             reader.end()
         else:
-            live.subscriptions.append(reader)
+            live.subscriptions.add(reader)
 
     async def get(self, agent: PublishedAgent, caller: Caller, request: GetTaskRequest) -> bytes:
         scope = Scope(agent.handle, caller.tenant, caller.principal)
@@ -338,13 +343,14 @@ class Service:
             self._join(reader, live, None, None)
         else:
             # There from the start, so that the task stays in memory meanwhile.
-            live.subscriptions.append(reader)
+            live.subscriptions.add(reader)
             replay = Replay(
                 self._store,
                 live,
                 reader,
                 last_seq,
                 chunk=min(REPLAY_CHUNK, self._stream_buffer),
+                turns=self._replays,
                 rejoin=self._rejoin,
             )
             reader.catch_up(replay.step, after=last_seq)
@@ -357,12 +363,11 @@ class Service:
         return reader
 
     def _rejoin(self, reader: Subscription, live: LiveTask) -> None:
-        if reader in live.subscriptions:
-            live.subscriptions.remove(reader)
+        live.subscriptions.discard(reader)
         self._join(reader, live, None, None)
 
     def _reader(self, agent: PublishedAgent, closes_on: frozenset[TaskState]) -> Subscription:
-        reader = agent.reader(closes_on=closes_on, limit=self._stream_buffer)
+        reader = agent.reader(closes_on=closes_on, limit=self._stream_buffer, wakeups=self._wakeups)
         self.subscriptions.add(reader)
         reader.opened_by(self.subscriptions.discard)
         return reader
@@ -376,8 +381,7 @@ class Service:
 
     def _leave(self, live: LiveTask, reader: Subscription) -> None:
         self.subscriptions.discard(reader)
-        if reader in live.subscriptions:
-            live.subscriptions.remove(reader)
+        live.subscriptions.discard(reader)
         self._registry.forget_if_idle(live)
 
 
