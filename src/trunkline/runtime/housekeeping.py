@@ -3,12 +3,14 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
+from trunkline.engine.clock_trust import ClockTrust
 from trunkline.model.errors import StoreError
+from trunkline.model.profile import Profile
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.retention import forgets, prune
+from trunkline.runtime.retention import PacedSteps, forgets, prune
 from trunkline.runtime.service import Service
 from trunkline.runtime.tasks import Tasks
 from trunkline.runtime.turns import Turns
@@ -20,6 +22,10 @@ NODE_TTL_S = 15.0
 # long, callers are better served by another node.
 COMMITS_STUCK_S = 10
 PRUNE_EVERY_S = 60.0
+# How long the clock must have been steady before anything is deleted by age. A wrong clock
+# is corrected within minutes of a start, or when somebody notices. What is kept for less
+# than this is gone by then anyway.
+STEADY_CLOCK_S = 3600.0
 
 
 class Housekeeping:
@@ -41,6 +47,7 @@ class Housekeeping:
         self._service = service
         self._turns = turns
         self._clock = clock
+        self._trust = ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic())
         self._node = node
         self._forgetful = [agent for agent in agents if forgets(agent.profile)]
         self._tasks = Tasks("housekeeping")
@@ -94,16 +101,29 @@ class Housekeeping:
     async def prune(self) -> None:
         """Forget the ended tasks and the exchanges that are past what each agent keeps."""
         now_ms = self._clock.now_ms()
+        jump_s = self._trust.observe(now_ms=now_ms, monotonic_s=self._clock.monotonic())
+        if jump_s:
+            _log.warning(
+                "the system clock jumped; nothing is pruned by age until it has been steady",
+                extra={"jump_s": round(jump_s), "steady_s": STEADY_CLOCK_S},
+            )
+        steps = PacedSteps(self._clock, lambda: self._journal.committed_entries)
         for agent in self._forgetful:
-            profile = agent.profile
             gone = await prune(
                 self._store,
                 agent.handle,
-                before_ms=now_ms - int(profile.retention_s * 1000) if profile.retention_s else None,
-                keep=profile.retention_max_tasks or None,
+                before_ms=self._forgets_before(agent.profile, now_ms),
+                keep=agent.profile.retention_max_tasks or None,
+                steps=steps,
             )
             if gone.tasks:
                 _log.info("pruned ended tasks", extra={"agent": agent.handle, "count": gone.tasks})
+
+    def _forgets_before(self, profile: Profile, now_ms: int) -> int | None:
+        keeps_s = profile.retention_s
+        if not keeps_s or self._trust.steady_s < min(keeps_s, STEADY_CLOCK_S):
+            return None
+        return now_ms - int(keeps_s * 1000)
 
     def _every(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
         self._tasks.spawn(self._loop(seconds, action, name), name=name)

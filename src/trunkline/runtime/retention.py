@@ -1,12 +1,19 @@
 """Forgetting ended tasks by age, by number, or both, and by age all else that is kept."""
 
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
 from msgspec import Struct
 
+from trunkline.engine.pacing import Pacing
 from trunkline.model.profile import Profile
+from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 
 # Small steps: one holds the writer for a few milliseconds.
 STEP = 200
+# Where a step of that size takes too long.
+MIN_STEP = 10
 
 
 class Gone(Struct, frozen=True):
@@ -34,20 +41,74 @@ async def count_prunable(
     return Gone(max(old, many), exchanges)
 
 
-async def prune(store: Store, agent: str, *, before_ms: int | None, keep: int | None) -> Gone:
+# Does up to so many, and says how many it did.
+Step: TypeAlias = Callable[[int], Awaitable[int]]
+
+
+class Steps:
+    """Repeats a step until nothing is left to do."""
+
+    async def all(self, step: Step, *, at_most: int | None = None) -> int:
+        done = 0
+        while at_most is None or done < at_most:
+            size = self.size if at_most is None else min(self.size, at_most - done)
+            did = await self.one(step, size)
+            if not did:
+                break
+            done += did
+        return done
+
+    @property
+    def size(self) -> int:
+        return STEP
+
+    async def one(self, step: Step, size: int) -> int:
+        return await step(size)
+
+
+class PacedSteps(Steps):
+    """Rests after each step, the longer the more it took and the more others commit."""
+
+    def __init__(self, clock: Clock, committed: Callable[[], int]) -> None:
+        """`committed` counts what others commit."""
+        self._clock = clock
+        self._committed = committed
+        self._seen = committed()
+        self._pacing = Pacing(smallest=MIN_STEP, largest=STEP)
+
+    @property
+    def size(self) -> int:
+        return self._pacing.size
+
+    async def one(self, step: Step, size: int) -> int:
+        began = self._clock.monotonic()
+        did = await step(size)
+        took_s = self._clock.monotonic() - began
+        if did:
+            # What was committed during the step, or the rest before it.
+            seen = self._committed()
+            is_busy, self._seen = seen != self._seen, seen
+            await self._clock.sleep(self._pacing.rest_after(took_s, is_busy=is_busy))
+        return did
+
+
+_UNPACED = Steps()
+
+
+async def prune(
+    store: Store, agent: str, *, before_ms: int | None, keep: int | None, steps: Steps = _UNPACED
+) -> Gone:
     """Delete what ended before, and what is more than to be kept, in steps that let traffic
     through. Exchanges and notes count for nothing but their age."""
     gone = exchanges = 0
     if before_ms is not None:
-        while step := await store.forget_exchanges(agent, before_ms=before_ms, limit=STEP):
-            exchanges += step
-        while await store.forget_notes(agent, before_ms=before_ms, limit=STEP):
-            pass
-        while step := await store.prune(agent, limit=STEP, before_ms=before_ms):
-            gone += step
+        exchanges = await steps.all(
+            lambda size: store.forget_exchanges(agent, before_ms=before_ms, limit=size)
+        )
+        await steps.all(lambda size: store.forget_notes(agent, before_ms=before_ms, limit=size))
+        gone = await steps.all(lambda size: store.prune(agent, limit=size, before_ms=before_ms))
     if keep is not None:
         excess = await store.count_ended(agent) - keep
-        while excess > 0 and (step := await store.prune(agent, limit=min(STEP, excess))):
-            excess -= step
-            gone += step
+        if excess > 0:
+            gone += await steps.all(lambda size: store.prune(agent, limit=size), at_most=excess)
     return Gone(gone, exchanges)

@@ -189,8 +189,7 @@ class MemoryStore:
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         self._flush()
         ended = self._index.ended(agent, before_ms=before_ms, limit=limit)
-        for task in ended:
-            self._index.remove(task)
+        self._index.remove(*ended)
         return len(ended)
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:

@@ -52,6 +52,10 @@ class FakeClock:
                 await settle()
         self._elapsed_s = until
 
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock, forward or back; no time passes, and nobody wakes."""
+        self._start_ms += round(seconds * 1000)
+
     @property
     def sleeping(self) -> int:
         return sum(not wake.done() for _, _, wake in self._sleepers)

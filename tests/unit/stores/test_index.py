@@ -1,0 +1,76 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trunkline.model.calls import ANONYMOUS
+from trunkline.model.values import TaskState
+from trunkline.ports.store import Append, Creation, IdempotencyRecord, Scope, TaskQuery
+from trunkline.stores.index import Head, Index
+
+AGENTS = ("a/one", "a/two")
+STATES = (TaskState.WORKING, TaskState.COMPLETED, TaskState.FAILED)
+
+
+def head(key: int, agent: str, context_id: str, state: TaskState, status_ms: int) -> Head:
+    append = Append(
+        task_id=f"t{key}",
+        expected_seq=0,
+        epoch=1,
+        entries=(),
+        state=state,
+        status_ms=status_ms,
+        creation=None,
+        snapshot=None,
+    )
+    creation = Creation(Scope(agent, "", ANONYMOUS), context_id, status_ms, "n")
+    return Head(key, append, creation)
+
+
+def filled(rows: list[tuple[str, str, TaskState, int]]) -> Index[Head]:
+    index: Index[Head] = Index()
+    for key, row in enumerate(rows):
+        made = head(key, *row)
+        index.add(made)
+        index.remember(made, IdempotencyRecord(made.scope, f"k{key}", b"", made.id))
+    return index
+
+
+def seen(index: Index[Head]) -> object:
+    """All that can be read of it."""
+    pages = [
+        [task.id for task in index.page(query)[0]]
+        for agent in AGENTS
+        for context_id in ("", "c", "d")
+        for state in (None, *STATES)
+        for query in [
+            TaskQuery(
+                scope=Scope(agent, "", ANONYMOUS), context_id=context_id, state=state, limit=99
+            )
+        ]
+    ]
+    ended = [[task.id for task in index.ended(agent, before_ms=None, limit=99)] for agent in AGENTS]
+    to_do = [task.id for task in index.free("other", now_ms=0, limit=99, task_id=None)]
+    keys = [
+        index.recall(Scope(agent, "", ANONYMOUS), f"k{n}") for agent in AGENTS for n in range(9)
+    ]
+    return pages, ended, to_do, keys, set(index.scopes()), [task.id for task in index]
+
+
+ROW = st.tuples(
+    st.sampled_from(AGENTS), st.sampled_from("cd"), st.sampled_from(STATES), st.integers(0, 5)
+)
+
+
+@given(st.lists(ROW, max_size=9), st.sets(st.integers(0, 8)))
+def test_many_removed_together_are_as_gone_as_one_by_one(
+    rows: list[tuple[str, str, TaskState, int]], chosen: set[int]
+) -> None:
+    together, alone = filled(rows), filled(rows)
+    wanted = [number for number in chosen if number < len(rows)]
+    together.remove(*[task for number in wanted if (task := together.get(f"t{number}"))])
+    for number in wanted:
+        task = alone.get(f"t{number}")
+        assert task is not None
+        alone.remove(task)
+    kept = [number for number in range(len(rows)) if number not in chosen]
+    assert seen(together) == seen(alone)
+    assert [task.id for task in together] == [f"t{number}" for number in kept]
