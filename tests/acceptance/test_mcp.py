@@ -295,6 +295,16 @@ async def test_too_much_is_refused(tools: Gateway) -> None:
     assert answer.status_code == 413
 
 
+async def test_too_long_a_list_is_refused_before_it_is_read(tools: Gateway) -> None:
+    key = {"Authorization": f"Bearer {ALICE_KEY}"}
+    request = INITIALIZE | {"params": {"capabilities": {"experimental": ["a"] * 1_000_000}}}
+    async with http_client(headers=key) as http:
+        answer = await http.post(f"{tools.url}/mcp", json=request)
+    assert answer.status_code == 400
+    assert "experimental: makes the request hold more than 100,000 values" in answer.text
+    assert (await initialize(tools, **key)).status_code == 200
+
+
 async def test_an_open_stream_does_not_hold_up_the_end(make: Make, shared: Gateway) -> None:
     gateway = make(
         f'[targets.peer]\nbase_url = "{shared.url}"\ndefault = true\n[remote]\nmcp = true\n'

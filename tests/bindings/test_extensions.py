@@ -47,6 +47,16 @@ async def test_unknown_extensions_are_ignored(client: Client, world: World) -> N
     assert world.agent.turns[-1].extensions == (COLOR,)
 
 
+async def test_a_header_that_lists_too_many_is_refused(client: Client, world: World) -> None:
+    await client.run("say hi", headers=listing(*[COLOR] * 100))
+    request = client.request("SendMessage", {"message": message("say hi")})
+    request.headers |= listing(*[COLOR] * 101)
+    answer = await client.http.send(request)
+    with refused("INVALID_REQUEST") as caught:
+        client.body_of(answer)
+    assert "A2A-Extensions lists 101 extensions, and at most 100 are taken" in str(caught.value)
+
+
 async def test_uris_are_case_sensitive(client: Client, world: World) -> None:
     await client.run("say hi", headers=listing(COLOR.upper()))
     assert world.agent.turns[-1].extensions == ()

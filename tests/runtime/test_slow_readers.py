@@ -10,7 +10,7 @@ from tests.runtime.world import world
 
 from trunkline.model.events import Entry
 from trunkline.model.values import TaskState
-from trunkline.runtime.fanout import CutOff, MAX_PENDING_BYTES, Shares, Subscription
+from trunkline.runtime.fanout import MAX_PENDING_BYTES, CutOff, Shares, Subscription
 from trunkline.testing import settle
 
 CHUNK_BYTES = 100_000

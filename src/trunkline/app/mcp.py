@@ -31,6 +31,7 @@ def mcp_endpoint(settings: Settings, access: Access) -> Mcp:
         lambda: open_tools(settings),
         access=access,
         max_body_bytes=settings.server.max_body_bytes,
+        max_json_depth=settings.server.max_json_depth,
         version=VERSION,
     )
 

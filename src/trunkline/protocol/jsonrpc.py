@@ -110,6 +110,15 @@ def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
     return Request(id, method, params, version, operation, lacks_id)
 
 
+def is_request(body: bytes) -> bool:
+    """Whether the envelope is that of a request; its parameters may be anything."""
+    try:
+        _decode_envelope(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
 def result(id: bytes, body: bytes) -> bytes:
     # Quicker than a format, which does not know how much there is to come.
     return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', body, b"}"))

@@ -22,7 +22,16 @@ from trunkline.model.errors import (
 )
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.protocol import readers
+from trunkline.protocol.limits import (
+    MAX_OUTPUT_MODES,
+    MAX_PARTS,
+    check_list,
+    check_message,
+    check_modes,
+    check_send_tree,
+)
 from trunkline.protocol.readers import INT32_MAX, join
+from trunkline.protocol.v03_types import LooseSend03, RestSend03, Send03
 
 T = TypeVar("T")
 
@@ -62,6 +71,8 @@ def decode(raw: bytes, into: type[T]) -> T:
 
 def convert(tree: object, into: type[T]) -> T:
     """The same for JSON that is already a tree, such as the parameters of a query."""
+    if into in _SENDS:
+        check_send_tree(tree)
     value = readers.read(tree, into)
     check = _CHECKS.get(into)
     if check is not None:
@@ -133,6 +144,8 @@ def _check_push_config(config: TaskPushNotificationConfig, path: str = "") -> No
 
 
 def _check_configuration(configuration: SendMessageConfiguration) -> None:
+    if len(configuration.accepted_output_modes) > MAX_OUTPUT_MODES:
+        check_modes(configuration.accepted_output_modes)
     check_int32(configuration.history_length, "configuration.historyLength")
     push = configuration.task_push_notification_config
     if push is not None:
@@ -140,8 +153,27 @@ def _check_configuration(configuration: SendMessageConfiguration) -> None:
 
 
 def _check_send(request: SendMessageRequest) -> None:
+    message = request.message
+    # Looked at here, because to call the function costs more than to know that it is idle.
+    if len(message.parts) > MAX_PARTS or message.extensions or message.reference_task_ids:
+        check_message(message)
     if request.configuration is not None:
         _check_configuration(request.configuration)
+
+
+def _check_send03(request: Send03 | LooseSend03) -> None:
+    check_message(request.message)
+    if request.configuration is not None:
+        check_modes(request.configuration.accepted_output_modes)
+
+
+def _check_rest_send03(request: RestSend03) -> None:
+    for message in (request.message, request.request):
+        if message is not None:
+            check_message(message)
+            check_list(message.content, "message.content", MAX_PARTS)
+    if request.configuration is not None:
+        check_modes(request.configuration.accepted_output_modes)
 
 
 def _check_get(request: GetTaskRequest) -> None:
@@ -165,8 +197,13 @@ _CHECKS = cast(
     dict[type, Callable[[Any], None]],
     {
         SendMessageRequest: _check_send,
+        Send03: _check_send03,
+        LooseSend03: _check_send03,
+        RestSend03: _check_rest_send03,
         GetTaskRequest: _check_get,
         ListTasksRequest: _check_list,
         TaskPushNotificationConfig: _check_push_config,
     },
 )
+# What has lists of the client's.
+_SENDS = (SendMessageRequest, Send03, LooseSend03, RestSend03)

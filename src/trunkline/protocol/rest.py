@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Struct, structs
@@ -18,6 +17,7 @@ from trunkline.model.calls import (
 from trunkline.model.errors import InvalidParams, WrongMediaType
 from trunkline.protocol import errors, protojson, sse
 from trunkline.protocol.dialect import Dialect, PushConfigQuery, RequestValue
+from trunkline.protocol.limits import query_fields
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.readers import quote, snake
 from trunkline.protocol.routes import RESERVED_TENANTS, Route, match
@@ -132,9 +132,8 @@ _BOOLEANS: Final = {"true": True, "false": False}
 def _query(route: Route, query: bytes | str) -> dict[str, object]:
     """The query as a tree, with the tenant of the path in it."""
     tree: dict[str, object] = {"tenant": route.tenant} if route.tenant else {}
-    text = query.decode("latin-1") if isinstance(query, bytes) else query
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
+        pairs = query_fields(query, errors="strict")
     except UnicodeDecodeError:
         raise InvalidParams.at("query", "is not valid UTF-8") from None
     seen: set[str] = set()

@@ -15,6 +15,7 @@ from trunkline.model.errors import (
 from trunkline.ports.clock import Clock
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
+from trunkline.protocol.limits import MAX_EXTENSIONS
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
 from trunkline.server.access import CHALLENGE, Access
@@ -151,6 +152,11 @@ def _caller(
     if endpoint.card.capabilities.extensions:
         # 0.3 called the header X-A2A-Extensions.
         listed = request.header_list(b"a2a-extensions", b"x-a2a-extensions")
+        if len(listed) > MAX_EXTENSIONS:
+            raise InvalidRequest(
+                f"A2A-Extensions lists {len(listed):,} extensions, and at most "
+                f"{MAX_EXTENSIONS} are taken; list those that the agent's card declares"
+            )
         extensions = endpoint.activate(listed)
     key = ""
     if b"idempotency-key" in request.headers:

@@ -3,9 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TypeAlias
-from urllib.parse import parse_qsl
 
 from trunkline.model.errors import InvalidRequest, PayloadTooLarge
+from trunkline.protocol.limits import query_fields
 
 Header: TypeAlias = tuple[bytes, bytes]
 
@@ -65,7 +65,7 @@ class Request(ABC):
         if not self.query:
             return None
         wanted = name.lower()
-        for key, value in parse_qsl(self.query.decode("latin-1"), keep_blank_values=True):
+        for key, value in query_fields(self.query):
             if key.lower() == wanted:
                 return value
         return None

@@ -10,11 +10,12 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from trunkline.model.errors import PermissionDenied, TrunklineError
 from trunkline.protocol import rest
+from trunkline.protocol.limits import check_json
 from trunkline.protocol.versions import Version
 from trunkline.server.access import Access
-from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send
+from trunkline.server.asgi import AsgiRequest, AsgiResponse, Message, Receive, Scope, Send
 from trunkline.server.bindings import error_headers
-from trunkline.server.http import Request, hostname_of
+from trunkline.server.http import Disconnected, Request, hostname_of
 from trunkline.server.mcp.serving import OpenTools, make_server
 
 
@@ -22,9 +23,17 @@ class McpEndpoint:
     """An ASGI application for one path. It answers while `running` is entered."""
 
     def __init__(
-        self, open_tools: OpenTools, *, access: Access, max_body_bytes: int, version: str
+        self,
+        open_tools: OpenTools,
+        *,
+        access: Access,
+        max_body_bytes: int,
+        max_json_depth: int,
+        version: str,
     ) -> None:
         self._access = access
+        self._max_body_bytes = max_body_bytes
+        self._max_json_depth = max_json_depth
         self._manager = StreamableHTTPSessionManager(
             make_server(open_tools, version=version), max_request_body_size=max_body_bytes
         )
@@ -45,9 +54,13 @@ class McpEndpoint:
         try:
             principal = self._access.identify(request)
             _check_origin(request)
+            if request.method == "POST":
+                receive = await self._checked(request, receive)
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
             await AsgiResponse(send).answer(status, body, headers=error_headers(error))
+            return
+        except Disconnected:
             return
         # Whoever opened a session is the only one who may use it.
         token = AccessToken(token="", client_id=principal, scopes=[])
@@ -58,6 +71,18 @@ class McpEndpoint:
                 await self._manager.handle_request(known, receive, send)
             finally:
                 self._open.discard(cancelable)
+
+    async def _checked(self, request: Request, receive: Receive) -> Receive:
+        """The body, for whoever reads it next, once it is known to be no more than a parser
+        should see."""
+        body = await request.body(limit=self._max_body_bytes)
+        check_json(body, max_depth=self._max_json_depth)
+        pending = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> Message:
+            return pending.pop() if pending else await receive()
+
+        return receive_again
 
 
 def _check_origin(request: Request) -> None:
