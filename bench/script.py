@@ -15,15 +15,20 @@ def delta(index: int) -> str:
 async def play(text: str) -> AsyncIterator[str]:
     """Yield the chunks of the answer.
 
-    `stream N` gives N deltas, `fanout N` the same after somebody sent `go`, all else is an echo.
+    `stream N` gives N deltas, `fanout N` the same after somebody sent `go`, `ticks N` one every
+    second, `spaced N` each in a pass of the loop of its own; all else is an echo.
     """
     verb, _, count = text.partition(" ")
     if verb == "fanout":
         await _gate.wait()
         _gate.clear()
-    if verb in ("stream", "fanout"):
+    if verb in ("stream", "fanout", "ticks", "spaced"):
         for index in range(int(count)):
             yield delta(index)
+            if verb == "ticks":
+                await asyncio.sleep(1)
+            elif verb == "spaced":
+                await asyncio.sleep(0)
         return
     if verb == "go":
         _gate.set()
