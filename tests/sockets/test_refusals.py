@@ -67,6 +67,35 @@ async def test_a_request_that_could_be_read_in_two_ways_is_refused(lines: bytes)
 
 
 @pytest.mark.parametrize(
+    "lines",
+    [
+        b"Transfer-Encoding: gzip, chunked\r\n",
+        b"Transfer-Encoding: chunked, chunked\r\n",
+        b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: ,chunked\r\n",
+        b'Transfer-Encoding: chunked;q="1"\r\n',
+    ],
+)
+async def test_only_chunked_is_a_known_transfer_coding(lines: bytes) -> None:
+    async with serving(never) as server:
+        peer = await server.peer()
+        peer.send(b"POST / HTTP/1.1\r\nHost: here\r\n" + lines + b"\r\n5\r\nhello\r\n0\r\n\r\n")
+        status, headers, body = await peer.response()
+        assert (status, headers["connection"]) in ((501, "close"), (400, "close"))
+        assert status == 400 or b"chunked" in body
+        assert await peer.rest() == b""
+
+
+@pytest.mark.parametrize("value", [b"chunked", b"Chunked", b" chunked "])
+async def test_a_chunked_body_is_taken(value: bytes) -> None:
+    async with serving(count_bytes) as server:
+        peer = await server.peer()
+        head = b"POST / HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: " + value
+        peer.send(head + b"\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+        assert (await peer.response())[2] == b"5"
+
+
+@pytest.mark.parametrize(
     "chunks",
     [
         b"5\nhello\r\n0\r\n\r\n",

@@ -40,6 +40,9 @@ BAD_REQUEST = _refusal(b"400 Bad Request", b"Invalid HTTP request received.")
 HEAD_TOO_LARGE = _refusal(
     b"431 Request Header Fields Too Large", b"The head of the request is too large."
 )
+UNKNOWN_CODING = _refusal(
+    b"501 Not Implemented", b"The only Transfer-Encoding that is known here is chunked."
+)
 
 FULL = _refusal(b"503 Service Unavailable\r\nretry-after: 5", b"Too many connections.")
 
@@ -75,12 +78,23 @@ class _HeadTooLarge(Exception):
     pass
 
 
+class _UnknownCoding(Exception):
+    pass
+
+
 class _Ambiguous(Exception):
     pass
 
 
 # Who stands in front may go by the first one, so that a second one is no slip.
-_ONCE = frozenset({b"host", b"authorization", b"x-api-key", b"idempotency-key"})
+_ONCE = frozenset(
+    {b"host", b"authorization", b"x-api-key", b"idempotency-key", b"transfer-encoding"}
+)
+# What the client is told when the parser stops because of one of ours.
+_ANSWERS: dict[type[BaseException], bytes] = {
+    _HeadTooLarge: HEAD_TOO_LARGE,
+    _UnknownCoding: UNKNOWN_CODING,
+}
 
 
 class Connection(asyncio.Protocol):
@@ -162,8 +176,7 @@ class Connection(asyncio.Protocol):
             except httptools.HttpParserUpgrade as upgrade:
                 self._feed_on(data, upgrade)
         except httptools.HttpParserError as error:
-            is_large = isinstance(error.__context__, _HeadTooLarge)
-            self._refuse(HEAD_TOO_LARGE if is_large else BAD_REQUEST)
+            self._refuse(_ANSWERS.get(type(error.__context__), BAD_REQUEST))
         else:
             if self._unfinished_bytes:
                 self._check_unfinished(len(data))
@@ -207,6 +220,8 @@ class Connection(asyncio.Protocol):
         headers = request.headers
         if b"host" not in headers or len(headers) != len(lines):
             self._check_names(request)
+        if b"transfer-encoding" in headers:
+            _check_coding(headers[b"transfer-encoding"].strip().lower())
         if b"upgrade" in headers and self._parser.should_upgrade():
             self._plain_head = _without_upgrade(method, url, lines)
             return
@@ -338,6 +353,16 @@ class Connection(asyncio.Protocol):
         if self._task is not None:
             self._shared.tasks.add(self._task)
             self._task.add_done_callback(self._shared.tasks.discard)
+
+
+def _check_coding(codings: bytes) -> None:
+    """RFC 9112, 6.1 and 6.3: `chunked` comes last, and nothing else is understood.
+
+    The parser takes any list that ends with it; the agent would get what is still coded.
+    """
+    if codings != b"chunked":
+        is_last = codings.rpartition(b",")[2].strip() == b"chunked"
+        raise _UnknownCoding if is_last else _Ambiguous
 
 
 # The same few addresses come again and again.

@@ -1,5 +1,6 @@
 """Requests and responses, whoever carries them: a socket of ours or an ASGI server."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -132,12 +133,15 @@ def _too_large(limit: int) -> PayloadTooLarge:
     return PayloadTooLarge(f"The request body is larger than {limit} bytes")
 
 
+# RFC 3986, 3.2.2, without user information: a name or an address, and maybe a port. Names
+# are of letters, digits, `-`, `.` and `_`; whatever else a client sends is no name of ours.
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]*))(?::[0-9]*)?")
+
+
 def hostname_of(header: bytes) -> str:
-    """The name or address in a `Host` header, without the port."""
-    host = header.decode("latin-1").strip().lower()
-    if host.startswith("["):
-        return host.partition("]")[0].removeprefix("[")
-    return host.partition(":")[0]
+    """The name or address in a `Host` header, without the port; "" if it is not one."""
+    found = _HOST.fullmatch(header.decode("latin-1").strip(" \t").lower())
+    return "" if found is None else found[1] or found[2] or ""
 
 
 def sequence_of(text: str | None) -> int | None:

@@ -219,7 +219,7 @@ async def test_o4_two_targets_at_one_url_are_told_apart_by_alias_or_by_card() ->
     world.peers.says(SUPPORT, "card", card())
     world.peers.says(SUPPORT, "get", task(), task(), task())
     by_card = {**TARGET_JSON, "card_path": "/b.json"}
-    by_alias = {**TARGET_JSON, "card_path": "/moved.json", "target_alias": "b"}
+    by_alias = {**TARGET_JSON, "card_path": "/b.json", "target_alias": "b"}
     for given in (by_card, by_alias):
         result = await world(
             action="status", continuation={"target": given, "task": {"task_id": "task-1"}}
@@ -353,9 +353,43 @@ async def test_item3_the_configuration_says_how_to_call_its_targets() -> None:
     world = World(document(target(cardPath="/mine.json", preferredTransports=["HTTP+JSON"])))
     world.peers.says(SUPPORT, "card", card())
     world.peers.says(SUPPORT, "get", task())
-    await world(action="status", continuation=continuation(task={"task_id": "task-1"}))
+    given = {**TARGET_JSON, "card_path": "/mine.json"}
+    await world(action="status", continuation={"target": given, "task": {"task_id": "task-1"}})
     asked = world.peers.asked[0].target
     assert (asked.card_path, asked.transports) == ("/mine.json", ("HTTP+JSON",))
+
+
+@pytest.mark.parametrize("has_handle", [True, False])
+async def test_item3_a_changed_card_path_is_refused(has_handle: bool) -> None:
+    world = two()
+    found = await delegated(world)
+    if not has_handle:
+        found["task"].pop("task_handle")
+    assert (await world(action="status", continuation=found))["ok"]
+    asked = len(world.peers.asked)
+    changed = {**found, "target": {**found["target"], "card_path": "/else.json"}}
+    result = await world(action="status", continuation=changed)
+    assert result["error"]["code"] == "TARGET_RESOLUTION_ERROR"
+    details = result["error"]["details"]
+    assert (details["reason"], details["card_path"]) == ("continuation_changed", "/else.json")
+    assert "target_alias and task_id" in details["hint"]
+    assert len(world.peers.asked) == asked
+
+
+async def test_item3_a_live_handle_outlives_a_new_card_path_in_the_configuration() -> None:
+    world = two()
+    found = await delegated(world)
+    moved = World(
+        document(target(cardPath="/mine.json"), target("billing", BILLING)),
+        handles=world.handles,
+        peers=world.peers,
+    )
+    assert (await moved(action="status", continuation=found))["ok"]
+    assert world.peers.asked[-1].target.card_path == "/mine.json"
+    # Without the handle nobody can tell whether the path was changed on the way.
+    found["task"].pop("task_handle")
+    result = await moved(action="status", continuation=found)
+    assert result["error"]["details"]["reason"] == "continuation_changed"
 
 
 async def test_o4_transports_of_a_continuation_are_enforced() -> None:

@@ -89,6 +89,10 @@ def test_anonymous_callers_use_a_loopback_name(host: bytes) -> None:
         b"192.168.1.5",
         b"[::2]:8642",
         b"0.0.0.0",
+        b"localhost:1@evil.example",
+        b"127.0.0.1:80@evil.example",
+        b"[::1]evil.example",
+        b"[::1]@evil.example",
     ],
 )
 def test_a_foreign_host_is_refused_to_anonymous_callers(host: bytes) -> None:

@@ -55,10 +55,42 @@ def test_a_query_value_is_found_whatever_its_case(query: bytes, expected: str | 
         (b"example.com", "example.com"),
         (b"[::1]:80", "::1"),
         (b"[::1]", "::1"),
+        (b"agents_1.example:", "agents_1.example"),
     ],
 )
 def test_the_host_name_has_no_port(host: bytes, name: str) -> None:
     assert hostname_of(host) == name
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"localhost:1@evil.example",
+        b"localhost@evil.example",
+        b"[::1]evil.example",
+        b"[::1].evil.example",
+        b"[::1",
+        b"::1",
+        b"[::1]:80:90",
+        b"localhost:80:90",
+        b"localhost:80/path",
+        b"localhost/../evil.example",
+        b"localhost, evil.example",
+        b"localhost evil.example",
+        b"localhost#evil.example",
+        b"localhost?evil.example",
+        b"localhost\\evil.example",
+        b"localhost%2eevil.example",
+        b"localhost:http",
+        b"localhost:-1",
+        b"\xa0localhost",
+        b"loc\xe4lhost",
+        b"http://localhost",
+        b"[localhost]",
+    ],
+)
+def test_what_is_more_than_a_host_and_a_port_names_nobody(host: bytes) -> None:
+    assert hostname_of(host) == ""
 
 
 async def test_a_body_may_come_at_once_or_in_pieces() -> None:

@@ -140,7 +140,9 @@ def _by_continuation(
         _check_task(record, continuation.task_id)
         _check_context(record, continuation.context_id)
         _check_target(record, target, config)
+        _check_card_path(continuation, target.card_path, record.card_path)
         return _route(record, config, continuation.context_id)
+    _check_card_path(continuation, target.card_path)
     if not (
         is_configured(target, config)
         or config.policy.allow_target_url_override
@@ -148,6 +150,22 @@ def _by_continuation(
     ):
         raise _disallowed(continuation.target_url)
     return Route(target=target, task_id=continuation.task_id, context_id=continuation.context_id)
+
+
+def _check_card_path(continuation: Continuation, *known: str) -> None:
+    """The path of the target, or the one that its live handle was issued with.
+
+    A configured target is asked at its own path whatever the continuation says, so one with
+    another path was changed, or is older than the configuration.
+    """
+    if continuation.card_path not in known:
+        raise _unresolved(
+            f'card_path "{continuation.card_path}" of the continuation is not that of its target',
+            "continuation_changed",
+            target_url=continuation.target_url,
+            card_path=continuation.card_path,
+            hint="Hand the continuation back unchanged, or name target_alias and task_id.",
+        )
 
 
 def _is_ours(continuation: Continuation, target: Target, key: bytes) -> bool:
