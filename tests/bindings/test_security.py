@@ -177,6 +177,44 @@ async def test_a_web_page_cannot_use_the_loopback_address(dialect: str) -> None:
             await client.list()
 
 
+@pytest.mark.parametrize(
+    "sign", [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}]
+)
+async def test_a_page_of_another_site_changes_nothing(dialect: str, sign: dict[str, str]) -> None:
+    async with open_world(anonymous="loopback") as world:
+        own = world.client(dialect, "")
+        task = await own.run("ask which")
+        foreign = world.client(dialect, "", headers=sign)
+        with refused("PERMISSION_DENIED"):
+            await foreign.run("say hi")
+        with refused("PERMISSION_DENIED"):
+            await foreign.cancel(task["id"])
+        assert (await own.get(task["id"]))["status"] == task["status"]
+        page = world.client(
+            dialect, "", headers={"origin": "http://localhost", "host": "localhost"}
+        )
+        assert (await page.cancel(task["id"]))["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+async def test_a_page_of_another_site_cannot_cancel_by_an_empty_post() -> None:
+    async with open_world(anonymous="loopback") as world:
+        task = await world.client("rest-1.0", "").run("ask which")
+        answer = await world.http.send(
+            Http(
+                method="POST",
+                path=f"/a2a/rest/tasks/{task['id']}:cancel",
+                headers={"host": "localhost:8642", "origin": "https://evil.example"},
+            )
+        )
+        assert answer.status == 403
+        assert "Origin" in answer.json()["error"]["message"]
+
+
+async def test_a_key_is_good_from_any_page(dialect: str, world: World) -> None:
+    page = world.client(dialect, headers={"origin": "https://app.example"})
+    await page.run("say hi")
+
+
 async def test_the_figures_need_a_key_too(world: World) -> None:
     request = Http(method="GET", path="/metrics")
     assert (await world.http.send(request)).status == 401

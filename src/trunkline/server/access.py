@@ -9,6 +9,7 @@ from typing import Final
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import PermissionDenied, Unauthenticated
 from trunkline.server.http import Header, Request, hostname_of
+from trunkline.server.origin import check_origin
 
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 
@@ -96,6 +97,9 @@ class Access:
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
             )
+        # A browser lets a page of any site post to this address, without a key.
+        if b"origin" in headers or b"sec-fetch-site" in headers:
+            check_origin(request, self._hosts)
         return ANONYMOUS
 
 
