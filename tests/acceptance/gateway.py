@@ -1,9 +1,11 @@
 """A gateway as its users have it: a process of its own, with a port and a data folder."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +31,9 @@ class Gateway:
         self.folder = folder
         self.url = ""
         self.environment: dict[str, str] = {}
+        # The command that runs it, as `nohup`.
+        self.before: tuple[str, ...] = ()
+        self._terminal: int | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._config = folder / "trunkline.toml"
         self._config.write_text(config)
@@ -69,7 +74,7 @@ class Gateway:
         """Start the process and do not wait for it."""
         assert self._process is None or self._process.poll() is not None, "it runs already"
         port = [] if "--port" in options else ["--port", "0"]
-        command = [sys.executable, "-m", "trunkline", "serve", *self.arguments(options)]
+        command = [*self.before, sys.executable, "-m", "trunkline", "serve", *self.arguments(options)]
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             self._process = subprocess.Popen(
                 [*command, *port, *options],
@@ -77,7 +82,24 @@ class Gateway:
                 stdout=out,
                 stderr=err,
                 env=os.environ | {"PYTHONPATH": str(SOURCE)} | self.environment,
+                start_new_session=self._terminal is not None,
+                preexec_fn=None if self._terminal is None else self._take_terminal,
             )
+
+    @contextmanager
+    def on_terminal(self) -> Iterator[None]:
+        """What is started within has a controlling terminal, which is gone afterwards."""
+        ours, self._terminal = os.openpty()
+        try:
+            yield
+        finally:
+            os.close(self._terminal)
+            self._terminal = None
+            os.close(ours)
+
+    def _take_terminal(self) -> None:
+        assert self._terminal is not None
+        fcntl.ioctl(self._terminal, termios.TIOCSCTTY, 0)
 
     def start(self, *options: str) -> "Gateway":
         """Start the process and wait for the screen that it prints once it listens."""

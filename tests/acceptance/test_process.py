@@ -129,6 +129,45 @@ def test_ctrl_c_is_a_stop_as_well(make: Make) -> None:
     assert "Traceback" not in gateway.stderr
 
 
+async def test_a_hangup_is_logged_and_ignored_where_there_is_nothing_to_reload(
+    make: Make,
+) -> None:
+    gateway = make().start()
+    gateway.process.send_signal(signal.SIGHUP)
+    await eventually(lambda: _has_logged(gateway, "SIGHUP is ignored"))
+    assert (await send(gateway, "say hi"))["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert gateway.stop() == 0
+
+
+async def test_a_gateway_whose_terminal_is_gone_lets_work_finish_and_stops(make: Make) -> None:
+    gateway = make()
+    with gateway.on_terminal():
+        gateway.start()
+        sign = gateway.folder / "go-on"
+        sending = asyncio.create_task(send(gateway, str(sign), agent="test/patient"))
+        await eventually(lambda: _is_running(gateway))
+        # Somebody else's SIGHUP, while the terminal is there, is no reason to stop.
+        gateway.process.send_signal(signal.SIGHUP)
+        await eventually(lambda: _has_logged(gateway, "SIGHUP is ignored"))
+    await eventually(lambda: _has_logged(gateway, "the terminal is gone"))
+    async with http_client() as http:
+        await eventually(lambda: _answers(http, gateway, 503))
+    sign.touch()
+    assert (await sending)["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert gateway.wait() == 0
+    assert "Traceback" not in gateway.stderr
+
+
+async def test_under_nohup_a_hangup_means_nothing(make: Make) -> None:
+    gateway = make()
+    gateway.before = ("nohup",)
+    gateway.start()
+    gateway.process.send_signal(signal.SIGHUP)
+    assert (await send(gateway, "say hi"))["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert "SIGHUP" not in gateway.stderr
+    assert gateway.stop() == 0
+
+
 def test_a_second_process_on_the_same_data_is_refused(make: Make) -> None:
     first = make().start()
     second = make(folder=first.folder / "second")
@@ -183,6 +222,10 @@ async def _resumed(gateway: Gateway, task_id: str, last: Event) -> list[Event]:
 
 async def _answers(http: httpx.AsyncClient, gateway: Gateway, status: int) -> bool:
     return (await http.get(f"{gateway.url}/readyz")).status_code == status
+
+
+async def _has_logged(gateway: Gateway, text: str) -> bool:
+    return text in gateway.stderr
 
 
 async def _is_running(gateway: Gateway) -> bool:

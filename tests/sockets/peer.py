@@ -1,6 +1,9 @@
 """Connections as the listener makes them, on the loopback interface, and a client in bytes."""
 
 import asyncio
+import os
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -52,7 +55,20 @@ class Peer:
         """All up to the end of the connection."""
         return await asyncio.wait_for(self._reader.read(), DEADLINE_S)
 
+    def end(self) -> None:
+        """Send no more, and go on reading."""
+        self._writer.write_eof()
+
+    def close(self) -> None:
+        """Leave as programs do: to the server it is an end of what is sent, at first."""
+        self._writer.close()
+
     def abort(self) -> None:
+        """Leave at once, with a reset."""
+        own = self._writer.get_extra_info("socket")
+        if own is not None and own.fileno() >= 0:
+            with socket.socket(fileno=os.dup(own.fileno())) as same:
+                same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from tests.sockets.handlers import LIMIT, echo, post, told
-from tests.sockets.peer import Server, passes, serving
+from tests.sockets.peer import DEADLINE_S, Server, passes, serving
 
 from trunkline.server.http import Disconnected, Request, Response
 
@@ -29,6 +29,85 @@ async def test_a_client_that_leaves_while_it_sends(reads_first: bool) -> None:
         await passes(5)
         peer.abort()
         await asyncio.wait_for(ended.wait(), 10)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_client_that_says_it_sends_no_more_is_answered(count: int) -> None:
+    go = asyncio.Event()
+
+    async def later(request: Request, response: Response) -> None:
+        await go.wait()
+        await echo(request, response)
+
+    async with serving(later) as server:
+        peer = await server.peer()
+        peer.send(b"".join(post(b"%d" % number) for number in range(count)))
+        peer.end()
+        await passes(20)
+        # The clock's look at all connections leaves it alone.
+        server.shared.close_idle(asyncio.get_running_loop().time())
+        go.set()
+        for number in range(count):
+            assert (await told(peer))["body"] == str(number)
+        assert await peer.rest() == b""
+        await server.everybody_left()
+
+
+async def test_a_client_that_says_it_sends_no_more_gets_its_stream() -> None:
+    async def stream(request: Request, response: Response) -> None:
+        await response.begin(200, [])
+        for number in range(3):
+            await passes(10)
+            await response.write(b"%d" % number)
+        await response.end()
+
+    async with serving(stream) as server:
+        peer = await server.peer()
+        peer.send(post(b"abc"))
+        peer.end()
+        assert (await peer.response())[2] == b"012"
+        assert await peer.rest() == b""
+
+
+async def test_a_client_that_left_is_known_when_it_refuses_what_it_is_sent() -> None:
+    left = asyncio.Event()
+
+    async def stream(request: Request, response: Response) -> None:
+        await response.begin(200, [])
+        await response.write(b"one")
+        await request.disconnected()
+        left.set()
+
+    async with serving(stream) as server:
+        peer = await server.peer()
+        peer.send(post(b"abc"))
+        await peer.until(b"one\r\n")
+        peer.close()
+        await passes(10)
+        (connection,) = server.shared.connections
+        # It may only have ended what it sends.
+        server.shared.close_idle(asyncio.get_running_loop().time())
+        assert not left.is_set()
+        connection._flow.write(b"3\r\ntwo\r\n")
+        async with asyncio.timeout(DEADLINE_S):
+            while not left.is_set():
+                await passes()
+                server.shared.close_idle(asyncio.get_running_loop().time())
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST / HT", post(b"abcdef")[:-4]])
+async def test_a_client_that_ends_before_its_request_does_is_let_go(sent: bytes) -> None:
+    async def reading(request: Request, response: Response) -> None:
+        with pytest.raises(Disconnected):
+            await request.body(limit=LIMIT)
+
+    async with serving(reading) as server:
+        peer = await server.peer()
+        peer.send(sent)
+        await passes(5)
+        peer.end()
+        assert await peer.rest() == b""
+        await server.everybody_left()
 
 
 async def test_a_client_that_leaves_before_its_answer() -> None:

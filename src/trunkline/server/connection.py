@@ -118,6 +118,8 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._awaits_request: asyncio.Future[None] | None = None
         self._idle_since: float | None = self._loop.time()
+        # The client has said that nothing more comes from it.
+        self._has_ended = False
         self._last_words = b""
 
     def _begin_parsing(self) -> None:
@@ -146,6 +148,15 @@ class Connection(asyncio.Protocol):
             self._keep_task()
         # It holds this object's methods; without the circle, memory is free at once.
         del self._parser
+
+    def eof_received(self) -> bool:
+        """The client sends no more, and may still read (RFC 9112, 9.6): what came whole is
+        answered. One that has left altogether looks the same until it is written to."""
+        self._has_ended = True
+        if self._incoming is not None:
+            # The rest of its body never comes.
+            return False
+        return self._served is not None or bool(self._waiting)
 
     def pause_writing(self) -> None:
         self._flow.pause_writing()
@@ -317,7 +328,7 @@ class Connection(asyncio.Protocol):
             self._serve_next()
             if self._waiting:
                 return
-        elif self._last_words:
+        elif self._last_words or self._has_ended:
             self._flow.write(self._last_words)
             self._flow.close()
         else:
@@ -340,6 +351,8 @@ class Connection(asyncio.Protocol):
         if is_idle or (self._served is not None and self._served.is_overdue(moment)):
             self._flow.close()
         self._flow.abort_if_stuck_since(moment, now)
+        if self._has_ended:
+            self._flow.abort_if_reset()
 
     def shutdown(self) -> None:
         """The server stops: what is being answered is the last."""

@@ -1,6 +1,7 @@
 """The two directions of one connection, and when each must wait."""
 
 import asyncio
+import select
 
 
 class Flow:
@@ -79,6 +80,20 @@ class Flow:
         if not unsent or unsent != self._unsent_bytes:
             self._unsent_bytes, self._stuck_since = unsent, now
         elif self._stuck_since <= moment:
+            self.lose()
+            self._transport.abort()
+
+    def abort_if_reset(self) -> None:
+        """Let go of a client that has sent its end, and refused what it was sent after that.
+
+        Nobody reads from such a connection, so only a further write would notice.
+        """
+        if self.is_lost or not hasattr(select, "poll"):
+            return
+        poller = select.poll()
+        # Errors are told without being asked for; to be readable, as at an end, is none.
+        poller.register(self._transport.get_extra_info("socket").fileno(), 0)
+        if poller.poll(0):
             self.lose()
             self._transport.abort()
 

@@ -4,6 +4,8 @@ uvicorn does what is the same for every server; the connections are ours.
 """
 
 import asyncio
+import logging
+import os
 import signal
 import socket
 import threading
@@ -17,6 +19,8 @@ import uvicorn
 
 from trunkline.server.connection import Connection, Handler, Shared
 from trunkline.server.descriptors import room_for_connections
+
+_log = logging.getLogger("trunkline.server")
 
 BACKLOG = 2048
 KEEP_ALIVE_S = 75.0
@@ -103,11 +107,29 @@ class Listener(uvicorn.Server):
         caught = (signal.SIGINT, signal.SIGTERM)
         for number in caught:
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        # `nohup` has it ignored, which is then what the user wants.
+        hears_hangups = hasattr(signal, "SIGHUP") and (
+            signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        )
+        if hears_hangups:
+            loop.add_signal_handler(signal.SIGHUP, self._hang_up, _has_terminal())
         try:
             yield
         finally:
             for number in caught:
                 loop.remove_signal_handler(number)
+            if hears_hangups:
+                loop.remove_signal_handler(signal.SIGHUP)
+
+    def _hang_up(self, had_terminal: bool) -> None:
+        """SIGHUP: the terminal is gone, or somebody wants a daemon to read its settings."""
+        if had_terminal and not _has_terminal():
+            _log.warning("stopping: the terminal is gone (SIGHUP); start with nohup to go on")
+            self.handle_exit(signal.SIGHUP, None)
+        else:
+            _log.warning(
+                "SIGHUP is ignored: there is nothing to reload; restart for other settings"
+            )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
@@ -138,3 +160,12 @@ class Listener(uvicorn.Server):
         if self._hurries.is_set():
             await self._drain(0)
         await super().shutdown(sockets=sockets)
+
+
+def _has_terminal() -> bool:
+    """Whether there is a controlling terminal, whatever the standard streams are."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
