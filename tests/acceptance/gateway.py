@@ -74,7 +74,14 @@ class Gateway:
         """Start the process and do not wait for it."""
         assert self._process is None or self._process.poll() is not None, "it runs already"
         port = [] if "--port" in options else ["--port", "0"]
-        command = [*self.before, sys.executable, "-m", "trunkline", "serve", *self.arguments(options)]
+        command = [
+            *self.before,
+            sys.executable,
+            "-m",
+            "trunkline",
+            "serve",
+            *self.arguments(options),
+        ]
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             self._process = subprocess.Popen(
                 [*command, *port, *options],

@@ -4,7 +4,13 @@ import json
 
 from tests.sockets.peer import Peer
 
-from trunkline.model.errors import PayloadTooLarge
+from trunkline.model.errors import (
+    PayloadTooLarge,
+    RequestTimedOut,
+    TooManyRequests,
+    Unavailable,
+)
+from trunkline.protocol.errors import wire
 from trunkline.server.http import Request, Response
 
 LIMIT = 1 << 20
@@ -36,6 +42,20 @@ async def count_bytes(request: Request, response: Response) -> None:
         await response.answer(413, b"too large")
     else:
         await response.answer(200, b"%d" % len(body))
+
+
+async def keep(request: Request, response: Response) -> None:
+    """Read the body in the name of who sends it, and answer as the gateway does."""
+    request.caller = request.header(b"x-caller") or ""
+    try:
+        body = await request.body(limit=64 * LIMIT)
+        size = int(request.header(b"x-answer") or 0)
+        request.release()
+        await response.answer(200, b"x" * size or b"%d" % len(body))
+    except (RequestTimedOut, TooManyRequests, Unavailable) as error:
+        status = wire(error).http
+        retry = [] if isinstance(error, RequestTimedOut) else [(b"retry-after", b"5")]
+        await response.answer(status, error.message.encode(), headers=retry)
 
 
 async def never(request: Request, response: Response) -> None:

@@ -6,10 +6,13 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
+from trunkline.server.budget import Budget
 from trunkline.server.connection import Connection, Handler, Shared
 
 HEAD_LIMIT = 4096
+BODY_TIMEOUT_S = 30.0
 DEADLINE_S = 20.0
 
 
@@ -48,6 +51,31 @@ class Peer:
         assert line.startswith("HTTP/1.1 ")
         return int(line.split()[1]), dict(line.split(": ", 1) for line in lines)
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether something came that was not read."""
+        return bool(cast(Any, self._reader)._buffer)
+
+    async def status(self) -> int:
+        """Of an answer that is then left unread: its first line is in what came by itself."""
+        async with asyncio.timeout(DEADLINE_S):
+            while not self.has_answer:
+                await passes()
+        return int(bytes(cast(Any, self._reader)._buffer[:12]).split()[1])
+
+    def read_on(self) -> None:
+        """Take what comes, for one that was made not to read."""
+        if not self._writer.transport.is_closing():
+            cast(asyncio.Transport, self._writer.transport).resume_reading()
+
+    async def read_some(self, size: int) -> None:
+        """So much, and no more."""
+        transport = cast(asyncio.Transport, self._writer.transport)
+        transport.resume_reading()
+        await self.exactly(size)
+        if not transport.is_closing():
+            transport.pause_reading()
+
     async def exactly(self, size: int) -> bytes:
         return await asyncio.wait_for(self._reader.readexactly(size), DEADLINE_S)
 
@@ -73,13 +101,25 @@ class Peer:
 
 
 class Server:
-    def __init__(self, handler: Handler, **limits: int) -> None:
-        self.shared = Shared(handler, max_header_bytes=HEAD_LIMIT, keep_alive_s=75.0, **limits)
+    def __init__(
+        self, handler: Handler, *, max_held_bytes: int = 256 * 1024 * 1024, **limits: int
+    ) -> None:
+        self.budget = Budget(max_held_bytes)
+        self.shared = Shared(
+            handler,
+            max_header_bytes=HEAD_LIMIT,
+            keep_alive_s=75.0,
+            budget=self.budget,
+            body_timeout_s=BODY_TIMEOUT_S,
+            **limits,
+        )
         self._port = 0
         self._peers: list[Peer] = []
 
-    async def peer(self) -> Peer:
-        peer = Peer(*await asyncio.open_connection("127.0.0.1", self._port))
+    async def peer(self, *, reads: bool = True) -> Peer:
+        """One that does not read takes in no more than a little, until told to."""
+        limit = 2**16 if reads else 1024
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", self._port, limit=limit))
         self._peers.append(peer)
         return peer
 

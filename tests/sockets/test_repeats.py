@@ -1,12 +1,14 @@
 """A head that was read before is not read again, and nobody can tell."""
 
 import random
+from typing import Any
 
 import pytest
 from tests.sockets.handlers import LIMIT, echo, post, told
 from tests.sockets.peer import HEAD_LIMIT, Server, passes, serving
 
 from trunkline.server import connection
+from trunkline.server.budget import Budget
 from trunkline.server.http import Request, Response
 from trunkline.server.incoming import Incoming
 from trunkline.server.repeats import Repeats
@@ -151,7 +153,8 @@ async def test_the_parser_is_asked_for_new_heads_only(monkeypatch: pytest.Monkey
 
 async def test_a_long_head_is_not_kept() -> None:
     data = post(b"", f"X: {'x' * HEAD_LIMIT}")
-    request = Incoming(None, "POST", "/", b"/", b"", [(b"content-length", b"0")])  # type: ignore[arg-type]
+    flow: Any = None
+    request = Incoming(flow, "POST", "/", b"/", b"", [(b"content-length", b"0")], budget=Budget(1))
     request.complete()
     repeats = Repeats()
     repeats.remember(post(b""), request)

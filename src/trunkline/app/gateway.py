@@ -26,6 +26,7 @@ from trunkline.server.access import Access
 from trunkline.server.application import Application
 from trunkline.server.asgi import App
 from trunkline.server.bindings import Bindings
+from trunkline.server.budget import Budget
 from trunkline.server.calls import Calls
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
@@ -50,6 +51,8 @@ class Gateway(Struct, frozen=True, kw_only=True):
     endpoints: tuple[Endpoint, ...]
     channel: Channel
     mcp: Mcp | None
+    # Of what is held for callers, for whoever serves the connections.
+    budget: Budget
 
 
 def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> Gateway:
@@ -102,7 +105,8 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         schemes=settings.auth.schemes,
     )
     streams = StreamCounts(server.max_streams_per_principal)
-    metrics = Metrics(lambda: _gauges(runtimes, streams))
+    budget = Budget(server.max_held_bytes)
+    metrics = Metrics(lambda: _gauges(runtimes, streams, budget))
     mcp = mcp_endpoint(settings, access_to_pages) if settings.remote.mcp else None
     more: dict[str, App] = {} if mcp is None else {MCP_PATH: mcp}
     if signer is not None:
@@ -150,6 +154,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         endpoints=tuple(endpoints),
         channel=Channel(_accounts(runtimes)),
         mcp=mcp,
+        budget=budget,
     )
 
 
@@ -223,7 +228,9 @@ def _accounts(runtimes: Runtimes) -> dict[str, Account]:
     }
 
 
-def _gauges(runtimes: Runtimes, streams: StreamCounts) -> Iterator[tuple[str, str, float]]:
+def _gauges(
+    runtimes: Runtimes, streams: StreamCounts, budget: Budget
+) -> Iterator[tuple[str, str, float]]:
     agents = [agent for runtime in runtimes for agent in runtime.agents.values()]
     waiting = sum(agent.lanes.total_waiting for agent in agents)
     running = sum(len(runtime.turns.running) for runtime in runtimes)
@@ -233,4 +240,6 @@ def _gauges(runtimes: Runtimes, streams: StreamCounts) -> Iterator[tuple[str, st
     yield "trunkline_turns_waiting", "Turns in the queues.", waiting
     yield "trunkline_tasks_in_memory", "Tasks that are held in memory.", held
     yield "trunkline_streams_open", "Streams that are open.", streams.total
+    held_bytes = budget.held_bytes
+    yield "trunkline_held_bytes", "Bytes of bodies and unread answers in memory.", held_bytes
     yield "trunkline_journal_entries_total", "Journal entries committed.", committed

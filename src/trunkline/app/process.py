@@ -74,6 +74,8 @@ async def _serve(
                 listener = Listener(
                     gateway.application.serve,
                     max_header_bytes=settings.server.max_header_bytes,
+                    budget=gateway.budget,
+                    body_timeout_s=settings.server.body_timeout_s,
                     on_started=lambda: on_ready(_info(gateway, base_url, local_url)),
                     drain=lambda grace_s: _drain(gateway, grace_s),
                     drain_s=settings.server.drain_s,

@@ -139,6 +139,10 @@ class PermissionDenied(CallerError):
     pass
 
 
+class RequestTimedOut(CallerError):
+    pass
+
+
 class TooManyRequests(CallerError):
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message)

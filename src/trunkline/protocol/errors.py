@@ -19,6 +19,7 @@ from trunkline.model.errors import (
     PayloadTooLarge,
     PermissionDenied,
     PushNotificationNotSupported,
+    RequestTimedOut,
     RouteNotFound,
     TaskNotCancelable,
     TaskNotFound,
@@ -86,6 +87,7 @@ _TABLE: Final[dict[type[BaseException], Wire]] = {
         -32005, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", OWN_DOMAIN, True
     ),
     PayloadTooLarge: Wire(-32600, 413, "RESOURCE_EXHAUSTED", "PAYLOAD_TOO_LARGE", OWN_DOMAIN, True),
+    RequestTimedOut: Wire(-32000, 408, "DEADLINE_EXCEEDED", "REQUEST_TIMEOUT", OWN_DOMAIN, True),
     Unauthenticated: Wire(-32000, 401, "UNAUTHENTICATED", "UNAUTHENTICATED", OWN_DOMAIN, True),
     PermissionDenied: Wire(-32000, 403, "PERMISSION_DENIED", "PERMISSION_DENIED", OWN_DOMAIN, True),
     TooManyRequests: Wire(-32000, 429, "RESOURCE_EXHAUSTED", "TOO_MANY_REQUESTS", OWN_DOMAIN, True),

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
+from trunkline.model.errors import RequestTimedOut
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -82,7 +83,7 @@ async def serve_with(app: App, request: Request, response: Response) -> None:
         if has_more:
             try:
                 body, has_more = await request.piece()
-            except Disconnected:
+            except (Disconnected, RequestTimedOut):
                 return {"type": "http.disconnect"}
             return {"type": "http.request", "body": body, "more_body": has_more}
         await request.disconnected()

@@ -58,13 +58,16 @@ class Bindings:
         outcome = "ok"
         try:
             # Before anything else: an unknown caller learns nothing, and costs nothing.
-            principal = self._access.identify(request)
+            principal = request.caller = self._access.identify(request)
             exchange.begin(request)
             limits = endpoint.limits
             body = request.whole_body(limit=limits.max_body_bytes)
             if body is None:
                 body = await request.body(limit=limits.max_body_bytes)
             value = exchange.read(request, body, limits, endpoint.check_offered)
+            body = b""
+            if request.held_bytes:
+                request.release()
             caller = _caller(endpoint, exchange, request, principal, value)
             if exchange.operation in STREAMING:
                 await self._stream(endpoint, exchange, request, response, caller, value)

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import httptools
 
+from trunkline.server.budget import Budget
 from trunkline.server.flow import Flow
 from trunkline.server.http import Disconnected, Header, Request, Response
 from trunkline.server.incoming import Incoming
@@ -44,7 +45,13 @@ UNKNOWN_CODING = _refusal(
     b"501 Not Implemented", b"The only Transfer-Encoding that is known here is chunked."
 )
 
-FULL = _refusal(b"503 Service Unavailable\r\nretry-after: 5", b"Too many connections.")
+_BUSY = b"503 Service Unavailable\r\nretry-after: 5"
+FULL = _refusal(_BUSY, b"Too many connections.")
+NO_ROOM = _refusal(
+    _BUSY, b"The gateway holds as much for its callers as it may (server.max_held_bytes)."
+)
+# Time for a client to take what it was sent, when memory is short or the server stops.
+SHORT_GRACE_S = 10.0
 
 
 class Shared:
@@ -56,9 +63,13 @@ class Shared:
         *,
         max_header_bytes: int,
         keep_alive_s: float,
+        budget: Budget,
+        body_timeout_s: float,
         max_connections: int = sys.maxsize,
     ) -> None:
         self.handler = handler
+        self.budget = budget
+        self.body_timeout_s = body_timeout_s
         self.max_header_bytes = max_header_bytes
         self.keep_alive_s = keep_alive_s
         self.max_connections = max_connections
@@ -70,8 +81,16 @@ class Shared:
 
     def close_idle(self, now: float) -> None:
         """One look at all connections is cheaper than a timer for each request."""
+        unread_s = SHORT_GRACE_S if self.budget.is_scarce else self.keep_alive_s
         for connection in [*self.connections]:
-            connection.close_if_idle_since(now - self.keep_alive_s, now)
+            connection.close_if_idle_since(now - self.keep_alive_s)
+            connection.expire_body(now - self.body_timeout_s)
+            connection.abort_if_stuck_since(now - unread_s, now)
+
+    def abort_all(self) -> None:
+        """Whoever has not read its answer by now does not get it."""
+        for connection in [*self.connections]:
+            connection.abort()
 
 
 class _HeadTooLarge(Exception):
@@ -91,7 +110,7 @@ _ONCE = frozenset(
     {b"host", b"authorization", b"x-api-key", b"idempotency-key", b"transfer-encoding"}
 )
 # What the client is told when the parser stops because of one of ours.
-_ANSWERS: dict[type[BaseException], bytes] = {
+_ANSWERS: dict[type, bytes] = {
     _HeadTooLarge: HEAD_TOO_LARGE,
     _UnknownCoding: UNKNOWN_CODING,
 }
@@ -107,6 +126,9 @@ class Connection(asyncio.Protocol):
         self._header_lines: list[Header] = []
         # Bytes that were read without an end of a head, or a piece of a body, among them.
         self._unfinished_bytes = 0
+        # How many of them the budget knows of, and of requests that wait.
+        self._counted_head_bytes = 0
+        self._waiting_bytes = 0
         # The head that was part of a wish for another protocol, without the wish.
         self._plain_head = b""
         self._repeats = Repeats()
@@ -128,9 +150,10 @@ class Connection(asyncio.Protocol):
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._flow = Flow(cast(asyncio.Transport, transport), self._loop)
-        if len(self._shared.connections) >= self._shared.max_connections:
-            self._flow.write(FULL)
+        self._flow = Flow(cast(asyncio.Transport, transport), self._loop, self._shared.budget)
+        is_full = len(self._shared.connections) >= self._shared.max_connections
+        if is_full or self._shared.budget.is_full:
+            self._flow.write(FULL if is_full else NO_ROOM)
             self._flow.close()
             return
         self._shared.connections.add(self)
@@ -138,6 +161,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._shared.connections.discard(self)
         self._flow.lose()
+        self._flow.forget()
         self._waiting.clear()
         for request in (self._served, self._incoming):
             if request is not None:
@@ -178,6 +202,9 @@ class Connection(asyncio.Protocol):
                 self._serve_next()
             if self._waiting:
                 self._flow.pause_reading()
+                if not self._flow.is_lost:
+                    self._waiting_bytes += len(data)
+                    self._flow.count(len(data))
 
     def _parse(self, data: bytes) -> None:
         self._unfinished_bytes += len(data)
@@ -191,6 +218,9 @@ class Connection(asyncio.Protocol):
         else:
             if self._unfinished_bytes:
                 self._check_unfinished(len(data))
+            elif self._counted_head_bytes:
+                self._flow.count(-self._counted_head_bytes)
+                self._counted_head_bytes = 0
 
     def _feed_on(self, data: bytes, upgrade: httptools.HttpParserUpgrade) -> None:
         """The connection stays what it is, and the request is served (RFC 9110, 7.8)."""
@@ -210,6 +240,8 @@ class Connection(asyncio.Protocol):
         if self._idle_since is not None and self._unfinished_bytes == added:
             # The first piece; as much time as for keeping still is left for the others.
             self._idle_since = self._loop.time()
+        self._flow.count(self._unfinished_bytes - self._counted_head_bytes)
+        self._counted_head_bytes = self._unfinished_bytes
         if self._unfinished_bytes > self._shared.max_header_bytes:
             self._refuse(HEAD_TOO_LARGE)
 
@@ -227,7 +259,9 @@ class Connection(asyncio.Protocol):
         self._header_lines, self._url = [], b""
         path, raw_path, query = _address(url)
         method = self._parser.get_method().decode()
-        request = Incoming(self._flow, method, path, raw_path, query, lines)
+        request = Incoming(
+            self._flow, method, path, raw_path, query, lines, budget=self._shared.budget
+        )
         headers = request.headers
         if b"host" not in headers or len(headers) != len(lines):
             self._check_names(request)
@@ -328,6 +362,8 @@ class Connection(asyncio.Protocol):
             self._serve_next()
             if self._waiting:
                 return
+            self._flow.count(-self._waiting_bytes)
+            self._waiting_bytes = 0
         elif self._last_words or self._has_ended:
             self._flow.write(self._last_words)
             self._flow.close()
@@ -345,14 +381,23 @@ class Connection(asyncio.Protocol):
         if self._served is None and not self._waiting:
             self._go_on()
 
-    def close_if_idle_since(self, moment: float, now: float) -> None:
-        """Also one that owes the rest of its request, or does not read its answer."""
-        is_idle = self._idle_since is not None and self._idle_since <= moment
-        if is_idle or (self._served is not None and self._served.is_overdue(moment)):
+    def close_if_idle_since(self, moment: float) -> None:
+        """Also one that owes the rest of a head."""
+        if self._idle_since is not None and self._idle_since <= moment:
             self._flow.close()
+
+    def expire_body(self, moment: float) -> None:
+        if self._served is not None:
+            self._served.expire_before(moment)
+
+    def abort_if_stuck_since(self, moment: float, now: float) -> None:
+        """One that does not read its answer, or has left without a word."""
         self._flow.abort_if_stuck_since(moment, now)
         if self._has_ended:
             self._flow.abort_if_reset()
+
+    def abort(self) -> None:
+        self._flow.abort()
 
     def shutdown(self) -> None:
         """The server stops: what is being answered is the last."""

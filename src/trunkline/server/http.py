@@ -20,7 +20,16 @@ class Disconnected(Exception):
 class Request(ABC):
     """One HTTP request; the headers are looked up, the body is read when asked for."""
 
-    __slots__ = ("header_lines", "headers", "method", "path", "query", "raw_path")
+    __slots__ = (
+        "caller",
+        "header_lines",
+        "headers",
+        "held_bytes",
+        "method",
+        "path",
+        "query",
+        "raw_path",
+    )
 
     def __init__(
         self,
@@ -41,6 +50,10 @@ class Request(ABC):
         self.query = query
         self.header_lines = header_lines
         self.headers = dict(header_lines) if headers is None else headers
+        # The principal, once it is known.
+        self.caller = ""
+        # What is held of a large body, as long as its reader has not called `release`.
+        self.held_bytes = 0
 
     @abstractmethod
     async def piece(self) -> tuple[bytes, bool]:
@@ -71,6 +84,16 @@ class Request(ABC):
                 return value
         return None
 
+    def hold(self, size: int) -> None:
+        """So much of the body is in memory. Raises TooManyRequests or Unavailable where there
+        is no room for it."""
+        # Another server counts, or does not.
+        return
+
+    def release(self) -> None:
+        """The bytes of the body are not needed any more."""
+        return
+
     def whole_body(self, *, limit: int) -> bytes | None:
         """The body, if it has come and is within the limit; else None: ask for `body`."""
         return None
@@ -92,6 +115,7 @@ class Request(ABC):
             size += len(body)
             if size > limit:
                 raise _too_large(limit)
+            self.hold(size)
             pieces.append(body)
         return b"".join(pieces)
 
@@ -121,9 +145,14 @@ class Response(ABC):
     async def begin(self, status: int, headers: Sequence[Header]) -> None:
         """The head of the response. It may wait for the first piece of the body."""
 
+    def admit(self, size: int) -> None:
+        """Ask for room before much is written: raises TooManyRequests or Unavailable."""
+        # Another server counts, or does not.
+        return
+
     @abstractmethod
     async def write(self, data: bytes) -> None:
-        """Returns when the client keeps up."""
+        """Returns when the client keeps up. Asks for room by itself."""
 
     @abstractmethod
     async def end(self) -> None: ...

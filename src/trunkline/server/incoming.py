@@ -2,6 +2,8 @@
 
 import asyncio
 
+from trunkline.model.errors import RequestTimedOut
+from trunkline.server.budget import MIN_RATE_BYTES, SMALL_BYTES, Budget
 from trunkline.server.flow import Flow
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request
 
@@ -12,11 +14,15 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 class Incoming(Request):
     __slots__ = (
+        "_begun_at",
         "_body",
+        "_budget",
         "_flow",
+        "_holder",
+        "_is_late",
         "_is_over",
+        "_received_bytes",
         "_waiter",
-        "_waits_since",
         "awaits_continue",
         "is_complete",
         "is_http_1_0",
@@ -32,14 +38,21 @@ class Incoming(Request):
         query: bytes,
         header_lines: list[Header],
         headers: dict[bytes, bytes] | None = None,
+        *,
+        budget: Budget,
     ) -> None:
         super().__init__(method, path, raw_path, query, header_lines, headers)
         self._flow = flow
+        self._budget = budget
+        self._holder = ""
         self._body: bytes | bytearray = b""
         self.is_complete = False
         self._is_over = False
         self._waiter: asyncio.Future[None] | None = None
-        self._waits_since: float | None = None
+        # When somebody first waited for the body, and how much of it came since.
+        self._begun_at: float | None = None
+        self._received_bytes = 0
+        self._is_late = False
         self.keep_alive = True
         self.is_http_1_0 = False
         # The client sends its body once it is told that somebody wants it.
@@ -53,7 +66,16 @@ class Incoming(Request):
             headers = {**headers, CONTENT_LENGTH: length}
         path, raw_path = self.path, self.raw_path
         assert raw_path is not None
-        return Incoming(self._flow, self.method, path, raw_path, self.query, lines, headers)
+        return Incoming(
+            self._flow,
+            self.method,
+            path,
+            raw_path,
+            self.query,
+            lines,
+            headers,
+            budget=self._budget,
+        )
 
     @property
     def is_broken(self) -> bool:
@@ -75,18 +97,42 @@ class Incoming(Request):
         if self.awaits_continue:
             self.awaits_continue = False
             self._flow.write(_CONTINUE)
-        self._waits_since = self._flow.loop.time()
-        while not (self._body or self.is_complete or self.is_broken):
+        if self._begun_at is None:
+            self._begun_at = self._flow.loop.time()
+        while not (self._body or self.is_complete or self.is_broken or self._is_late):
             await self._change()
-        self._waits_since = None
         if self.is_broken:
             raise Disconnected
+        if self._is_late:
+            # What is left of it may still come, and is not another request.
+            self.keep_alive = False
+            raise RequestTimedOut("The body of the request came too slowly; send it again")
         body, self._body = bytes(self._body), b""
+        self._received_bytes += len(body)
         return body, not self.is_complete
 
-    def is_overdue(self, moment: float) -> bool:
-        """Whether the next piece of its body is waited for since then, or longer."""
-        return self._waits_since is not None and self._waits_since <= moment
+    def expire_before(self, moment: float) -> None:
+        """Wait no longer for a body that should be here by then, for its size so far."""
+        if self._begun_at is None or self.is_complete:
+            return
+        if self._begun_at + self._received_bytes / MIN_RATE_BYTES <= moment:
+            self._is_late = True
+            self.wake()
+
+    def hold(self, size: int) -> None:
+        if size <= SMALL_BYTES or size <= self.held_bytes:
+            return
+        # All that is announced, so that a body that was let in once is let in whole.
+        wanted = max(size, int(self.headers.get(CONTENT_LENGTH, 0)))
+        self._budget.admit(self.caller, wanted - self.held_bytes)
+        self._budget.hold(self.caller, wanted - self.held_bytes)
+        self._holder = self.caller
+        self.held_bytes = wanted
+
+    def release(self) -> None:
+        if self.held_bytes:
+            self._budget.release(self._holder, self.held_bytes)
+            self.held_bytes = 0
 
     async def disconnected(self) -> None:
         while not self.is_broken:
@@ -126,6 +172,8 @@ class Incoming(Request):
         """It is answered, or can never be: what still comes of its body is not kept."""
         self._is_over = True
         self._body = b""
+        if self.held_bytes:
+            self.release()
         if self._waiter is not None:
             self.wake()
 

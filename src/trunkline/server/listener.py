@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import uvicorn
 
+from trunkline.server.budget import Budget
 from trunkline.server.connection import Connection, Handler, Shared
 from trunkline.server.descriptors import room_for_connections
 
@@ -24,6 +25,8 @@ _log = logging.getLogger("trunkline.server")
 
 BACKLOG = 2048
 KEEP_ALIVE_S = 75.0
+# When all work is done, clients have so long to read their answers.
+LAST_READ_S = 3.0
 # An end that takes no longer needs no words.
 SILENT_S = 0.3
 
@@ -51,6 +54,8 @@ class Listener(uvicorn.Server):
         handler: Handler,
         *,
         max_header_bytes: int,
+        budget: Budget,
+        body_timeout_s: float,
         on_started: Callable[[], None],
         drain: Callable[[float], Coroutine[Any, Any, None]],
         drain_s: float,
@@ -61,6 +66,8 @@ class Listener(uvicorn.Server):
             handler,
             max_header_bytes=max_header_bytes,
             keep_alive_s=KEEP_ALIVE_S,
+            budget=budget,
+            body_timeout_s=body_timeout_s,
             max_connections=room_for_connections(),
         )
         config = uvicorn.Config(
@@ -159,6 +166,7 @@ class Listener(uvicorn.Server):
             hurrying.cancel()
         if self._hurries.is_set():
             await self._drain(0)
+        asyncio.get_running_loop().call_later(LAST_READ_S, self._shared.abort_all)
         await super().shutdown(sockets=sockets)
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from trunkline.server.budget import SMALL_BYTES
 from trunkline.server.flow import Flow
 from trunkline.server.http import CONTENT_LENGTH, Header, Response
 from trunkline.server.incoming import Incoming
@@ -44,6 +45,9 @@ class Outgoing(Response):
     ) -> None:
         self._check()
         request = self._request
+        is_large = len(body) > SMALL_BYTES
+        if is_large:
+            self._flow.admit(request.caller, len(body))
         # Quicker than a format, which does not know how much there is to come.
         data = (
             _STATUS_LINES[status],
@@ -56,10 +60,13 @@ class Outgoing(Response):
             _lines(headers) if headers else b"",
             b"" if request.keep_alive else _CLOSE,
             b"\r\n",
-            b"" if request.method == "HEAD" else body,
+            b"" if is_large or request.method == "HEAD" else body,
         )
         self.has_begun = self.is_complete = True
         self._flow.write(b"".join(data))
+        if is_large and request.method != "HEAD":
+            # By itself, so that there is no second copy of it.
+            self._flow.write(body)
 
     async def begin(self, status: int, headers: Sequence[Header]) -> None:
         self._check()
@@ -89,9 +96,15 @@ class Outgoing(Response):
             # Whether the client sends its body all the same is not known.
             self._request.keep_alive = False
 
+    def admit(self, size: int) -> None:
+        if size > SMALL_BYTES:
+            self._flow.admit(self._request.caller, size)
+
     async def write(self, data: bytes) -> None:
         if self._flow.is_congested:
             await self._flow.drain()
+        if len(data) > SMALL_BYTES:
+            self._flow.admit(self._request.caller, len(data))
         if self._is_chunked:
             # An empty chunk would be the last one.
             data = b"%x\r\n%b\r\n" % (len(data), data) if data else b""

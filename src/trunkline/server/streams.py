@@ -116,21 +116,33 @@ async def pump(
             raise Unavailable(items[0].reason, retry_after_s=RETRY_AFTER_S)
         if items and isinstance(items[0], NoReply):
             raise items[0].error
+        # All that is pending goes out in one write.
+        data = frames.joined(items, is_over=reader.is_over) if items else b""
+        # Still in time to be refused as a whole.
+        response.admit(len(data))
         await response.begin(200, headers)
         if not waits_for_first:
             # Show the client an open stream, also when nothing happens for a while.
             await response.write(b": open\n\n")
             items = await reader.next()
+            data = frames.joined(items, is_over=reader.is_over) if items else b""
         while items:
-            # All that is pending goes out in one write.
-            await response.write(frames.joined(items, is_over=reader.is_over))
+            try:
+                await response.write(data)
+            except (TooManyRequests, Unavailable) as error:
+                # There is no room to keep it for this client; the journal has it.
+                await response.write(sse.comment(error.message))
+                break
             if watcher is None and isinstance(items[0], Beat):
                 # Only a stream that has been quiet for a while is worth a task that
                 # notices a client that left; busy ones end soon anyway.
                 watcher = asyncio.get_running_loop().create_task(
                     _leave(request, reader), name="stream watcher"
                 )
+            data = b""
             items = await reader.next()
+            if items:
+                data = frames.joined(items, is_over=reader.is_over)
         await response.end()
     finally:
         reader.close()

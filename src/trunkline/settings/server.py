@@ -42,6 +42,23 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             ge=1024, description="Maximum size of a request body; a larger one is refused with 413."
         ),
     ] = 10 * 1024 * 1024
+    body_timeout_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Seconds for the body of a request, and one more for every 16 KB that "
+            "came; then it is refused with 408.",
+        ),
+    ] = 30.0
+    max_held_bytes: Annotated[
+        int,
+        Meta(
+            ge=1024 * 1024,
+            description="What bodies that are being received and answers that are not read may "
+            "take in memory, over all callers. Beyond it large requests and answers are refused "
+            "with 503, or with 429 to a caller that holds half of it alone.",
+        ),
+    ] = 256 * 1024 * 1024
     max_header_bytes: Annotated[
         int,
         Meta(

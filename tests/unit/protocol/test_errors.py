@@ -61,6 +61,7 @@ OWN = [
     ),
     (model.WrongMediaType("x"), -32005, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", 415),
     (model.PayloadTooLarge("x"), -32600, 413, "RESOURCE_EXHAUSTED", "PAYLOAD_TOO_LARGE", 413),
+    (model.RequestTimedOut("x"), -32000, 408, "DEADLINE_EXCEEDED", "REQUEST_TIMEOUT", 408),
     (model.Unauthenticated("x"), -32000, 401, "UNAUTHENTICATED", "UNAUTHENTICATED", 401),
     (model.PermissionDenied("x"), -32000, 403, "PERMISSION_DENIED", "PERMISSION_DENIED", 403),
     (

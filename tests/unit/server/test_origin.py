@@ -25,7 +25,7 @@ HOST: Header = (b"host", b"localhost:8642")
     ],
 )
 def test_a_page_of_another_origin_may_not_post(origin: bytes) -> None:
-    with pytest.raises(PermissionDenied, match="Origin header.*API key"):
+    with pytest.raises(PermissionDenied, match=r"Origin header.*API key"):
         check_origin(request(headers=[HOST, (b"origin", origin)]))
 
 

@@ -184,6 +184,39 @@ async def test_a_stream_that_is_cut_off_later_says_where_to_resume() -> None:
     assert b"resume with Last-Event-ID: 1" in (await pumped(following)).body
 
 
+class Crowded(AsgiResponse):
+    """A response with little room."""
+
+    def admit(self, size: int) -> None:
+        if size > 200:
+            raise Unavailable("There is no room", retry_after_s=5)
+
+    async def write(self, data: bytes) -> None:
+        self.admit(len(data))
+        await super().write(data)
+
+
+async def test_a_stream_whose_first_event_finds_no_room_is_refused() -> None:
+    answer, own = Answer(), reader()
+    own.put(Opening(1, b'{"id":"%b"}' % (b"t" * 300)))
+    with pytest.raises(Unavailable, match="no room"):
+        await pump(
+            request(body(b"")), Crowded(answer), own, Frames(V1), headers=[], waits_for_first=True
+        )
+    assert answer.messages == []
+
+
+async def test_a_stream_that_finds_no_room_later_says_so_and_ends() -> None:
+    answer, own = Answer(), reader()
+    own.push([entry(1)])
+    own.put(Opening(2, b'{"id":"%b"}' % (b"t" * 300)))
+    own.end()
+    await pump(
+        request(body(b"")), Crowded(answer), own, Frames(V1), headers=[], waits_for_first=False
+    )
+    assert answer.body == b": open\n\n: There is no room\n\n"
+
+
 async def test_a_quiet_stream_ends_when_its_client_leaves() -> None:
     following = reader()
     following.beat()

@@ -1,0 +1,71 @@
+"""`Budget`: the bytes that the gateway holds for its callers, and who may have more of them.
+
+Counted are bodies that are being received, requests that wait behind another one on their
+connection, and what clients were sent and have not read. A body or an answer of up to
+`SMALL_BYTES` is let in without a question, so that callers with small requests are served
+while a few others hold a lot.
+"""
+
+from trunkline.model.errors import TooManyRequests, Unavailable
+
+# Nearly all requests and answers are smaller.
+SMALL_BYTES = 64 * 1024
+# Bytes per second below which a client is not waited for: a slow modem is faster.
+MIN_RATE_BYTES = 16 * 1024
+RETRY_AFTER_S = 5
+
+
+class Budget:
+    __slots__ = ("_by_caller", "held_bytes", "max_bytes")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.held_bytes = 0
+        self._by_caller: dict[str, int] = {}
+
+    @property
+    def is_full(self) -> bool:
+        return self.held_bytes >= self.max_bytes
+
+    @property
+    def is_scarce(self) -> bool:
+        """More than half is held: no time to wait for those who read nothing."""
+        return self.held_bytes * 2 > self.max_bytes
+
+    def held_for(self, caller: str) -> int:
+        return self._by_caller.get(caller, 0)
+
+    def admit(self, caller: str, size: int) -> None:
+        """Whether so much more may be held. Raises TooManyRequests or Unavailable.
+
+        One caller may have half of the budget. The last quarter is for what is small. Who is
+        alone may have one thing of any size, or a large task could be read by nobody.
+        """
+        own = self._by_caller.get(caller, 0) if caller else 0
+        if own and own + size > self.max_bytes // 2:
+            raise TooManyRequests(
+                f"The gateway holds {own} bytes for you already, in requests that you have not "
+                "finished and answers that you have not read; read them, then try again",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        held, quarter = self.held_bytes, self.max_bytes // 4
+        if held > quarter and held + size > self.max_bytes - quarter:
+            raise Unavailable(
+                "The gateway holds as much for its callers as it may (server.max_held_bytes); "
+                "what was done stays done: read the task again later",
+                retry_after_s=RETRY_AFTER_S,
+            )
+
+    def hold(self, caller: str, size: int) -> None:
+        self.held_bytes += size
+        if caller:
+            self._by_caller[caller] = self._by_caller.get(caller, 0) + size
+
+    def release(self, caller: str, size: int) -> None:
+        self.held_bytes -= size
+        if caller:
+            left = self._by_caller[caller] - size
+            if left:
+                self._by_caller[caller] = left
+            else:
+                del self._by_caller[caller]
