@@ -284,6 +284,29 @@ async def test_a_session_is_of_the_one_who_opened_it(tools: Gateway) -> None:
     assert gone.status_code == 404
 
 
+async def test_sessions_are_limited_and_come_free_when_they_end(
+    make: Make, shared: Gateway
+) -> None:
+    gateway = make(
+        f'[targets.peer]\nbase_url = "{shared.url}"\ndefault = true\n'
+        "[remote]\nmcp = true\nmax_mcp_sessions = 5\nmax_mcp_sessions_per_caller = 3\n"
+    ).start()
+    opened = [await initialize(gateway) for _ in range(3)]
+    assert [answer.status_code for answer in opened] == [200] * 3
+    refused = await initialize(gateway)
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "60")
+    body = refused.json()
+    assert (body["jsonrpc"], body["id"]) == ("2.0", None)
+    assert "max_mcp_sessions_per_caller" in body["error"]["message"]
+    async with http_client(headers={"Mcp-Session-Id": opened[0].headers["mcp-session-id"]}) as http:
+        assert (await http.delete(f"{gateway.url}/mcp")).status_code == 200
+    assert (await initialize(gateway)).status_code == 200
+    # What is no way to open a session costs none.
+    async with http_client() as http:
+        for _ in range(5):
+            assert (await http.post(f"{gateway.url}/mcp", json={})).status_code >= 400
+
+
 async def test_the_address_is_not_there_unless_it_is_configured(shared: Gateway) -> None:
     assert (await initialize(shared)).status_code == 404
 

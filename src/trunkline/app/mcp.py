@@ -32,6 +32,9 @@ def mcp_endpoint(settings: Settings, access: Access) -> Mcp:
         access=access,
         max_body_bytes=settings.server.max_body_bytes,
         max_json_depth=settings.server.max_json_depth,
+        max_sessions=settings.remote.max_mcp_sessions,
+        max_sessions_per_caller=settings.remote.max_mcp_sessions_per_caller,
+        idle_s=settings.remote.mcp_idle_s,
         version=VERSION,
     )
 

@@ -113,6 +113,16 @@ class RemoteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "the extra `mcp`."
         ),
     ] = False
+    max_mcp_sessions: Annotated[
+        int,
+        Meta(ge=1, description="MCP sessions at `/mcp`, over all callers; one more gets 503."),
+    ] = 1000
+    max_mcp_sessions_per_caller: Annotated[
+        int, Meta(ge=1, description="MCP sessions of one caller; one more gets 429.")
+    ] = 100
+    mcp_idle_s: Annotated[
+        float, Meta(gt=0, description="Seconds after which an MCP session without a request ends.")
+    ] = 900.0
     timeout_s: Annotated[
         float,
         Meta(

@@ -8,8 +8,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from trunkline.model.errors import TrunklineError
-from trunkline.protocol import rest
+from trunkline.model.errors import TooManyRequests, TrunklineError, Unavailable
+from trunkline.protocol import jsonrpc, rest
+from trunkline.protocol.errors import wire
 from trunkline.protocol.limits import check_json
 from trunkline.protocol.versions import Version
 from trunkline.server.access import Access
@@ -17,7 +18,10 @@ from trunkline.server.asgi import AsgiRequest, AsgiResponse, Message, Receive, S
 from trunkline.server.bindings import error_headers
 from trunkline.server.http import Disconnected, Request
 from trunkline.server.mcp.serving import OpenTools, make_server
+from trunkline.server.mcp.sessions import Sessions
 from trunkline.server.origin import check_origin
+
+_SESSION_ID = b"mcp-session-id"
 
 
 class McpEndpoint:
@@ -30,13 +34,26 @@ class McpEndpoint:
         access: Access,
         max_body_bytes: int,
         max_json_depth: int,
+        max_sessions: int,
+        max_sessions_per_caller: int,
+        idle_s: float,
         version: str,
     ) -> None:
         self._access = access
         self._max_body_bytes = max_body_bytes
         self._max_json_depth = max_json_depth
         self._manager = StreamableHTTPSessionManager(
-            make_server(open_tools, version=version), max_request_body_size=max_body_bytes
+            make_server(open_tools, version=version),
+            max_request_body_size=max_body_bytes,
+            session_idle_timeout=idle_s,
+            # Who may open one is decided here, because it depends on the caller.
+            max_sessions=None,
+        )
+        self._sessions = Sessions(
+            limit=max_sessions,
+            limit_per_caller=max_sessions_per_caller,
+            idle_s=idle_s,
+            now=anyio.current_time,
         )
         self._open: set[anyio.CancelScope] = set()
 
@@ -70,7 +87,7 @@ class McpEndpoint:
         with anyio.CancelScope() as cancelable:
             self._open.add(cancelable)
             try:
-                await self._manager.handle_request(known, receive, send)
+                await self._handle(request, principal, known, receive, send)
             finally:
                 self._open.discard(cancelable)
 
@@ -85,3 +102,49 @@ class McpEndpoint:
             return pending.pop() if pending else await receive()
 
         return receive_again
+
+    async def _handle(
+        self, request: Request, principal: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        session_id = request.header(_SESSION_ID)
+        if session_id is None:
+            await self._open_session(principal, scope, receive, send)
+            return
+        status = 0
+
+        async def watch(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        self._sessions.enter(session_id)
+        try:
+            await self._manager.handle_request(scope, receive, watch)
+        finally:
+            self._sessions.leave(session_id)
+        if request.method == "DELETE" and status == 200:
+            self._sessions.end(session_id)
+
+    async def _open_session(
+        self, principal: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        try:
+            self._sessions.begin_opening(principal)
+        except (TooManyRequests, Unavailable) as error:
+            # MCP: the body of an error is a JSON-RPC response without an id.
+            body = jsonrpc.error(jsonrpc.NULL, error, Version.V1_0)
+            await AsgiResponse(send).answer(wire(error).http, body, headers=error_headers(error))
+            return
+        opened: str | None = None
+
+        async def watch(message: Message) -> None:
+            nonlocal opened
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                found = dict(message.get("headers", ())).get(_SESSION_ID)
+                opened = None if found is None else found.decode("latin-1")
+            await send(message)
+
+        try:
+            await self._manager.handle_request(scope, receive, watch)
+        finally:
+            self._sessions.end_opening(principal, opened)
