@@ -18,7 +18,7 @@ async def limited(
     said_bytes = 0
     async with aclosing(outputs):
         async for output in outputs:
-            said_bytes += _size(output)
+            said_bytes += size_of(output)
             if said_bytes > max_bytes:
                 await stop()
                 yield Failed(sentences.flooded(max_bytes))
@@ -26,6 +26,6 @@ async def limited(
             yield output
 
 
-def _size(output: Output) -> int:
+def size_of(output: Output) -> int:
     """Bytes, as far as it matters; most outputs by far are pieces of text."""
     return len(output.delta.encode()) if isinstance(output, Text) else len(_encode(output))

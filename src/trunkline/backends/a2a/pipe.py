@@ -3,17 +3,21 @@
 import asyncio
 from collections import deque
 
+from trunkline.backends.flood import size_of
 from trunkline.model.outputs import Output
 
-# How far the upstream may be ahead of the gateway.
+# How far the upstream may be ahead of the gateway. The first bounds what small events cost
+# beside their bytes; the second is one event where they are large, which then waits alone.
 MAX_AHEAD = 64
+MAX_AHEAD_BYTES = 1024 * 1024
 
 
 class Pipe:
     """One writer, one reader. After `end` the reader gets what is left, then None."""
 
     def __init__(self) -> None:
-        self._said: deque[Output] = deque()
+        self._said: deque[tuple[Output, int]] = deque()
+        self._bytes = 0
         self.is_ended = False
         self._error: BaseException | None = None
         self._reader: asyncio.Future[None] | None = None
@@ -23,9 +27,11 @@ class Pipe:
         """Waits while the reader is far behind, and not for one that has left."""
         if self.is_ended:
             return
-        self._said.append(output)
+        size = size_of(output)
+        self._said.append((output, size))
+        self._bytes += size
         _wake(self._reader)
-        if len(self._said) > MAX_AHEAD:
+        if len(self._said) > MAX_AHEAD or self._bytes > MAX_AHEAD_BYTES:
             self._writer = asyncio.get_running_loop().create_future()
             await self._writer
 
@@ -37,6 +43,7 @@ class Pipe:
     def drop(self) -> None:
         """Nobody wants what is left."""
         self._said.clear()
+        self._bytes = 0
         self.end()
         _wake(self._writer)
 
@@ -48,8 +55,10 @@ class Pipe:
                 return None
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
-        output = self._said.popleft()
-        if self._writer is not None and len(self._said) <= MAX_AHEAD // 2:
+        output, size = self._said.popleft()
+        self._bytes -= size
+        is_near = len(self._said) <= MAX_AHEAD // 2 and self._bytes <= MAX_AHEAD_BYTES // 2
+        if self._writer is not None and is_near:
             _wake(self._writer)
         return output
 

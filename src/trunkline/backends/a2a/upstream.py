@@ -39,6 +39,6 @@ class Reach(Struct, frozen=True, kw_only=True):
     on_unreachable: Literal["fail", "retry"] = "fail"
     retry_s: float = 60.0
     turn_s: float = 1800.0
-    max_output_bytes: int = 64 * 1024 * 1024
+    max_output_bytes: int = 16 * 1024 * 1024
     # The version that the settings insist on, if they do.
     version: str = ""

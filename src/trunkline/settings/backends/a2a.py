@@ -70,4 +70,4 @@ class A2aBackend(
     ] = 60.0
     max_output_bytes: Annotated[
         int, Meta(ge=1, description="Maximum output of one turn; then the turn is stopped.")
-    ] = 64 * 1024 * 1024
+    ] = 16 * 1024 * 1024
