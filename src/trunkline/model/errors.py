@@ -7,7 +7,7 @@
     │   ├── Unauthenticated      ├── PermissionDenied     ├── RouteNotFound
     │   ├── WrongMediaType       ├── WrongHttpMethod      ├── IdempotencyConflict
     │   ├── TaskNotFound         ├── TaskNotCancelable    ├── PushNotificationNotSupported
-    │   ├── UnsupportedOperation ├── ContentTypeNotSupported
+    │   ├── UnsupportedOperation ├── RequestTimedOut      ├── ContentTypeNotSupported
     │   ├── ExtendedAgentCardNotConfigured
     │   ├── ExtensionSupportRequired
     │   └── VersionNotSupported
