@@ -247,7 +247,7 @@ def test_without_a_place_for_conversations_the_task_is_named(shell: Shell, share
     sent = shell.run("send", shared.url, "ask What?", XDG_DATA_HOME=str(shell.folder / "file"))
     assert sent.code == 6
     assert "note: --continue will not find this conversation, because " in sent.err
-    assert "cannot be written. Set XDG_DATA_HOME to a folder that can.\n" in sent.err
+    assert "is not writable. Set XDG_DATA_HOME to a writable folder.\n" in sent.err
     assert re.search(r"Answer: trunkline send \S+ --task \S+ \"…\"", sent.err)
 
 

@@ -216,9 +216,9 @@ def test_what_is_wrong_is_said_with_its_remedy(shell: Shell, shared: Gateway) ->
         cases: list[tuple[list[str], int, str]] = [
             (["send", shared.url], 2, "there is nothing to send."),
             (["send", shared.url, "x", "--continue"], 2, "there is no earlier conversation with"),
-            (["send", "http://127.0.0.1:1", "x"], 9, "Is it running? Check the url"),
+            (["send", "http://127.0.0.1:1", "x"], 9, "Is it running? Check the URL"),
             (["card", f"{shared.url}/nowhere"], 12, "there is no agent card at"),
-            (["card", f"{shared.url}/metrics"], 12, "Give the base url of an A2A agent"),
+            (["card", f"{shared.url}/metrics"], 12, "Give the base URL of an A2A agent"),
             (["status", shared.url, "none"], 8, f"List your tasks: trunkline list {shared.url}"),
             (["card", f"http://127.0.0.1:{port}", "--timeout", "0.5"], 124, "Nothing was sent."),
         ]

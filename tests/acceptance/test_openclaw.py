@@ -181,7 +181,7 @@ async def test_the_screen_says_what_is_open_and_what_is_missing(start: Start) ->
     for part in (
         "openclaw/default  Primary A2A Endpoint",
         "the echo agent answers",
-        "whoever reaches https://agents.example.com may call",
+        "anyone who reaches https://agents.example.com may call",
         'account "spare" does not run. publicBaseUrl is required to advertise a valid agent card.',
         "A2A-Version: 0.3",
     ):

@@ -42,7 +42,7 @@ async def test_a_free_port_and_one_that_is_taken(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         [finding] = await found(tmp_path, "server", server={"port": port})
     assert finding.level == "warning"
-    assert finding.what.startswith(f"127.0.0.1:{port} cannot be had now: ")
+    assert finding.what.startswith(f"127.0.0.1:{port} is not available: ")
     assert "while the gateway runs" in finding.remedy
 
 
@@ -102,7 +102,7 @@ async def test_the_setting_for_development_is_warned_of(tmp_path: Path) -> None:
 async def test_a_store_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
     file = tmp_path / "a" / "b" / "x.db"
     [finding] = await found(tmp_path, "store", store={"path": str(file)})
-    assert finding == Finding("ok", f"{file} is made at the first start")
+    assert finding == Finding("ok", f"{file} will be created at the first start")
     assert os.listdir(tmp_path) == []
 
 
@@ -111,7 +111,7 @@ async def test_a_store_that_is_there(tmp_path: Path) -> None:
     await store.open()
     [used] = await found(tmp_path, "store")
     assert used.level == "ok"
-    assert used.what.endswith(f"is in use by process {os.getpid()}, by a gateway that runs")
+    assert used.what.endswith(f"is in use by process {os.getpid()}, by a running gateway")
     await store.close()
     assert await found(tmp_path, "store") == [Finding("ok", f"{tmp_path}/x.db can be used")]
 
@@ -124,7 +124,7 @@ async def test_an_older_database_is_not_migrated_by_looking(tmp_path: Path) -> N
         database.execute("PRAGMA user_version = 1")
     database.close()
     [finding] = await found(tmp_path, "store")
-    assert finding.what.endswith("x.db can be used, and is brought up to date at the next start")
+    assert finding.what.endswith("x.db can be used; the next start migrates it")
     database = sqlite3.connect(tmp_path / "x.db")
     assert database.execute("PRAGMA user_version").fetchone() == (1,)
     database.close()

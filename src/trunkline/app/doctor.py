@@ -96,8 +96,8 @@ def _server(settings: Settings) -> Iterator[Finding]:
     except OSError as error:
         yield Finding(
             "warning",
-            f"{where} cannot be had now: {error.strerror or error}",
-            "That is as it should be while the gateway runs; else choose another port.",
+            f"{where} is not available: {error.strerror or error}",
+            "This is normal while the gateway runs. Otherwise choose another port.",
         )
     else:
         yield Finding("ok", f"{where} is free")
@@ -108,14 +108,14 @@ def _addresses(settings: Settings) -> Iterator[Finding]:
     if settings.server.host in _WILDCARDS and not settings.server.public_url:
         yield Finding(
             "warning",
-            "cards will name 127.0.0.1, where nobody else finds it",
+            "cards will name 127.0.0.1, which other machines cannot reach",
             'Set server.public_url, such as "https://agents.example.com".',
         )
     for url in settings.public_urls():
         if urlsplit(url).scheme == "http" and not is_loopback_url(url):
             yield Finding(
                 "warning",
-                f"{url} is not encrypted: keys can be read on their way",
+                f"{url} is not encrypted: keys can be intercepted",
                 "Put a proxy with TLS in front, and use https.",
             )
         elif not _is_known(url):
@@ -153,7 +153,7 @@ def _is_known(url: str) -> bool:
 
 def _store(store: StoreSettings) -> Finding:
     if store.kind == "memory":
-        return Finding("warning", "tasks are kept in memory, and are gone after a restart")
+        return Finding("warning", "tasks are kept in memory and are lost at a restart")
     path = database_path(store)
     if not path.exists():
         return _new_place(path)
@@ -182,12 +182,12 @@ def _database(path: Path) -> Finding:
         lock.acquire()
     except StoreInUse as error:
         who = error.message.partition(". ")[0]
-        return Finding("ok", f"{who[0].lower()}{who[1:]}, by a gateway that runs")
+        return Finding("ok", f"{who[0].lower()}{who[1:]}, by a running gateway")
     except OSError:
         return _unusable(path.parent)
     lock.release()
     if version < shipped_schema().version:
-        return Finding("ok", f"{path} can be used, and is brought up to date at the next start")
+        return Finding("ok", f"{path} can be used; the next start migrates it")
     return _usable(path)
 
 
@@ -195,7 +195,7 @@ def _new_place(path: Path) -> Finding:
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not os.access(parent, os.W_OK | os.X_OK):
         return _unusable(parent)
-    return Finding("ok", f"{path} is made at the first start")
+    return Finding("ok", f"{path} will be created at the first start")
 
 
 def _usable(path: Path) -> Finding:
@@ -205,6 +205,6 @@ def _usable(path: Path) -> Finding:
 def _unusable(path: Path) -> Finding:
     return Finding(
         "error",
-        f"{path} cannot be written",
-        "Give the user that runs the gateway the right to, or set path in [store].",
+        f"{path} is not writable",
+        "Give write permission to the user of the gateway, or set path in [store].",
     )

@@ -40,7 +40,9 @@ def not_empty(context: typer.Context, parameter: typer.CallbackParam, value: str
     # A variable that a script forgot to set must not mean another task, or nobody in particular.
     source = context.get_parameter_source(parameter.name or "")
     if not value.strip() and source is not None and source.name == "COMMANDLINE":
-        raise typer.BadParameter("it is empty. Is the variable set? Leave it out if none is meant.")
+        raise typer.BadParameter(
+            "it is empty. Is the variable set? Leave the option out if you do not need it."
+        )
     return value
 
 

@@ -31,13 +31,13 @@ TOML_FAULTS = {
     r"Cannot declare \(.*\) twice": "the table is there already. Put all its keys into one",
     r"Cannot mutate immutable namespace \(.*\)": "the table in braces is closed. Put all its keys "
     "between the braces",
-    r"Invalid value": 'this is no value. Texts are in "quotes", and switches are true or false',
+    r"Invalid value": 'this is not a value. Strings have "quotes", and switches are true or false',
 }
 DEMO: Document = {
     "agents": {
         "demo/echo": {
             "name": "Echo",
-            "description": "Answers with what it was told.",
+            "description": "Answers with the message itself.",
             "default": True,
             "backend": {"kind": "echo"},
             "skills": [

@@ -65,7 +65,7 @@ def _expand_text(
             problems.append(
                 Problem(
                     path=path,
-                    what="has a ${ that is no reference",
+                    what="has a ${ that is not a reference",
                     remedy="Write ${NAME} or ${NAME:-default}, or $${ for the characters.",
                 )
             )

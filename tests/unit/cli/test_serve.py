@@ -149,7 +149,9 @@ def test_an_openclaw_file_is_served_and_its_notes_are_told(
     assert [*settings.agents] == ["openclaw/main"]
     assert settings.server.port == 0
     assert "Note: no agent of yours is behind this: the echo agent answers." in result.stdout
-    assert "Note: no key is asked for: whoever reaches https://a.example may call" in result.stdout
+    assert (
+        "Note: no key is required: anyone who reaches https://a.example may call" in result.stdout
+    )
     # Nothing is kept on disk, so no folder is made for it.
     assert not (tmp_path / "share").exists()
 

@@ -10,7 +10,7 @@ from trunkline.cli.commands import app
 
 run = CliRunner().invoke
 URL = "http://127.0.0.1:1"
-IT_IS_EMPTY = "it is empty. Is the variable set? Leave it out if none is meant."
+IT_IS_EMPTY = "it is empty. Is the variable set? Leave the option out if you do not need it."
 
 
 @pytest.fixture(autouse=True)

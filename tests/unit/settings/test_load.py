@@ -76,7 +76,7 @@ def test_a_syntax_error_names_line_and_column(tmp_path: Path, text: str, place: 
         ("[server]\nport = 1\nport = 2\n", "the key is there already. Remove one of the two."),
         ("[server]\n[server]\n", "the table is there already. Put all its keys into one."),
         ("[store]\na = {b = 1}\na.c = 2\n", "Put all its keys between the braces."),
-        ("[server]\nhost = localhost\n", 'this is no value. Texts are in "quotes", and'),
+        ("[server]\nhost = localhost\n", 'this is not a value. Strings have "quotes", and'),
     ],
 )
 def test_a_syntax_error_is_said_in_words_of_the_file(tmp_path: Path, text: str, what: str) -> None:
@@ -151,7 +151,7 @@ def test_an_unset_variable_names_key_and_variable() -> None:
 
 def test_half_a_reference_is_refused() -> None:
     problem = refused(None, server={"public_url": "${A b}"}).problems[0]
-    assert problem.what == "has a ${ that is no reference"
+    assert problem.what == "has a ${ that is not a reference"
     assert "$${" in problem.remedy
 
 

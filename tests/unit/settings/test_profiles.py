@@ -78,10 +78,10 @@ def test_keys_of_later_features_are_refused_as_not_available(key: str) -> None:
         ({"result_in": ["artifact", "history"]}, "result_in", "message of the status"),
         ({"result_in": []}, "result_in", "needs a place"),
         ({"result_in": ["status"]}, "result_in", 'stream_shape = "events"'),
-        ({"on_restart": []}, "on_restart", "not exactly one"),
-        ({"on_restart": ["resume_queued"]}, "on_restart", "not exactly one"),
-        ({"on_restart": ["fail_running", "retry_running"]}, "on_restart", "not exactly one"),
-        ({"on_restart": ["fail_running", "fail_running"]}, "on_restart", "not exactly one"),
+        ({"on_restart": []}, "on_restart", "needs exactly one word"),
+        ({"on_restart": ["resume_queued"]}, "on_restart", "needs exactly one word"),
+        ({"on_restart": ["fail_running", "retry_running"]}, "on_restart", "needs exactly one word"),
+        ({"on_restart": ["fail_running", "fail_running"]}, "on_restart", "needs exactly one word"),
     ],
 )
 def test_keys_that_do_not_go_together_are_refused(

@@ -159,7 +159,7 @@ def _public_base_url(value: Any, prefix: str) -> str:
     if holds_user(url):
         raise ConfigError(
             f"{prefix}.publicBaseUrl must not hold a user name or password; "
-            "everybody can read it on the agent card."
+            "anyone can read it on the agent card."
         )
     return url
 

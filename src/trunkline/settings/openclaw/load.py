@@ -253,9 +253,9 @@ def _notes(
     if settings.allows_anonymous() and settings.is_exposed():
         urls = " and ".join(dict.fromkeys(settings.public_urls()))
         yield (
-            f"no key is asked for: whoever reaches {urls} may call, and see what others without "
-            "a key did. To ask for one, add [auth.keys.NAME] with a key to a TOML file and give "
-            "it with --config."
+            f"no key is required: anyone who reaches {urls} may call and can see the tasks "
+            "of all callers without a key. To require a key, add [auth.keys.NAME] with a key to a "
+            "TOML file and give it with --config."
         )
     if outbound.is_off(document):
         yield f"remote_agent is off: {outbound.WHERE}.config.enabled is not true."

@@ -110,7 +110,7 @@ def _waiting(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             path,
             "on_reply_wait",
             agent.on_reply_wait,
-            "there is no wait that could end while reply_wait_s is 0",
+            "has no effect while reply_wait_s is 0",
             "Set reply_wait_s to the seconds to wait, or leave on_reply_wait out.",
             "reply_wait_s",
         )
@@ -171,10 +171,10 @@ def _restart(agent: AgentSettings, path: Path) -> Iterator[Problem]:
             path,
             "on_restart",
             list(agent.on_restart),
-            "says not exactly one thing about tasks that were running",
+            "needs exactly one word for running tasks",
             'Name one of "fail_running", "retry_running" and "leave_orphaned", and before it '
-            '"resume_queued" if those that waited are to go on, and "resume_running" if those '
-            "that ran are to, where the backend can.",
+            '"resume_queued" to continue waiting tasks, and "resume_running" to resume running '
+            "tasks if the backend can.",
         )
 
 

@@ -88,7 +88,7 @@ def _card_keys(target: TargetSettings, path: Path) -> Iterator[Problem]:
             path=(*path, "require_signature"),
             value="true",
             what="needs a key to check the signature with",
-            remedy="Give the public key of whoever signs the card in card_keys.",
+            remedy="Put the public key of the signer into card_keys.",
         )
     if not target.card_keys:
         return

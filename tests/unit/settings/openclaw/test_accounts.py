@@ -193,7 +193,7 @@ def test_public_base_url_must_not_hold_a_password() -> None:
     message = fault(main={"publicBaseUrl": "https://me:secret@agents.example.com"})
     assert message == (
         f"{P}.publicBaseUrl must not hold a user name or password; "
-        "everybody can read it on the agent card."
+        "anyone can read it on the agent card."
     )
 
 

@@ -223,7 +223,7 @@ def test_d17_d33_one_key_lets_one_principal_in(tmp_path: Path, scheme: str, plac
     assert [*found.settings.auth.principals().values()] == ["openclaw"]
     assert found.settings.auth.schemes == (scheme,)
     assert not found.settings.allows_anonymous()
-    assert not any("no key is asked for" in note for note in found.notes)
+    assert not any("no key is required" in note for note in found.notes)
     assert KEY not in repr(found)
 
 
@@ -236,7 +236,7 @@ def test_d33_a_short_key_is_refused_and_not_shown(tmp_path: Path) -> None:
 def test_d33_without_auth_it_is_open_and_it_is_said(tmp_path: Path) -> None:
     found = loaded(tmp_path, design())
     assert found.settings.allows_anonymous()
-    assert any(f"whoever reaches {URL} may call" in note for note in found.notes)
+    assert any(f"anyone who reaches {URL} may call" in note for note in found.notes)
 
 
 def test_d23_tasks_are_kept_in_sqlite_at_home(

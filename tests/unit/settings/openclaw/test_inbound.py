@@ -158,7 +158,7 @@ def test_a_target_is_behind_every_account(tmp_path: Path) -> None:
 def test_without_keys_it_is_open_and_it_is_said(tmp_path: Path) -> None:
     found = loaded(tmp_path, accounts(default={"publicBaseUrl": URL}))
     assert found.settings.allows_anonymous()
-    [warning] = [note for note in found.notes if "no key is asked for" in note]
+    [warning] = [note for note in found.notes if "no key is required" in note]
     assert URL in warning
     assert "add [auth.keys.NAME] with a key to a TOML file and give it with --config" in warning
 
@@ -166,7 +166,7 @@ def test_without_keys_it_is_open_and_it_is_said(tmp_path: Path) -> None:
 def test_a_loopback_url_needs_no_warning(tmp_path: Path) -> None:
     found = loaded(tmp_path, accounts(default={"publicBaseUrl": "http://127.0.0.1:8642"}))
     assert found.settings.allows_anonymous()
-    assert not any("no key is asked for" in note for note in found.notes)
+    assert not any("no key is required" in note for note in found.notes)
 
 
 def test_an_open_bind_without_keys_is_refused(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_toml_file_adds_keys_server_store_and_agents(tmp_path: Path) -> None:
     found = loaded(tmp_path, accounts(default={"publicBaseUrl": URL, **ELSEWHERE}), config=file)
     settings = found.settings
     assert not settings.allows_anonymous()
-    assert not any("no key is asked for" in note for note in found.notes)
+    assert not any("no key is required" in note for note in found.notes)
     assert settings.server.port == 9
     # Where a store is configured, an account without one of its own uses it.
     assert settings.agents["openclaw/default"].store is None

@@ -17,7 +17,7 @@ def command_problems(backend: CommandBackend, path: Path) -> Iterator[Problem]:
             path=(*path, "session"),
             value=shown(backend.session),
             what="codex exec ends with its answer, so it cannot be kept",
-            remedy='Use session = "turn": the thread is resumed all the same.',
+            remedy='Use session = "turn": the thread is resumed anyway.',
         )
     if backend.format == "text" and is_kept and not backend.end_line.strip():
         yield Problem(
