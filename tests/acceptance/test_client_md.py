@@ -46,10 +46,11 @@ def test_every_reason_is_documented_and_no_other() -> None:
 
 def test_the_numbers_are_those_of_the_code() -> None:
     limits = remote.Limits()
-    assert f"made again, up to {limits.reconnects} times in a row" in TEXT
-    assert f"Reads are tried {limits.attempts} times" in TEXT
+    assert f"up to {limits.reconnects} times in a row without a new event" in TEXT
+    assert f"The client tries a read {limits.attempts} times" in TEXT
     assert f"if that is at most {LONGEST_RETRY_AFTER_S:g} seconds" in TEXT
-    assert f"fails {limits.circuit_failures} times in a row is left alone for {OPEN_S:g} s" in TEXT
+    failures = f"After {limits.circuit_failures} failures in a row"
+    assert f"{failures}, calls to an agent fail at once for {OPEN_S:g} seconds" in TEXT
 
 
 def test_every_call_is_documented() -> None:
