@@ -17,7 +17,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(
             {
                 "name": "Parrot",
-                "description": "Says back what it is told",
+                "description": "Repeats every message",
                 "version": "1",
                 "supportedInterfaces": [
                     {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}

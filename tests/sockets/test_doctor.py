@@ -111,7 +111,7 @@ async def test_a_store_that_is_there(tmp_path: Path) -> None:
     await store.open()
     [used] = await found(tmp_path, "store")
     assert used.level == "ok"
-    assert used.what.endswith(f"is in use by process {os.getpid()}, by a running gateway")
+    assert used.what.endswith(f"is in use by process {os.getpid()}, a running gateway")
     await store.close()
     assert await found(tmp_path, "store") == [Finding("ok", f"{tmp_path}/x.db can be used")]
 

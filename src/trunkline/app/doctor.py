@@ -182,7 +182,7 @@ def _database(path: Path) -> Finding:
         lock.acquire()
     except StoreInUse as error:
         who = error.message.partition(". ")[0]
-        return Finding("ok", f"{who[0].lower()}{who[1:]}, by a running gateway")
+        return Finding("ok", f"{who[0].lower()}{who[1:]}, a running gateway")
     except OSError:
         return _unusable(path.parent)
     lock.release()

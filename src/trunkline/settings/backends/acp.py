@@ -17,7 +17,7 @@ class AcpBackend(
 ):
     """A program that speaks the Agent Client Protocol on its standard input and output.
 
-    Each session has a process of its own.
+    Each session has its own process.
     """
 
     mode: Annotated[
