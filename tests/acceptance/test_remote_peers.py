@@ -99,6 +99,30 @@ async def test_a_message_with_a_key_is_sent_again_with_the_same_key(announced: b
     assert bodies[0] == bodies[1] == bodies[2]
 
 
+async def test_a_stream_to_an_interface_where_nobody_is_ends_after_the_attempts_of_a_call() -> None:
+    clock, port = Sleepless(), free_port()
+
+    async def handle(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        there = {"url": f"http://127.0.0.1:{port}/rpc", "protocolBinding": "JSONRPC"}
+        interfaces = [{**there, "protocolVersion": "1.0"}]
+        card = {
+            "name": "Raw",
+            "capabilities": {"streaming": True},
+            "supportedInterfaces": interfaces,
+        }
+        header = "Trunkline-Features: idempotency-key"
+        writer.write(response(json.dumps(card).encode(), header))
+
+    async with (
+        raw_peer(handle, has_card=False) as peer,
+        connect(peer.url, clock=clock, limits=Limits(attempts=3, reconnects=12)) as agent,
+    ):
+        with pytest.raises(PeerUnreachable) as nobody:
+            await collected(agent.stream(ask("hi")))
+    assert nobody.value.address == f"127.0.0.1:{port}"
+    assert len(clock.slept) == 2
+
+
 async def test_retry_after_is_honoured() -> None:
     clock = Sleepless()
     script = Script(busy(429, "Retry-After: 7"), fine)

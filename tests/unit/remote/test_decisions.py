@@ -59,6 +59,14 @@ def test_our_order_comes_first_then_that_of_the_card(
     assert [way.url.rpartition("/")[2] for way in found] == expected
 
 
+def test_interfaces_of_the_target_replace_those_of_the_card() -> None:
+    [given] = card(("http://127.0.0.1:1/rpc", "JSONRPC", "1.0")).supported_interfaces
+    [way] = ways(CARD, Target(url="http://127.0.0.1:1", interfaces=(given,)))
+    assert way.url == "http://127.0.0.1:1/rpc"
+    with pytest.raises(TransportUnsupported, match=r"the agent offers JSONRPC 1\.0;"):
+        ways(CARD, Target(url="https://x", transports=("HTTP+JSON",), interfaces=(given,)))
+
+
 def test_who_has_no_way_says_what_there_is() -> None:
     with pytest.raises(TransportUnsupported, match=r"GRPC 1\.0") as none:
         ways(CARD, Target(url="https://x", transports=("GRPC",)))
