@@ -13,6 +13,7 @@ from trunkline.cli.help import command
 from trunkline.cli.options import Debug, Form, OpenClawConfig
 from trunkline.cli.remote import options
 from trunkline.cli.storage import ConfigOption
+from trunkline.cli.typed import seconds
 
 if TYPE_CHECKING:
     from trunkline.app.trying import Trial
@@ -49,7 +50,15 @@ def try_agent(
     config: ConfigOption = None,
     openclaw_config: OpenClawConfig = None,
     output: options.Output = Form.text,
-    timeout: options.Timeout = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            parser=seconds,
+            metavar="SECONDS",
+            help="Stop the agent after this time.",
+            show_default="none",
+        ),
+    ] = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     debug: Debug = False,

@@ -11,7 +11,7 @@ ConfigOption = Annotated[
         "--config",
         "-c",
         envvar="TRUNKLINE_CONFIG",
-        help="Configuration file (TOML). Without this option no file is read.",
+        help="Configuration file (TOML). None is read by default.",
         show_default=False,
     ),
 ]
