@@ -7,6 +7,7 @@ import pytest
 from tests.sockets.handlers import keep, post
 from tests.sockets.peer import DEADLINE_S, HEAD_LIMIT, Peer, Server, passes, serving
 
+from trunkline.server.asgi import AsgiResponse, Receive, Scope, Send, serve_with
 from trunkline.server.budget import SMALL_BYTES
 from trunkline.server.http import Request, Response
 
@@ -72,6 +73,48 @@ async def test_a_body_of_unknown_length_is_asked_about_as_it_grows() -> None:
         peer.send(post(b"abc"))
         assert (await peer.response())[2] == b"3"
         server.budget.release("", BUDGET // 2)
+
+
+async def gathering(scope: Scope, receive: Receive, send: Send) -> None:
+    """An ASGI application that takes in the whole body first."""
+    body = b""
+    while (message := await receive())["type"] == "http.request":
+        body += message["body"]
+        if not message["more_body"]:
+            await AsgiResponse(send).answer(200, b"%d" % len(body))
+            return
+    raise RuntimeError("the client left")
+
+
+async def test_bodies_for_asgi_applications_are_bounded_as_well() -> None:
+    async def page(request: Request, response: Response) -> None:
+        await serve_with(gathering, request, response)
+
+    async with serving(page, max_held_bytes=BUDGET) as server:
+        good, late = await server.peer(), await server.peer()
+        await good.send_all(unfinished())
+        await held(server, len(BODY))
+        server.budget.hold("", BUDGET)
+        await late.send_all(unfinished())
+        status, headers, _ = await late.response()
+        assert (status, headers["retry-after"]) == (503, "5")
+        good.send(b"x")
+        assert (await good.response())[2] == b"%d" % (len(BODY) + 1)
+        server.budget.release("", BUDGET)
+        assert server.budget.held_bytes == 0
+
+
+async def test_a_late_body_for_an_asgi_application_is_refused() -> None:
+    async def page(request: Request, response: Response) -> None:
+        await serve_with(gathering, request, response)
+
+    async with serving(page) as server:
+        peer = await server.peer()
+        peer.send(post(b"abc")[:-1])
+        await passes(5)
+        server.shared.close_idle(asyncio.get_running_loop().time() + 31)
+        assert (await peer.response())[0] == 408
+        assert await peer.rest() == b""
 
 
 async def test_one_caller_cannot_take_the_whole_budget() -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
-from trunkline.model.errors import RequestTimedOut
+from trunkline.model.errors import TrunklineError
+from trunkline.protocol.errors import wire
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -74,23 +75,39 @@ class AsgiResponse(Response):
         await self._send({"type": "http.response.body", "body": b""})
 
 
-async def serve_with(app: App, request: Request, response: Response) -> None:
-    """Let an ASGI application answer a request of ours."""
-    has_more = True
+class _Served:
+    """One request of ours, as an ASGI application receives and answers it."""
 
-    async def receive() -> Message:
-        nonlocal has_more
-        if has_more:
+    def __init__(self, request: Request, response: Response) -> None:
+        self._request = request
+        self._response = response
+        self._has_more = True
+        self._size = 0
+        # Why its body is not taken in; the application sees a client that left.
+        self.refusal: TrunklineError | None = None
+
+    async def receive(self) -> Message:
+        if self._has_more:
             try:
-                body, has_more = await request.piece()
-            except (Disconnected, RequestTimedOut):
+                body, self._has_more = await self._request.piece()
+                self._size += len(body)
+                # Most applications gather the body before they look at it.
+                self._request.hold(self._size)
+                return {"type": "http.request", "body": body, "more_body": self._has_more}
+            except Disconnected:
                 return {"type": "http.disconnect"}
-            return {"type": "http.request", "body": body, "more_body": has_more}
-        await request.disconnected()
+            except TrunklineError as error:
+                self._has_more, self.refusal = False, error
+        if self.refusal is None:
+            await self._request.disconnected()
         return {"type": "http.disconnect"}
 
-    async def send(message: Message) -> None:
+    async def send(self, message: Message) -> None:
+        response = self._response
+        if self.refusal is not None:
+            return
         if message["type"] == "http.response.start":
+            self._request.release()
             headers = list(message.get("headers", ()))
             await response.begin(message["status"], headers)
             if not any(name.lower() == CONTENT_LENGTH for name, _ in headers):
@@ -102,6 +119,19 @@ async def serve_with(app: App, request: Request, response: Response) -> None:
         if not message.get("more_body", False):
             await response.end()
 
+    async def refuse(self, error: TrunklineError) -> None:
+        retry_s = getattr(error, "retry_after_s", None)
+        await self._response.answer(
+            wire(error).http,
+            error.message.encode(),
+            content_type=b"text/plain; charset=utf-8",
+            headers=[] if retry_s is None else [(b"retry-after", b"%d" % retry_s)],
+        )
+
+
+async def serve_with(app: App, request: Request, response: Response) -> None:
+    """Let an ASGI application answer a request of ours."""
+    served = _Served(request, response)
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -116,4 +146,11 @@ async def serve_with(app: App, request: Request, response: Response) -> None:
         "client": None,
         "server": None,
     }
-    await app(scope, receive, send)
+    try:
+        await app(scope, served.receive, served.send)
+    except Exception:
+        # What the application makes of a client that it believes to have left is no news.
+        if served.refusal is None:
+            raise
+    if served.refusal is not None and not response.has_begun:
+        await served.refuse(served.refusal)
