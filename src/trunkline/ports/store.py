@@ -20,6 +20,10 @@ The contract, proved for every store by `trunkline.testing.check_store`:
 - A reader that pages through a journal by sequence misses nothing and sees nothing twice.
 - A read raises StoreUnusable when the stored data cannot be read. Once data is found to be
   gone or damaged, every later append is refused until the store is opened again.
+- A store that `keeps_large_values` writes those of an append in slices, in commits of their
+  own, before it commits the append; appends of other tasks do not wait for that. Until the
+  append is committed its values do not exist for anybody, and a crash leaves none of them.
+  They go when the task goes.
 - Every read by a caller names its `Scope`; a task of another scope is as good as absent.
 
 Stores group what arrives together into one commit. Several nodes may share a store (a
@@ -34,6 +38,7 @@ from msgspec import Struct
 
 from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry
+from trunkline.model.large_values import LargeValue
 from trunkline.model.values import TaskState
 
 
@@ -111,6 +116,9 @@ class Append(Struct, frozen=True, kw_only=True):
     creation: Creation | None = None
     snapshot: Snapshot | None = None
     idempotency: IdempotencyRecord | None = None
+    # Texts that entries and snapshot refer to from here on; only for a store that
+    # `keeps_large_values`.
+    values: tuple[LargeValue, ...] = ()
 
 
 # Called once on the event loop when the append is committed (None) or refused.
@@ -163,6 +171,10 @@ class Store(Protocol):
         """Why the store takes no changes now, and the remedy, without naming files; None
         while it takes them."""
         ...
+
+    # Whether it takes `Append.values`. For one that does not, nothing is referred to.
+    @property
+    def keeps_large_values(self) -> bool: ...
 
     async def open(self) -> None:
         """Raises StoreInUse or StoreUnusable with a message that says what to do."""
@@ -228,6 +240,16 @@ class Store(Protocol):
         When entries right after `after` were pruned, the first one returned says so by
         its sequence.
         """
+        ...
+
+    async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+        """How many bytes each of these large values has in JSON. Those that do not exist, or
+        belong to another scope, are left out."""
+        ...
+
+    async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
+        """Slices of a large value, counted from 0; empty behind the last one, and when its
+        task was deleted meanwhile."""
         ...
 
     async def list(self, query: TaskQuery) -> TaskPage: ...

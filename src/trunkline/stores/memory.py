@@ -20,20 +20,24 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
+from trunkline.runtime.passes import next_pass
 from trunkline.stores.exchanges import ExchangeIndex, Spot
 from trunkline.stores.heads import refusal
 from trunkline.stores.index import Head, Index
+from trunkline.stores.large_appends import LargeAppends
 from trunkline.stores.notes import Key, NoteIndex
 from trunkline.stores.settling import settle
 
 
 class _Task(Head):
-    __slots__ = ("journal", "snapshot")
+    __slots__ = ("journal", "snapshot", "values")
 
     def __init__(self, key: int, append: Append, creation: Creation) -> None:
         super().__init__(key, append, creation)
         self.journal: list[Entry] = []
         self.snapshot: Snapshot | None = None
+        # The ids of its large values.
+        self.values: list[str] = []
 
     def after(self, seq: int) -> Sequence[Entry]:
         """The entries above `seq`; the journal has no holes but may miss its beginning."""
@@ -43,6 +47,8 @@ class _Task(Head):
 
 
 class MemoryStore:
+    keeps_large_values = True
+
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: list[tuple[Append, Settled]] = []
@@ -51,6 +57,15 @@ class MemoryStore:
         self._exchanges: ExchangeIndex[Exchange] = ExchangeIndex()
         self._remembered = 0
         self._notes: NoteIndex[KeptNote] = NoteIndex()
+        # Slices by the id of their value, and whose it is once that is committed.
+        self._slices: dict[str, tuple[bytes, ...]] = {}
+        self._value_tasks: dict[str, _Task] = {}
+        self._large = LargeAppends(
+            write=self._write_values,
+            settled=self._values_settled,
+            submit=self._submit,
+            explain=lambda error: StoreUnusable(f"The store failed: {error!r}"),
+        )
 
     @property
     def problem(self) -> str | None:
@@ -63,6 +78,10 @@ class MemoryStore:
         """Nothing can happen to memory."""
 
     async def close(self) -> None:
+        if self._large.waiting:
+            written = asyncio.Event()
+            self._large.when_idle(written.set)
+            await written.wait()
         self._flush()
         self._loop = None
 
@@ -72,9 +91,30 @@ class MemoryStore:
             loop = asyncio.get_running_loop()
             loop.call_soon(settle, loop, [(settled, closed) for _, settled in appends])
             return
-        if not self._queue:
+        for append, _ in appends:
+            if append.values or self._large.waiting:
+                appends = self._large.sort_out(appends)
+                break
+        if appends:
+            self._submit(appends)
+
+    def _submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+        if self._loop is not None and not self._queue:
             self._loop.call_soon(self._commit, self._loop)
         self._queue.extend(appends)
+
+    async def _write_values(self, append: Append) -> None:
+        for value in append.values:
+            slices: list[bytes] = []
+            for piece in value.slices():
+                slices.append(piece)
+                await next_pass()
+            self._slices[value.id] = tuple(slices)
+
+    def _values_settled(self, append: Append, is_committed: bool) -> None:
+        if not is_committed:
+            for value in append.values:
+                self._slices.pop(value.id, None)
 
     def _flush(self) -> None:
         """What was submitted takes effect before whatever comes now."""
@@ -106,6 +146,9 @@ class MemoryStore:
             task.snapshot = append.snapshot
         if append.idempotency is not None:
             index.remember(task, append.idempotency)
+        for value in append.values:
+            task.values.append(value.id)
+            self._value_tasks[value.id] = task
         return None
 
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
@@ -155,6 +198,17 @@ class MemoryStore:
         task = self._index.get(task_id)
         return () if task is None else tuple(task.after(after)[:limit])
 
+    async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+        known = [(value_id, self._value_tasks.get(value_id)) for value_id in ids]
+        return {
+            value_id: sum(map(len, self._slices[value_id]))
+            for value_id, task in known
+            if task is not None and task.scope == scope
+        }
+
+    async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
+        return self._slices.get(value_id, ())[first : first + limit]
+
     async def list(self, query: TaskQuery) -> TaskPage:
         tasks, total, position = self._index.page(query)
         return TaskPage(
@@ -190,6 +244,9 @@ class MemoryStore:
         self._flush()
         ended = self._index.ended(agent, before_ms=before_ms, limit=limit)
         self._index.remove(*ended)
+        for task in ended:
+            for value_id in task.values:
+                del self._slices[value_id], self._value_tasks[value_id]
         return len(ended)
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:

@@ -16,7 +16,16 @@ A check raises AssertionError when the store breaks the contract of `ports.store
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from trunkline.testing.stores import appends, exchanges, leases, lists, notes, reads, retention
+from trunkline.testing.stores import (
+    appends,
+    exchanges,
+    large_values,
+    leases,
+    lists,
+    notes,
+    reads,
+    retention,
+)
 from trunkline.testing.stores.kit import MakeStore
 
 Check: TypeAlias = Callable[[MakeStore], Awaitable[None]]
@@ -29,12 +38,14 @@ CHECKS: tuple[Check, ...] = (
     *retention.CHECKS,
     *exchanges.CHECKS,
     *notes.CHECKS,
+    *large_values.CHECKS,
 )
 # For stores whose data outlives the object.
 DURABLE_CHECKS: tuple[Check, ...] = (
     *retention.DURABLE_CHECKS,
     *exchanges.DURABLE_CHECKS,
     *notes.DURABLE_CHECKS,
+    *large_values.DURABLE_CHECKS,
 )
 
 

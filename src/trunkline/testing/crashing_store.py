@@ -48,6 +48,10 @@ class CrashingStore:
     def problem(self) -> str | None:
         return self._inner.problem
 
+    @property
+    def keeps_large_values(self) -> bool:
+        return self._inner.keeps_large_values
+
     async def open(self) -> None:
         await self._inner.open()
 
@@ -136,6 +140,14 @@ class CrashingStore:
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         return await self._pass_on(lambda: self._inner.entries(task_id, after=after, limit=limit))
+
+    async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+        return await self._pass_on(lambda: self._inner.value_sizes(scope, ids))
+
+    async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
+        return await self._pass_on(
+            lambda: self._inner.value_slices(value_id, first=first, limit=limit)
+        )
 
     async def list(self, query: TaskQuery) -> TaskPage:
         return await self._pass_on(lambda: self._inner.list(query))

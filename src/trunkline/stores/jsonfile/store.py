@@ -56,6 +56,9 @@ _LOG_BYTES = 16 * 1024 * 1024
 class JsonFileStore:
     """Durable tasks in a folder of JSON files, for one process."""
 
+    # A task is one file that other programs read too, so its texts are where they belong.
+    keeps_large_values = False
+
     def __init__(
         self,
         path: str | Path,
@@ -300,6 +303,12 @@ class JsonFileStore:
             return ()
         (contents,) = await self._from_disk(self._read([capture(head)]))
         return tuple(contents.after(after)[:limit])
+
+    async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+        return {}
+
+    async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
+        return ()
 
     async def list(self, query: TaskQuery) -> TaskPage:
         heads, total, position = self._require_open().state.index.page(query)

@@ -21,7 +21,7 @@ class Opened:
         self.loop = asyncio.get_running_loop()
         self.writer = Writer(connect_writer(path, schema, synchronous))
         self.reader = Reader(connect_reader(path))
-        self.slow_reader = Reader(connect_reader(path))
+        self.slow_reader = Reader(connect_reader(path), has_thread=True)
         self.readers = ThreadPoolExecutor(1, thread_name_prefix="trunkline-sqlite-read")
         self.watch = FileWatch(path, self.writer.connection)
         self.thread = CommitThread(self.loop, "trunkline-sqlite-commit")

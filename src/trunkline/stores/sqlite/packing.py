@@ -4,7 +4,7 @@ A row costs far more than its bytes, and most tasks do all they do within a comm
 two. A row lies at the place of its last entry, so the last row tells the last sequence.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -43,9 +43,15 @@ def add_rows(rows: list[Any], start: int, entries: Sequence[Entry]) -> None:
 
 
 def entries_after(
-    rows: Iterable[tuple[int, str, bytes]], after: int, limit: int
+    rows: Iterable[tuple[int, str, bytes]],
+    after: int,
+    limit: int,
+    whole: Callable[[bytes], bytes] | None = None,
 ) -> tuple[Entry, ...]:
-    """Up to `limit` entries (all, if it is negative) of these rows, above a sequence."""
+    """Up to `limit` entries (all, if it is negative) of these rows, above a sequence.
+
+    `whole` gives the body of an entry that has a number in its place.
+    """
     found: list[Entry] = []
     for place, kind, body in rows:
         last = place & MAX_SEQ
@@ -57,6 +63,8 @@ def entries_after(
                 if seq > after
             ]
         else:
+            if whole is not None and type(body) is not bytes:
+                body = whole(body)
             found.append(Entry(last, kind, body))
         if 0 <= limit <= len(found):
             return tuple(found[:limit])

@@ -277,3 +277,63 @@ SELECT scope, state, sum(kept), sum(there) FROM (
     UNION ALL
     SELECT scope, state, 0, count(*) FROM tasks GROUP BY scope, state
 ) GROUP BY scope, state HAVING sum(kept) <> sum(there);
+
+-- name: last_value
+SELECT max(
+    (SELECT coalesce(max(value), 0) FROM large_values),
+    (SELECT coalesce(max(value), 0) FROM loose_values)
+);
+
+-- name: insert_loose_value
+INSERT INTO loose_values (value) VALUES (?);
+
+-- name: insert_slice
+INSERT INTO slices (place, body) VALUES (?, ?);
+
+-- name: insert_large_value
+INSERT INTO large_values (value, id, task, size) VALUES (?, ?, ?, ?);
+
+-- name: delete_loose_value
+DELETE FROM loose_values WHERE value = ?;
+
+-- name: loosen_values
+-- The values of a task that is about to be deleted.
+INSERT INTO loose_values (value) SELECT value FROM large_values WHERE task = ?;
+
+-- name: delete_large_values
+DELETE FROM large_values WHERE task = ?;
+
+-- name: loosen_snapshot
+-- The slices of a snapshot that is about to be replaced.
+INSERT INTO loose_values (value)
+SELECT value FROM large_values WHERE task = ? AND id GLOB 'snapshot:*';
+
+-- name: delete_large_snapshot
+DELETE FROM large_values WHERE task = ? AND id GLOB 'snapshot:*';
+
+-- name: get_body
+-- A body that was written in slices.
+SELECT body FROM slices
+WHERE place BETWEEN :value << 24 AND :value << 24 | 0xFFFFFF ORDER BY place;
+
+-- name: get_loose_values
+SELECT value FROM loose_values ORDER BY value LIMIT ?;
+
+-- name: is_loose
+SELECT 1 FROM loose_values WHERE value = ?;
+
+-- name: delete_slices
+-- Some slices of one value.
+DELETE FROM slices WHERE place IN (
+    SELECT place FROM slices
+    WHERE place BETWEEN :value << 24 AND :value << 24 | 0xFFFFFF ORDER BY place LIMIT :limit
+);
+
+-- name: get_value_size
+SELECT v.size FROM large_values AS v JOIN tasks AS t ON t.key = v.task
+WHERE v.id = ? AND t.scope = ?;
+
+-- name: get_slices
+SELECT s.body FROM large_values AS v
+CROSS JOIN slices AS s ON s.place BETWEEN v.value << 24 | :first AND v.value << 24 | 0xFFFFFF
+WHERE v.id = :id ORDER BY s.place LIMIT :limit;

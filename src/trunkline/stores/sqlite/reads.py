@@ -1,6 +1,7 @@
 """Reading what was committed."""
 
 import sqlite3
+from collections.abc import Sequence
 from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
@@ -26,11 +27,17 @@ _FOREVER_MS = (1 << 63) - 1
 _STATUS_MS_AND_KEY = itemgetter(4, 0)
 
 
+class TakesLong(Exception):
+    """The answer has a body in slices; ask a reader that has a thread of its own."""
+
+
 class Reader:
     """Owns a connection that only reads. Every answer is one state of the store."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, has_thread: bool = False) -> None:
+        """`has_thread`: nobody waits for it but the caller, so that it may take its time."""
         self._db = connection
+        self._has_thread = has_thread
         self._scopes: dict[Scope, int] = {}
         self._nodes: dict[int, str] = {}
 
@@ -60,9 +67,18 @@ class Reader:
         bounds = (start | min(after, MAX_SEQ), start | MAX_SEQ, limit)
         cursor = self._db.execute(SQL["get_entries"], bounds)
         try:
-            return entries_after(cursor, after, limit)
+            return entries_after(cursor, after, limit, self._whole)
         finally:
             cursor.close()
+
+    def _whole(self, body: bytes | int) -> bytes:
+        """A body, which may have been written in slices. Raises TakesLong."""
+        if isinstance(body, bytes):
+            return body
+        if not self._has_thread:
+            raise TakesLong
+        rows = self._db.execute(SQL["get_body"], {"value": body}).fetchall()
+        return b"".join([piece for (piece,) in rows])
 
     def ended(self, agent: str, before_ms: int | None, limit: int) -> list[int]:
         """The numbers of an agent's tasks that ended, the longest ended first."""
@@ -110,6 +126,21 @@ class Reader:
         for (scope,) in scopes.fetchall():
             found += self._db.execute(SQL["find_old_notes"], (scope, before_ms, limit)).fetchall()
         return [row[1:] for row in nsmallest(limit, found)]
+
+    def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+        scope_id = self._scope_id(scope)
+        sizes: dict[str, int] = {}
+        for value_id in ids:
+            for (size,) in self._db.execute(SQL["get_value_size"], (value_id, scope_id)).fetchall():
+                sizes[value_id] = size
+        return sizes
+
+    def value_slices(self, value_id: str, first: int, limit: int) -> tuple[bytes, ...]:
+        where = {"id": value_id, "first": first, "limit": limit}
+        return tuple([body for (body,) in self._db.execute(SQL["get_slices"], where).fetchall()])
+
+    def loose_values(self, limit: int) -> list[int]:
+        return [row[0] for row in self._db.execute(SQL["get_loose_values"], (limit,)).fetchall()]
 
     def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
         scope_id = self._scope_id(scope)
@@ -173,10 +204,14 @@ class Reader:
         key, task_id, context, state, status_ms, created_ms, epoch, node, seq, body, artifacts = (
             row[:11]
         )
-        snapshot = None if seq is None else Snapshot(seq, body, artifacts)
-        # SQLite does not notice an empty page inside a long value, and JSON has no such byte.
-        if snapshot is not None and (b"\0" in body or b"\0" in artifacts):
-            raise ValueError(f"the snapshot of task {task_id} is damaged")
+        snapshot = None
+        if seq is not None:
+            if type(body) is int or type(artifacts) is int:
+                body, artifacts = self._whole(body), self._whole(artifacts)
+            snapshot = Snapshot(seq, body, artifacts)
+            # SQLite does not notice an empty page inside a long value, and JSON has no such byte.
+            if b"\0" in snapshot.task or b"\0" in snapshot.artifacts:
+                raise ValueError(f"the snapshot of task {task_id} is damaged")
         folded = seq or 0
         tail: tuple[Entry, ...] = ()
         # A list brings the last sequence along, and spares the look at the journal.

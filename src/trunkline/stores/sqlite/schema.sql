@@ -93,3 +93,26 @@ CREATE TABLE notes (
     PRIMARY KEY (scope, context, name)
 ) WITHOUT ROWID;
 CREATE INDEX notes_by_age ON notes (scope, at_ms);
+
+-- What is too large for one commit: texts, by the id that entries and snapshots refer to, and
+-- bodies of these two, which have the number of the value in place of the body.
+CREATE TABLE large_values (
+    value INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    task INTEGER NOT NULL,
+    -- Of all slices together.
+    size INTEGER NOT NULL
+);
+CREATE INDEX large_values_by_task ON large_values (task);
+
+-- Their contents. The place is `value << 24 | number`, with numbers from 0.
+CREATE TABLE slices (
+    place INTEGER PRIMARY KEY,
+    body BLOB NOT NULL
+);
+
+-- Values that nothing refers to: being written, or left over by a crash or by retention. The
+-- store deletes their slices little by little.
+CREATE TABLE loose_values (
+    value INTEGER PRIMARY KEY
+);

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +13,9 @@ import msgspec
 
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
+from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports.store import (
+    Append,
     Exchange,
     IdempotencyRecord,
     KeptNote,
@@ -23,6 +26,7 @@ from trunkline.ports.store import (
     TaskQuery,
 )
 from trunkline.stores.health import Health
+from trunkline.stores.large_appends import LargeAppends
 from trunkline.stores.settling import settle
 from trunkline.stores.sqlite import upkeep
 from trunkline.stores.sqlite.connections import (
@@ -35,7 +39,9 @@ from trunkline.stores.sqlite.inspection import OPEN, closed_mark, inspect, sync_
 from trunkline.stores.sqlite.lists import needs_count
 from trunkline.stores.sqlite.opened import Opened
 from trunkline.stores.sqlite.problems import BAD_ROW, read_problem, unwritable, write_problem
+from trunkline.stores.sqlite.reads import TakesLong
 from trunkline.stores.sqlite.schema import shipped_schema
+from trunkline.stores.sqlite.values import Values
 from trunkline.stores.sqlite.writer import Item
 
 T = TypeVar("T")
@@ -70,6 +76,8 @@ class SqliteStore:
     interpreter lock to each other at every statement.
     """
 
+    keeps_large_values = True
+
     def __init__(self, path: str | Path, *, synchronous: Synchronous = "full") -> None:
         self._path = Path(path)
         self._synchronous = synchronous
@@ -82,6 +90,8 @@ class SqliteStore:
         self._submitted = 0
         self._leases: dict[str, int] = {}
         self._opened: Opened | None = None
+        self._values: Values | None = None
+        self._large: LargeAppends | None = None
         self._closed: asyncio.Future[None] | None = None
 
     @property
@@ -99,6 +109,7 @@ class SqliteStore:
         try:
             inspect(self._path, schema, self._lock.mark, existed=existed)
             self._opened = Opened(self._path, schema, self._synchronous)
+            self._values = Values(self._opened, self._run_in_turn)
             # The log is there by now, and must be found after a power cut as well.
             sync_folder(self._path)
             self._lock.write_mark(OPEN)
@@ -108,13 +119,24 @@ class SqliteStore:
         except BaseException:
             self._lock.release()
             raise
+        self._large = LargeAppends(
+            write=self._values.write,
+            settled=self._values.settled,
+            submit=self._submit,
+            explain=self._explain,
+        )
+        self._values.sweep_soon()
 
     async def close(self) -> None:
         opened = self._opened
         if opened is None:
             return
         if self._closed is None:
-            self._closed = self._enqueue(self._finish)
+            self._closed = opened.loop.create_future()
+            assert self._large is not None
+            assert self._values is not None
+            self._values.stop_sweeping()
+            self._large.when_idle(partial(self._finish_soon, self._closed))
         try:
             await asyncio.shield(self._closed)
         finally:
@@ -125,6 +147,10 @@ class SqliteStore:
                 if not self._health.is_lost:
                     self._lock.write_mark(closed_mark(self._path))
                 self._lock.release()
+
+    def _finish_soon(self, closed: "asyncio.Future[None]") -> None:
+        self._queue.append(_Job(self._finish, closed))
+        self._start_soon()
 
     def _finish(self) -> None:
         assert self._opened is not None
@@ -147,17 +173,30 @@ class SqliteStore:
                 return
             self._health.wrote()
 
-    def submit(self, appends: Sequence[tuple[Item, Settled]]) -> None:
-        opened = self._opened
-        if opened is None or self._closed is not None:
+    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+        large = self._large
+        if self._opened is None or large is None or self._closed is not None:
             self._refuse(appends, StoreUnusable(f"The store {self._path} is not open"))
             return
+        for append, _ in appends:
+            size = 0
+            for entry in append.entries:
+                size += len(entry.body)
+            if append.snapshot is not None:
+                size += len(append.snapshot.task) + len(append.snapshot.artifacts)
+            if size > SLICE_BYTES or append.values or large.waiting:
+                appends = large.sort_out(appends)
+                break
+        if appends:
+            self._submit(appends)
+
+    def _submit(self, items: Sequence[tuple[Item, Settled]]) -> None:
         queue = self._queue
-        self._submitted += len(appends)
+        self._submitted += len(items)
         if queue and type(queue[-1]) is list:
-            queue[-1].extend(appends)
+            queue[-1].extend(items)
             return
-        queue.append(list(appends))
+        queue.append(list(items))
         self._start_soon()
 
     def _refuse(self, appends: Sequence[tuple[Item, Settled]], error: StoreError) -> None:
@@ -165,8 +204,11 @@ class SqliteStore:
         loop.call_soon(settle, loop, [(settled, error) for _, settled in appends])
 
     def _enqueue(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        opened = self._require_open()
-        future: asyncio.Future[T] = opened.loop.create_future()
+        self._require_open()
+        return self._run_in_turn(work)
+
+    def _run_in_turn(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.append(_Job(work, future))
         self._start_soon()
         return future
@@ -298,7 +340,11 @@ class SqliteStore:
         return self._health.failed(problem)
 
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
-        return self._read(self._require_open().reader.get, scope, task_id)
+        opened = self._require_open()
+        try:
+            return self._read(opened.reader.get, scope, task_id)
+        except TakesLong:
+            return await self._read_slowly(opened.slow_reader.get, scope, task_id)
 
     async def owner(self, task_id: str) -> Scope | None:
         return self._read(self._require_open().reader.owner, task_id)
@@ -320,7 +366,8 @@ class SqliteStore:
             else:
                 stored.set_exception(error)
 
-        self.submit([(item, tell)])
+        self._require_open()
+        self._submit([(item, tell)])
         await stored
 
     async def exchanges(
@@ -355,16 +402,28 @@ class SqliteStore:
         return await self._enqueue(partial(opened.in_transaction, forget))
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
-        return self._read(self._require_open().reader.entries, task_id, after, limit)
+        opened = self._require_open()
+        try:
+            return self._read(opened.reader.entries, task_id, after, limit)
+        except TakesLong:
+            return await self._read_slowly(opened.slow_reader.entries, task_id, after, limit)
+
+    async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+        return await self._read_slowly(self._require_open().slow_reader.value_sizes, scope, ids)
+
+    async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
+        read = self._require_open().slow_reader.value_slices
+        return await self._read_slowly(read, value_id, first, limit)
 
     async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
         return self._read(self._require_open().reader.recall, scope, key)
 
     async def list(self, query: TaskQuery) -> TaskPage:
         opened = self._require_open()
-        if query.with_artifacts or needs_count(query):
-            return await self._read_slowly(opened.slow_reader.list, query)
-        return self._read(opened.reader.list, query)
+        if not query.with_artifacts and not needs_count(query):
+            with suppress(TakesLong):
+                return self._read(opened.reader.list, query)
+        return await self._read_slowly(opened.slow_reader.list, query)
 
     async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
         # In memory: the lock on the file proves that no node of an earlier process
@@ -385,8 +444,15 @@ class SqliteStore:
             task_id=task_id,
         )
         keys = await self._enqueue(partial(opened.in_transaction, take_over))
-        claimed = [self._read(self._require_open().reader.claimed, key) for key in keys]
+        claimed = [await self._claimed(key) for key in keys]
         return tuple([task for task in claimed if task is not None])
+
+    async def _claimed(self, key: int) -> StoredTask | None:
+        opened = self._require_open()
+        try:
+            return self._read(opened.reader.claimed, key)
+        except TakesLong:
+            return await self._read_slowly(opened.slow_reader.claimed, key)
 
     async def scopes(self) -> tuple[Scope, ...]:
         return self._read(self._require_open().reader.scopes)
@@ -402,7 +468,10 @@ class SqliteStore:
         if not found:
             return 0
         prune = partial(upkeep.prune, opened.writer, found)
-        return await self._enqueue(partial(opened.in_transaction, prune))
+        gone = await self._enqueue(partial(opened.in_transaction, prune))
+        if self._values is not None:
+            self._values.sweep_soon()
+        return gone
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
         opened = self._require_open()

@@ -46,7 +46,15 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
     for key in found:
         ended += db.execute(SQL["find_still_ended"], (key,)).fetchall()
     keys = [(key,) for key, _, _, _ in ended]
-    for statement in ("delete_task", "delete_events", "delete_snapshot", "delete_idempotency"):
+    for statement in (
+        "delete_task",
+        "delete_events",
+        "delete_snapshot",
+        "delete_idempotency",
+        # Their slices may be many, and go later.
+        "loosen_values",
+        "delete_large_values",
+    ):
         db.executemany(SQL[statement], keys)
     for _, _, scope, state in ended:
         write_rows(db, "add_counts", 3, [state, scope, -1])

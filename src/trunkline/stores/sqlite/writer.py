@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from trunkline.model.errors import KeyTaken, StoreError, StoreUnusable
 from trunkline.model.events import Entry
+from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports.store import (
     Append,
     Creation,
@@ -74,6 +75,13 @@ class _Change(Struct, eq=False):
             append.expected_seq + len(entries),
         )
 
+    @property
+    def has_large_bodies(self) -> bool:
+        snapshot = self.snapshot
+        return any([len(entry.body) > SLICE_BYTES for entry in self.entries]) or (
+            snapshot is not None and max(len(snapshot.task), len(snapshot.artifacts)) > SLICE_BYTES
+        )
+
     def add(self, append: Append) -> None:
         self.last = append
         self.last_seq += len(append.entries)
@@ -91,9 +99,11 @@ class _Staged:
         "exchanges",
         "heads",
         "idempotency",
+        "large_values",
         "next_key",
         "nodes",
         "notes",
+        "replaced",
         "scopes",
     )
 
@@ -110,6 +120,10 @@ class _Staged:
         self.nodes: dict[str, int] = {}
         # By scope, context and name: when, and what.
         self.notes: dict[tuple[int, str, str], tuple[int, str]] = {}
+        # Number, id, task and size.
+        self.large_values: list[tuple[int, str, int, int]] = []
+        # Tasks whose snapshot may have been large before.
+        self.replaced: list[int] = []
 
 
 class Writer:
@@ -122,6 +136,9 @@ class Writer:
         self._nodes: dict[str, int] = {}
         (last_key,) = connection.execute(SQL["last_key"]).fetchone()
         self._staged = _Staged(last_key + 1)
+        # Large values whose slices are written, by their id, and large bodies, by that of the
+        # object: number and size.
+        self.written: dict[str | int, tuple[int, int]] = {}
 
     def apply(self, batch: Sequence[tuple[Item, Settled]]) -> list[StoreError | None]:
         """Begin a transaction and write the batch. One answer per append.
@@ -205,6 +222,9 @@ class Writer:
             refused = self._stage_idempotency(append.idempotency, key, is_careful=is_careful)
             if refused is not None:
                 return refused
+        if append.values:
+            known = change or head
+            self._stage_values(append, staged.next_key if known is None else known.key)
         if change is not None:
             change.add(append)
         elif head is not None:
@@ -229,6 +249,35 @@ class Writer:
             return KeyTaken(f"The idempotency key {record.key!r} was used before")
         staged.idempotency[place] = (scope, record.key, key, Blob(record.digest))
         return None
+
+    def _stage_values(self, append: Append, key: int) -> None:
+        for value in append.values:
+            number, size = self.written[value.id]
+            self._staged.large_values.append((number, value.id, key, size))
+
+    def _add_large(
+        self, change: _Change, events: list[int | str | Blob], snapshots: list[int | Blob]
+    ) -> None:
+        """Rows that have the number of a value in place of a large body."""
+        for entry in change.entries:
+            place = change.key << SEQ_BITS | entry.seq
+            events += (place, entry.kind, self._body(entry.body, change.key, "entry"))
+        snapshot = change.snapshot
+        if snapshot is not None:
+            self._staged.replaced.append(change.key)
+            snapshots += (
+                change.key,
+                snapshot.seq,
+                self._body(snapshot.task, change.key, "snapshot"),
+                self._body(snapshot.artifacts, change.key, "snapshot"),
+            )
+
+    def _body(self, body: bytes, key: int, what: str) -> Blob | int:
+        if len(body) <= SLICE_BYTES:
+            return Blob(body)
+        number, size = self.written[id(body)]
+        self._staged.large_values.append((number, f"{what}:{number}", key, size))
+        return number
 
     def _write(self) -> None:
         staged = self._staged
@@ -268,24 +317,38 @@ class Writer:
                 )
             elif head is not None:
                 staged.ended.append(task_id)
+            if self.written and change.has_large_bodies:
+                self._add_large(change, events, snapshots)
+                continue
             add_rows(events, key << SEQ_BITS, change.entries)
             snapshot = change.snapshot
             if snapshot is not None:
                 snapshots += (key, snapshot.seq, Blob(snapshot.task), Blob(snapshot.artifacts))
         write_rows(db, "insert_tasks", 9, created)
-        if changed:
-            db.executemany(SQL["update_head"], changed)
+        db.executemany(SQL["update_head"], changed)
         write_rows(db, "insert_events", 3, events)
         write_rows(db, "put_snapshots", 4, snapshots)
         write_rows(
             db, "insert_idempotency", 4, list(chain.from_iterable(staged.idempotency.values()))
         )
         write_rows(db, "insert_exchanges", 4, staged.exchanges)
-        if staged.notes:
-            self._write_notes()
+        if staged.notes or staged.large_values:
+            self._write_rare()
         for (state, scope), n in counts.items():
             if n:
                 write_rows(db, "add_counts", 3, [state, scope, n])
+
+    def _write_rare(self) -> None:
+        """What most batches have none of."""
+        if self._staged.notes:
+            self._write_notes()
+        replaced = [(key,) for key in self._staged.replaced]
+        self.connection.executemany(SQL["loosen_snapshot"], replaced)
+        self.connection.executemany(SQL["delete_large_snapshot"], replaced)
+        values = self._staged.large_values
+        self.connection.executemany(SQL["insert_large_value"], values)
+        numbers = [(number,) for number, _, _, _ in values]
+        self.connection.executemany(SQL["delete_loose_value"], numbers)
 
     def _stage_other(self, item: Exchange | KeptNote) -> None:
         scope, context = self.scope_id(item.scope), item.context_id

@@ -1,0 +1,103 @@
+"""`LargeAppends`: appends that wait until their large values are written.
+
+Later appends of the same task wait behind them, so that a task's appends keep their order;
+those of other tasks pass by.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from trunkline.model.errors import StoreError
+from trunkline.model.large_values import SLICE_BYTES
+from trunkline.ports.store import Append, Settled
+from trunkline.runtime.tasks import Tasks
+
+_Item: TypeAlias = tuple[Append, Settled]
+
+
+def is_large(append: Append) -> bool:
+    return bool(append.values or large_bodies(append))
+
+
+def large_bodies(append: Append) -> list[bytes]:
+    """What is larger than a slice although its large texts are kept apart."""
+    bodies = [entry.body for entry in append.entries]
+    if append.snapshot is not None:
+        bodies += (append.snapshot.task, append.snapshot.artifacts)
+    return [body for body in bodies if len(body) > SLICE_BYTES]
+
+
+class LargeAppends:
+    def __init__(
+        self,
+        *,
+        write: Callable[[Append], Awaitable[None]],
+        settled: Callable[[Append, bool], None],
+        submit: Callable[[Sequence[_Item]], None],
+        explain: Callable[[BaseException], StoreError],
+    ) -> None:
+        """`write` makes the values of an append durable, visible to nobody. `submit` takes
+        appends whose values are written. `settled` is told whether the append was committed."""
+        self._write = write
+        self._settled = settled
+        self._submit = submit
+        self._explain = explain
+        # By task; empty while nothing waits, which is all that the others need to know.
+        self.waiting: dict[str, deque[_Item]] = {}
+        self._tasks = Tasks("large values")
+        self._idle: list[Callable[[], None]] = []
+
+    def sort_out(self, appends: Sequence[_Item]) -> list[_Item]:
+        """Hold back what has to wait; the rest may go on."""
+        ready: list[_Item] = []
+        for item in appends:
+            append = item[0]
+            waiting = self.waiting.get(append.task_id)
+            if waiting is not None:
+                waiting.append(item)
+            elif is_large(append):
+                self.waiting[append.task_id] = deque([item])
+                self._tasks.spawn(self._advance(append.task_id), name=f"values {append.task_id}")
+            else:
+                ready.append(item)
+        return ready
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call back once nothing waits any more, at once if nothing does."""
+        if self.waiting:
+            self._idle.append(callback)
+        else:
+            callback()
+
+    async def _advance(self, task_id: str) -> None:
+        waiting = self.waiting[task_id]
+        while waiting:
+            append, settled = waiting[0]
+            try:
+                if is_large(append):
+                    await self._write(append)
+            except Exception as error:  # noqa: BLE001 - goes to the one who waits for the append
+                self._settled(append, False)
+                # In a pass of its own, where an error of the one who is told is the loop's.
+                asyncio.get_running_loop().call_soon(settled, self._explain(error))
+            else:
+                self._submit([(append, self._told(append, settled))])
+            # Only now: what was submitted meanwhile has to come after it.
+            waiting.popleft()
+        del self.waiting[task_id]
+        if not self.waiting:
+            callbacks, self._idle = self._idle, []
+            for callback in callbacks:
+                callback()
+
+    def _told(self, append: Append, settled: Settled) -> Settled:
+        if not is_large(append):
+            return settled
+
+        def told(error: StoreError | None) -> None:
+            self._settled(append, error is None)
+            settled(error)
+
+        return told
