@@ -3,6 +3,7 @@
 Folding in pieces equals folding at once, whatever the cut, also through a snapshot.
 """
 
+from collections.abc import Callable
 from operator import attrgetter
 
 import msgspec
@@ -22,6 +23,7 @@ from trunkline.model.values import (
     INTERRUPTED,
     Artifact,
     Message,
+    Part,
     Role,
     Task,
     TaskArtifactUpdateEvent,
@@ -70,6 +72,7 @@ class TaskFold:
         "_history",
         "_known",
         "_task",
+        "has_grown",
         "pending",
         "seq",
         "status",
@@ -86,6 +89,8 @@ class TaskFold:
         self._artifacts: dict[str, Artifact | GrowingArtifact] = {}
         for artifact in task.artifacts:
             self._artifacts[artifact.artifact_id] = artifact
+        # Whether some artifact was put together from chunks, and may be larger than any.
+        self.has_grown = False
         # What the turn under way took up, and what there was of the task by then.
         self._before_turn: tuple[Pending, int, tuple[Artifact, ...], TaskStatus] | None = None
         # Messages that no turn has taken up yet.
@@ -170,6 +175,15 @@ class TaskFold:
             ]
         )
 
+    def slim(self, slim: Callable[[tuple[Part, ...]], tuple[Part, ...]]) -> None:
+        """Have `slim` replace large texts of artifacts that were put together from chunks."""
+        for key, each in self._artifacts.items():
+            if isinstance(each, GrowingArtifact):
+                artifact = each.artifact()
+                parts = slim(artifact.parts)
+                if parts is not artifact.parts:
+                    self._artifacts[key] = structs.replace(artifact, parts=parts)
+
     def apply(self, entry: Entry) -> None:
         if entry.seq != self.seq + 1:
             raise GatewayBug(f"entry {entry.seq} does not follow {self.seq}")
@@ -229,6 +243,7 @@ class TaskFold:
             return
         if isinstance(known, Artifact):
             known = self._artifacts[artifact.artifact_id] = GrowingArtifact(known)
+            self.has_grown = True
         known.extend(artifact)
 
     def copy(self) -> "TaskFold":
@@ -242,6 +257,7 @@ class TaskFold:
             key: each if isinstance(each, Artifact) else each.copy()
             for key, each in self._artifacts.items()
         }
+        other.has_grown = self.has_grown
         other.pending = list(self.pending)
         other._before_turn = self._before_turn
         other._asking = self._asking

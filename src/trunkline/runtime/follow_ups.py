@@ -55,7 +55,7 @@ class FollowUps:
             artifact=Artifact(
                 artifact_id=message_id,
                 name="Queued follow-up reply",
-                parts=parts,
+                parts=self._journal.slim(live, parts),
                 metadata=metadata,
             ),
             last_chunk=True,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from trunkline.engine.admission import check_follow_up
 from trunkline.engine.fold import Pending
@@ -27,6 +27,7 @@ from trunkline.model.errors import (
     Unavailable,
 )
 from trunkline.model.events import MessageAccepted, TaskSubmitted, TurnOptions
+from trunkline.model.large_values import MAX_INLINE_CHARS
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
     TERMINAL,
@@ -245,6 +246,8 @@ class Intake:
             ]
         # An older task may have got its message later.
         runs.sort(key=itemgetter(0, 1))
+        for _, _, run in runs:
+            run.recorded = run.message
         return [run for _, _, run in runs]
 
     def _submit(
@@ -289,6 +292,10 @@ class Intake:
                 state = TaskState.FAILED
             said = _refusal_message(live, refused)
         run.message = message = live.history_message(run.message)
+        for part in message.parts:
+            if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
+                message = self._slim(live, message)
+                break
         task = Task(
             id=live.task_id,
             context_id=live.context_id,
@@ -360,17 +367,24 @@ class Intake:
             context_id=live.context_id,
             status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
         )
-        event = MessageAccepted(message=message, status_update=update, options=options)
+        recorded = self._slim(live, message)
+        event = MessageAccepted(message=recorded, status_update=update, options=options)
         if record is not None:
             self._keys.keep(live, record)
         left = self._left([(agent, live)]) if is_orphan else []
         self._journal.record(live, event, state=state, status_ms=now_ms)
         pending = Pending(message, options, update.status.timestamp, live.seq)
         run = self._run(agent, pending, live)
+        run.recorded = recorded
         # What waited when the task was left comes first.
         for each in (*left, run):
             self._enter(each)
         return Admitted(live=live, begun_after=run.accepted_seq if run.has_begun else 0)
+
+    def _slim(self, live: LiveTask, message: Message) -> Message:
+        """The message as it is recorded. The agent gets it whole."""
+        parts = self._journal.slim(live, message.parts)
+        return message if parts is message.parts else structs.replace(message, parts=parts)
 
     def _enter(self, run: Run) -> None:
         """Queue the run. Where the lane is free it begins at once, so that the commit which

@@ -23,9 +23,11 @@ from trunkline.model.errors import (
 )
 from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
-from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
+from trunkline.model.values import INTERRUPTED, TERMINAL, Part, TaskState
+from trunkline.ports.clock import Ids
 from trunkline.ports.store import Append, Settled, Snapshot, Store
 from trunkline.runtime.fanout import Shares
+from trunkline.runtime.large_values import slim
 from trunkline.runtime.live import Durable, LiveTask
 
 _log = logging.getLogger("trunkline.journal")
@@ -47,12 +49,16 @@ class Journal:
         self,
         store: Store,
         *,
+        ids: Ids,
         on_flush: Callable[[LiveTask], None],
         on_settled: Callable[[LiveTask], None],
         on_refused: Callable[[LiveTask, StoreError], None],
     ) -> None:
         """`on_flush` is called while there is still time to record more for a task."""
         self._store = store
+        self._ids = ids
+        # Whether large texts are kept apart from the entries.
+        self.refers = store.keeps_large_values
         self._on_flush = on_flush
         self._on_settled = on_settled
         self._on_refused = on_refused
@@ -87,6 +93,7 @@ class Journal:
         entry = Entry.of(live.seq + 1, event)
         live.seq = entry.seq
         live.unflushed.append(entry)
+        live.uncommitted_bytes += len(entry.body)
         live.state = state
         live.status_ms = status_ms
         if not live.is_dirty:
@@ -96,9 +103,15 @@ class Journal:
             self._dirty.append(live)
         return entry
 
+    def slim(self, live: LiveTask, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        """The parts as they are to be recorded: large texts go to the store by themselves."""
+        return slim(live, parts, self._ids.new) if self.refers else parts
+
     def amend(self, live: LiveTask, event: Event) -> None:
         """Replace what was recorded last. Only as long as it is not on its way to the store."""
-        live.unflushed[-1] = Entry.of(live.seq, event)
+        entry = Entry.of(live.seq, event)
+        live.uncommitted_bytes += len(entry.body) - len(live.unflushed[-1].body)
+        live.unflushed[-1] = entry
 
     def once_durable(self, live: LiveTask, callback: Durable) -> None:
         """Call back, once, right after the commit of what was recorded last, or with the
@@ -165,6 +178,8 @@ class Journal:
         snapshot: Snapshot | None = None
         if live.state in SETTLED:
             fold = live.ahead()
+            if fold.has_grown and self.refers:
+                fold.slim(partial(self.slim, live))
             snapshot = fold.snapshot()
         append = Append(
             task_id=live.task_id,
@@ -176,12 +191,16 @@ class Journal:
             creation=live.creation,
             snapshot=snapshot,
             idempotency=live.idempotency,
+            values=tuple(live.values) if live.values else (),
         )
         # Nothing beyond this point can fail: an append is made as a whole, or not at all.
         live.creation = None
         live.idempotency = None
         live.in_flight.extend(entries)
         live.unflushed.clear()
+        if append.values:
+            live.in_flight_values.extend(append.values)
+            live.values.clear()
         live.is_dirty = False
         return append, partial(self._settle, self._second, live, live.generation, append, fold)
 
@@ -213,6 +232,10 @@ class Journal:
         self.is_refusing = False
         live.commit(entries, append.state, fold, append.snapshot)
         del live.in_flight[: len(entries)]
+        for entry in entries:
+            live.uncommitted_bytes -= len(entry.body)
+        if append.values:
+            del live.in_flight_values[: len(append.values)]
         self.committed_entries += len(entries)
         # From here to the end there is no await: whoever attaches sees either this
         # commit in its snapshot or the entries on its stream, never both or neither.
@@ -291,6 +314,9 @@ class Journal:
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()
+        live.uncommitted_bytes = 0
+        live.values.clear()
+        live.in_flight_values.clear()
         live.is_dirty = False
         live.seq = live.committed_seq
         live.state = live.committed_state

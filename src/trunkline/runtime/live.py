@@ -10,6 +10,7 @@ from msgspec import Struct
 from trunkline.engine.fold import TaskFold
 from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
 from trunkline.model.events import Entry
+from trunkline.model.large_values import LargeValue
 from trunkline.model.values import HAS_WORK, Message, Role, TaskState
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, StoredTask
 from trunkline.runtime.fanout import Subscription
@@ -39,6 +40,11 @@ class LiveTask(Struct, kw_only=True, eq=False):
     unflushed: list[Entry] = []
     in_flight: list[Entry] = []
     is_dirty: bool = False
+    # How large the entries are that are unflushed or in flight.
+    uncommitted_bytes: int = 0
+    # Large texts that entries refer to: of those that are unflushed, and of those in flight.
+    values: list[LargeValue] = []
+    in_flight_values: list[LargeValue] = []
     # Rises when the store refuses; what was in flight then is void.
     generation: int = 0
     # What is in memory is not the task any more; the store has the truth.

@@ -11,6 +11,7 @@ from trunkline.engine.transitions import Step, after
 from trunkline.engine.turn import TurnFold
 from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.events import StatusShown
+from trunkline.model.large_values import MAX_INLINE_CHARS
 from trunkline.model.outputs import Final, Output, Text
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
@@ -198,10 +199,17 @@ class Recorder:
     def _record_chunk(self, live: LiveTask, chunk: Chunk) -> None:
         if chunk.is_closing and self._close_last(live, chunk):
             return
+        artifact = chunk.artifact
+        for part in artifact.parts:
+            # Longer than this, it is looked at closely.
+            if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
+                parts = self._journal.slim(live, artifact.parts)
+                artifact = structs.replace(artifact, parts=parts)
+                break
         event = TaskArtifactUpdateEvent(
             task_id=live.task_id,
             context_id=live.context_id,
-            artifact=chunk.artifact,
+            artifact=artifact,
             append=chunk.append,
             last_chunk=chunk.last_chunk or (False if chunk.is_open else None),
         )
@@ -224,6 +232,12 @@ class Recorder:
         """Record a step of the task."""
         now_ms = self._clock.now_ms()
         state = after(live.state, step)
+        if message is not None:
+            for part in message.parts:
+                if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
+                    parts = self._journal.slim(live, message.parts)
+                    message = structs.replace(message, parts=parts)
+                    break
         status = TaskStatus(state=state, message=message, timestamp=format_timestamp(now_ms))
         event = TaskStatusUpdateEvent(
             task_id=live.task_id, context_id=live.context_id, status=status

@@ -32,6 +32,9 @@ class Run(Struct, kw_only=True, eq=False):
     lane: "Lane"
     context_id: str
     message: Message
+    # As history has it, with references in place of large texts. None for a new task, and the
+    # message itself for one that was stored.
+    recorded: Message | None = None
     options: TurnOptions | None
     # None while the agent may still answer with a message alone.
     live: LiveTask | None

@@ -51,7 +51,11 @@ class Runtime:
         self.agents = {agent.handle: agent for agent in agents}
         self.registry = Registry(store, node=ids.new(), clock=clock)
         self.journal = Journal(
-            store, on_flush=self._flushing, on_settled=self._settled, on_refused=self._refused
+            store,
+            ids=ids,
+            on_flush=self._flushing,
+            on_settled=self._settled,
+            on_refused=self._refused,
         )
         self.follow_ups = FollowUps(
             store=store, registry=self.registry, journal=self.journal, ids=ids

@@ -33,6 +33,7 @@ from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.history_scopes import Histories
 from trunkline.runtime.intake import Admitted, Intake
 from trunkline.runtime.journal import Journal
+from trunkline.runtime.large_values import LargeValues
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
 from trunkline.runtime.replay import MAX_STEPS, Replay
@@ -90,6 +91,7 @@ class Service:
         self.subscriptions = Heartbeats(heartbeat_s)
         self._wakeups = Wakeups()
         self._replays = Wakeups(MAX_STEPS)
+        self.large_values = LargeValues(store)
 
     async def send(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest

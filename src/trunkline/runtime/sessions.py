@@ -17,6 +17,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.store import Exchange, KeptNote, Scope, Store, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.follow_ups import FollowUps
+from trunkline.runtime.large_values import LargeValues
 from trunkline.runtime.live import LiveTask, fold_of
 from trunkline.runtime.run import Run
 
@@ -30,6 +31,7 @@ class Sessions:
         self._store = store
         self._clock = clock
         self._follow_ups = follow_ups
+        self.large_values = LargeValues(store)
 
     def of(self, run: Run) -> "RunSession":
         return RunSession(run, self._store, self._clock, self._follow_ups)
@@ -91,7 +93,7 @@ class RunSession(Struct, frozen=True, eq=False):
         told.reverse()
         told.sort(key=lambda item: item[0])
         flat = [message for _, group in told for message in group]
-        return tuple(flat[-limit:])
+        return await LargeValues(self._store).messages(run.lane.scope, flat[-limit:])
 
     async def recall(self, name: str) -> str | None:
         return await self._notes().recall(name)

@@ -42,6 +42,8 @@ _log = logging.getLogger("trunkline.turns")
 # How far an agent may run ahead of the disk. Enough for full commit batches, little
 # enough that one agent cannot fill the memory.
 MAX_UNCOMMITTED = 256
+MAX_UNCOMMITTED_BYTES = 1024 * 1024
+MAX_LARGE_UNCOMMITTED = 1
 
 AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
 _NO_OPTIONS = TurnOptions()
@@ -204,7 +206,12 @@ class Turns:
     async def _run(self, run: Run) -> None:
         outputs: AsyncIterator[Output] | None = None
         try:
-            outputs = run.agent.backend.start(self._request(run))
+            request = self._request(run)
+            if request.history or request.artifacts or run.recorded is run.message:
+                values = self._sessions.large_values
+                request = await values.request(run.lane.scope, request)
+                run.message = request.message
+            outputs = run.agent.backend.start(request)
             await self._consume(run, outputs)
         except asyncio.CancelledError:
             # Cancelled by `stop`, which records the outcome itself, or with all the rest;
@@ -253,7 +260,12 @@ class Turns:
             elif recorder.feed(run, output):
                 break
             live = run.live
-            if live is not None and len(live.in_flight) + len(live.unflushed) > MAX_UNCOMMITTED:
+            if live is not None and (
+                len(live.in_flight) + len(live.unflushed) > MAX_UNCOMMITTED
+                or live.uncommitted_bytes > MAX_UNCOMMITTED_BYTES
+                # Large texts are in memory until they are stored.
+                or len(live.in_flight_values) + len(live.values) > MAX_LARGE_UNCOMMITTED
+            ):
                 await self._journal.durable(live)
         else:
             if not run.is_fenced:
@@ -443,7 +455,8 @@ class Turns:
         before = live.ahead() if live is not None and live.turns > run.has_begun else None
         history = before.settled_history() if before is not None else ()
         if run.is_resumed or run.has_begun:
-            history = tuple([message for message in history if message is not run.message])
+            own = (run.message, run.recorded)
+            history = tuple([each for each in history if each is not own[0] and each is not own[1]])
         return TurnRequest(
             run_id=run.run_id,
             agent=run.agent.handle,

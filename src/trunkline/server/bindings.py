@@ -1,5 +1,6 @@
 """Serving an A2A request: the same steps on every binding."""
 
+import asyncio
 import logging
 
 from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
@@ -12,17 +13,27 @@ from trunkline.model.errors import (
     Unavailable,
     WrongHttpMethod,
 )
+from trunkline.model.large_values import MARK, SLICE_BYTES
 from trunkline.ports.clock import Clock
+from trunkline.ports.store import Scope
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
 from trunkline.protocol.limits import MAX_EXTENSIONS
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
+from trunkline.runtime.passes import next_pass
 from trunkline.server.access import CHALLENGE, Access
 from trunkline.server.calls import STREAMING, Calls
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.exchange import Exchange
-from trunkline.server.http import Disconnected, Header, Request, Response, sequence_of
+from trunkline.server.http import (
+    Disconnected,
+    Header,
+    Request,
+    Response,
+    sequence_of,
+)
+from trunkline.server.large_answers import LargeAnswer
 from trunkline.server.metrics import Metrics
 from trunkline.server.streams import Frames, StreamCounts, pump
 
@@ -31,6 +42,10 @@ _log = logging.getLogger("trunkline.server")
 # Longer keys say nothing more, and every one is stored.
 MAX_KEY_CHARS = 255
 STORE_RETRY_AFTER_S = 5
+# It takes a few milliseconds to decode a megabyte of text.
+LARGE_BODY_BYTES = 1024 * 1024
+# About so many passes of the event loop lead from a small request to its answer.
+PASSES_PER_SEND = 16
 
 
 class Bindings:
@@ -50,6 +65,7 @@ class Bindings:
         self._metrics = metrics
         self._clock = clock
         self._logs_requests = logs_requests
+        self._large_bodies = asyncio.Lock()
 
     async def serve(
         self, endpoint: Endpoint, exchange: Exchange, request: Request, response: Response
@@ -64,6 +80,8 @@ class Bindings:
             body = request.whole_body(limit=limits.max_body_bytes)
             if body is None:
                 body = await request.body(limit=limits.max_body_bytes)
+            if len(body) > LARGE_BODY_BYTES:
+                await self._wait_for_turn()
             value = exchange.read(request, body, limits, endpoint.check_offered)
             body = b""
             if request.held_bytes:
@@ -73,12 +91,20 @@ class Bindings:
                 await self._stream(endpoint, exchange, request, response, caller, value)
             else:
                 result = await self._calls.answer(endpoint, exchange.dialect, caller, value)
-                await response.answer(
-                    200,
-                    exchange.result(result),
-                    content_type=exchange.content_type,
-                    headers=_headers(exchange, caller),
-                )
+                result = exchange.result(result)
+                if len(result) > SLICE_BYTES or MARK in result:
+                    await _large(endpoint, caller, response).answer(
+                        result,
+                        content_type=exchange.content_type,
+                        headers=_headers(exchange, caller),
+                    )
+                else:
+                    await response.answer(
+                        200,
+                        result,
+                        content_type=exchange.content_type,
+                        headers=_headers(exchange, caller),
+                    )
         except TrunklineError as error:
             outcome = await _refuse(response, endpoint, exchange, error)
         except Disconnected:
@@ -87,6 +113,12 @@ class Bindings:
             _log.exception("request failed", extra={"agent": endpoint.agent.handle})
             outcome = await _refuse(response, endpoint, exchange, error)
         self._observe(endpoint.agent.handle, exchange, outcome, self._clock.monotonic() - started)
+
+    async def _wait_for_turn(self) -> None:
+        """Large bodies are decoded one at a time, with room for others to be served in between."""
+        async with self._large_bodies:
+            for _ in range(PASSES_PER_SEND):
+                await next_pass()
 
     async def _stream(
         self,
@@ -119,6 +151,7 @@ class Bindings:
                     *_echo(caller, exchange.dialect.version),
                 ],
                 # A new task shows nothing until it is stored, and may yet be refused.
+                write_large=_large(endpoint, caller, response).write,
                 waits_for_first=last_seq is None or not isinstance(value, SubscribeToTaskRequest),
             )
         finally:
@@ -139,6 +172,11 @@ class Bindings:
                     "ms": round(seconds * 1000, 2),
                 },
             )
+
+
+def _large(endpoint: Endpoint, caller: Caller, response: Response) -> LargeAnswer:
+    scope = Scope(endpoint.agent.handle, caller.tenant, caller.principal)
+    return LargeAnswer(response, endpoint.service.large_values, scope)
 
 
 def _caller(

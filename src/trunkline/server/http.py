@@ -131,6 +131,11 @@ class Response(ABC):
     # After that, no other answer can be given.
     has_begun: bool
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the client is known to have left."""
+        return False
+
     @abstractmethod
     async def answer(
         self,

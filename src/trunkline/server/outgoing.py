@@ -35,6 +35,10 @@ class Outgoing(Response):
         self._missing: int | None = None
         self.is_complete = False
 
+    @property
+    def is_lost(self) -> bool:
+        return self._flow.is_lost
+
     async def answer(
         self,
         status: int,

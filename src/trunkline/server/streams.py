@@ -1,11 +1,12 @@
 """Server-sent events: committed entries of a subscription to a client's socket."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
+from trunkline.model.large_values import MARK, SLICE_BYTES
 from trunkline.protocol import rest, sse
 from trunkline.protocol.dialect import Dialect
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, NoReply, Opening, Reply, Subscription
@@ -103,6 +104,7 @@ async def pump(
     *,
     headers: Sequence[Header],
     waits_for_first: bool,
+    write_large: Callable[[bytes], Awaitable[None]] | None = None,
 ) -> None:
     """Write the subscription out until it ends or the client leaves.
 
@@ -127,8 +129,9 @@ async def pump(
             items = await reader.next()
             data = frames.joined(items, is_over=reader.is_over) if items else b""
         while items:
+            is_large = len(data) > SLICE_BYTES or MARK in data
             try:
-                await response.write(data)
+                await (write_large(data) if is_large and write_large else response.write(data))
             except (TooManyRequests, Unavailable) as error:
                 # There is no room to keep it for this client; the journal has it.
                 await response.write(sse.comment(error.message))

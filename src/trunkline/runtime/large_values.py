@@ -1,0 +1,147 @@
+"""Large texts: taken out of what is recorded, and put back for agents and callers."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+
+from msgspec import Struct, structs
+
+from trunkline.model.large_values import (
+    MARK_TEXT,
+    SLICE_BYTES,
+    LargeValue,
+    is_large,
+    referred_ids,
+    restored,
+    split,
+    text_of_slices,
+    value_id,
+)
+from trunkline.model.values import Message, Part
+from trunkline.ports.backend import TurnRequest
+from trunkline.ports.store import Scope, Store
+from trunkline.runtime.live import LiveTask
+from trunkline.runtime.passes import next_pass
+
+Parts = tuple[Part, ...]
+
+
+def refer(live: LiveTask, text: str, new_id: Callable[[], str]) -> str:
+    """What stands for a large text in the journal. The text goes to the store with the next
+    append. Raises UnicodeEncodeError for one that is no JSON."""
+    for known in (*live.in_flight_values, *live.values):
+        # An answer is in an artifact, in a status and in history; it is kept once.
+        if known.text == text:
+            return known.reference
+    if not text.isascii():
+        text.encode()
+    value = LargeValue(value_id(new_id()), text)
+    live.values.append(value)
+    return value.reference
+
+
+def slim(live: LiveTask, parts: Parts, new_id: Callable[[], str]) -> Parts:
+    """The parts with references in place of large texts; the same object if there are none."""
+    if not any([part.text is not None and is_large(part.text) for part in parts]):
+        return parts
+    return tuple(
+        [
+            structs.replace(part, text=refer(live, part.text, new_id))
+            if part.text is not None and is_large(part.text)
+            else part
+            for part in parts
+        ]
+    )
+
+
+class Pieces(Struct, frozen=True):
+    """JSON with the large values that belong into it, as it goes out."""
+
+    size: int
+    # The bytes between values, and the ids of values.
+    pieces: Sequence[bytes | str]
+
+
+class LargeValues:
+    """Reads large values from the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def pieces(self, scope: Scope, data: bytes) -> Pieces:
+        ids = referred_ids(data) if self._store.keeps_large_values else ()
+        sizes = await self._store.value_sizes(scope, ids) if ids else {}
+        pieces = split(data, sizes) if sizes else [data]
+        size = sum(len(each) if isinstance(each, bytes) else sizes[each] for each in pieces)
+        return Pieces(size, pieces)
+
+    async def slices(self, value: str) -> AsyncIterator[bytes]:
+        """One slice at a time is in memory, and others get on before the next one."""
+        number = 0
+        while found := await self._store.value_slices(value, first=number, limit=1):
+            yield found[0]
+            number += 1
+            await next_pass()
+
+    async def written_out(self, pieces: Pieces) -> AsyncIterator[bytes]:
+        """All of it, no more than a slice at a time, with room for others in between."""
+        for piece in pieces.pieces:
+            if isinstance(piece, str):
+                async for slice_ in self.slices(piece):
+                    yield slice_
+            else:
+                for start in range(0, len(piece), SLICE_BYTES):
+                    yield piece[start : start + SLICE_BYTES]
+                    await next_pass()
+
+    async def request(self, scope: Scope, request: TurnRequest) -> TurnRequest:
+        """What an agent is to work on, with all the texts that it refers to."""
+        texts: dict[str, str] = {}
+        (message,) = await self._messages(scope, (request.message,), texts)
+        history = await self._messages(scope, request.history, texts)
+        artifacts = [
+            artifact
+            if (parts := await self._parts(scope, artifact.parts, texts)) is None
+            else structs.replace(artifact, parts=parts)
+            for artifact in request.artifacts
+        ]
+        return structs.replace(
+            request, message=message, history=history, artifacts=tuple(artifacts)
+        )
+
+    async def messages(self, scope: Scope, messages: Iterable[Message]) -> tuple[Message, ...]:
+        """The messages with the texts that they refer to."""
+        return await self._messages(scope, messages, {})
+
+    async def _messages(
+        self, scope: Scope, messages: Iterable[Message], texts: dict[str, str]
+    ) -> tuple[Message, ...]:
+        return tuple(
+            [
+                message
+                if (parts := await self._parts(scope, message.parts, texts)) is None
+                else structs.replace(message, parts=parts)
+                for message in messages
+            ]
+        )
+
+    async def _parts(self, scope: Scope, parts: Parts, texts: dict[str, str]) -> Parts | None:
+        """None when they refer to nothing. `texts` are those known so far."""
+        referring = [part.text for part in parts if part.text is not None and refers(part.text)]
+        if not referring:
+            return None
+        for text in referring:
+            wanted = [each for each in referred_ids(text.encode()) if each not in texts]
+            for value in await self._store.value_sizes(scope, wanted):
+                texts[value] = text_of_slices([slice_ async for slice_ in self.slices(value)])
+        return tuple(
+            [
+                part
+                if part.text is None
+                else structs.replace(part, text=restored(part.text, texts))
+                for part in parts
+            ]
+        )
+
+
+def refers(text: str) -> bool:
+    # What is longer than this was never shortened.
+    return len(text) <= SLICE_BYTES and MARK_TEXT in text
