@@ -1,6 +1,7 @@
 """Large texts: kept once, in slices, and whole for whoever works with them."""
 
 import asyncio
+import sqlite3
 import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Append
 from trunkline.runtime.turns import AGENT_FAILED
 from trunkline.stores.memory import MemoryStore
+from trunkline.stores.sqlite import SqliteStore
+from trunkline.stores.sqlite.check import check
 
 TEXT = 'A line with "quotes", ünïcode ✓ and 😀.\n' * 20_000
 
@@ -231,3 +234,18 @@ async def test_two_large_answers_at_once(tmp_path: Path, make: MakeStore) -> Non
         first, second = await asyncio.gather(here.send("one"), here.send("two"))
         assert await texts_of(here, first) == ["one", WHOLE, WHOLE]
         assert await texts_of(here, second) == ["two", WHOLE, WHOLE]
+
+
+async def test_db_check_reads_large_texts(tmp_path: Path) -> None:
+    pieces = [TEXT[start : start + 50_000] for start in range(0, len(TEXT), 50_000)]
+    path = tmp_path / "store.db"
+    async with world(store=SqliteStore(path), backend=Listening(*map(Text, pieces))) as here:
+        await here.send("go")
+    async with world(store=SqliteStore(path), backend=Listening(Text(TEXT)), node="two") as here:
+        await here.send(TEXT)
+    assert [found.what for found in check(path).faults] == []
+    db = sqlite3.connect(path)
+    with db:
+        db.execute("DELETE FROM slices WHERE place = (SELECT min(place) FROM slices)")
+    db.close()
+    assert ["a large text has" in found.what for found in check(path).faults] == [True]

@@ -4,14 +4,18 @@ A gateway may run meanwhile: each step reads one state of the database, beside t
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from trunkline.model.errors import StoreError, StoreInUse, StoreUnusable
 from trunkline.model.events import Entry
+from trunkline.model.large_values import MARK, referred_ids, split
+from trunkline.ports.store import Scope, Snapshot, StoredTask
 from trunkline.stores.findings import TASK_REMEDY, Findings
 from trunkline.stores.sqlite.connections import cannot_open, connect_reader
 from trunkline.stores.sqlite.filelock import FileLock
@@ -115,7 +119,7 @@ def _check_references(connection: sqlite3.Connection, findings: Findings) -> Non
 
 
 def _check_tasks(connection: sqlite3.Connection, findings: Findings) -> None:
-    reader = Reader(connection)
+    reader = Reader(connection, has_thread=True)
     after = -1
     while True:
         try:
@@ -138,15 +142,44 @@ def _check_task(
     try:
         stored = reader.claimed(key)
         if stored is not None:
-            findings.check_task(stored, _journal(reader, task_id))
+            # With the texts that they refer to: a snapshot may refer to what the journal has
+            # in pieces.
+            whole = partial(_whole, reader, stored.scope)
+            findings.check_task(_whole_task(stored, whole), _journal(reader, task_id, whole))
     except (sqlite3.Error, msgspec.DecodeError, LookupError, ValueError) as error:
         findings.add("task", f"it cannot be read: {error!r}", TASK_REMEDY, task_id=task_id)
     finally:
         connection.execute("COMMIT")
 
 
-def _journal(reader: Reader, task_id: str) -> Iterator[Entry]:
+def _journal(reader: Reader, task_id: str, whole: Callable[[bytes], bytes]) -> Iterator[Entry]:
     after = 0
     while entries := reader.entries(task_id, after, _ENTRIES_AT_ONCE):
-        yield from entries
+        for entry in entries:
+            yield Entry(entry.seq, entry.kind, whole(entry.body))
         after = entries[-1].seq
+
+
+def _whole_task(stored: StoredTask, whole: Callable[[bytes], bytes]) -> StoredTask:
+    snapshot = stored.snapshot
+    if snapshot is None:
+        return stored
+    snapshot = Snapshot(snapshot.seq, whole(snapshot.task), whole(snapshot.artifacts))
+    return structs.replace(stored, snapshot=snapshot)
+
+
+def _whole(reader: Reader, scope: Scope, data: bytes) -> bytes:
+    """JSON with the large texts that it refers to. Raises ValueError when some are missing."""
+    if MARK not in data:
+        return data
+    sizes = reader.value_sizes(scope, referred_ids(data))
+    pieces: list[bytes] = []
+    for piece in split(data, sizes):
+        if isinstance(piece, str):
+            found = b"".join(reader.value_slices(piece, 0, -1))
+            if len(found) != sizes[piece]:
+                raise ValueError(f"a large text has {len(found)} of {sizes[piece]} bytes")
+            pieces.append(found)
+        else:
+            pieces.append(piece)
+    return b"".join(pieces)
