@@ -123,11 +123,13 @@ def test_an_openclaw_account_with_a_public_url_can_be_tried(shell: Shell, tmp_pa
 
 def test_a_card_that_names_a_place_where_nobody_is_fails_at_once(shell: Shell) -> None:
     with card_server("http://127.0.0.1:1/a2a/jsonrpc") as url:
-        ended = shell.run("send", url, "hello")
+        trusted = 'trusted_origins = ["http://127.0.0.1:1"]'
+        (shell.folder / "t.toml").write_text(f'[targets.it]\nbase_url = "{url}"\n{trusted}\n')
+        ended = shell.run("send", "it", "hello", "--config", "t.toml")
         assert ended.code == 9
         assert ended.err == (
-            f"error: {url}: cannot connect to 127.0.0.1:1: Connection refused. Its card names the "
-            "address 127.0.0.1:1. If the agent is yours, check its public_url.\n"
+            f"error: it ({url}/): cannot connect to 127.0.0.1:1: Connection refused. Its card "
+            "names the address 127.0.0.1:1. If the agent is yours, check its public_url.\n"
         )
 
 

@@ -113,12 +113,12 @@ async def test_a_stream_to_an_interface_where_nobody_is_ends_after_the_attempts_
         header = "Trunkline-Features: idempotency-key"
         writer.write(response(json.dumps(card).encode(), header))
 
-    async with (
-        raw_peer(handle, has_card=False) as peer,
-        connect(peer.url, clock=clock, limits=Limits(attempts=3, reconnects=12)) as agent,
-    ):
-        with pytest.raises(PeerUnreachable) as nobody:
-            await collected(agent.stream(ask("hi")))
+    limits = Limits(attempts=3, reconnects=12)
+    async with raw_peer(handle, has_card=False) as peer:
+        target = Target(url=peer.url, trusted_origins=(f"http://127.0.0.1:{port}",))
+        async with connect(target, clock=clock, limits=limits) as agent:
+            with pytest.raises(PeerUnreachable) as nobody:
+                await collected(agent.stream(ask("hi")))
     assert nobody.value.address == f"127.0.0.1:{port}"
     assert len(clock.slept) == 2
 
