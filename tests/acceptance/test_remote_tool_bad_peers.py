@@ -95,7 +95,14 @@ async def test_a_card_that_makes_no_sense(name: str) -> None:
         listed = await tool({"action": "list_targets"})
         assert listed["ok"]
         (entry,) = listed["summary"]["targets"]
-        assert entry["peer_card"] == {}
+        # Nothing is known of it, so that every list of the card is empty.
+        assert entry["peer_card"] == {
+            "capabilities": {},
+            "default_input_modes": [],
+            "default_output_modes": [],
+            "skills": [],
+            "additional_interfaces": [],
+        }
         assert entry["last_refresh_error"]["code"] == "A2A_SDK_ERROR"
         assert all(asked.method == "GET" for asked in peer.asked), "nothing was sent to it"
 
