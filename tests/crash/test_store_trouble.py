@@ -15,8 +15,18 @@ from tests.bindings.asgi import Http
 from tests.bindings.clients import Client, Refused
 from tests.bindings.world import World, open_world
 
+from trunkline.stores.sqlite import SqliteStore
+
 KINDS = ["sqlite", "json-file"]
 DIALECTS = ["jsonrpc-1.0", "rest-1.0", "jsonrpc-0.3"]
+
+
+@pytest.fixture(autouse=True)
+def look_at_every_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store looks at its file every few milliseconds, and these tests are faster."""
+    defaults = SqliteStore.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "look_every_s", 0)
 
 
 @asynccontextmanager

@@ -119,6 +119,8 @@ class Append(Struct, frozen=True, kw_only=True):
     # Texts that entries and snapshot refer to from here on; only for a store that
     # `keeps_large_values`.
     values: tuple[LargeValue, ...] = ()
+    # How large the bodies of the entries are together; 0 when whoever made it does not say.
+    body_bytes: int = 0
 
 
 # Called once on the event loop when the append is committed (None) or refused.

@@ -93,15 +93,19 @@ class Journal:
         entry = Entry.of(live.seq + 1, event)
         live.seq = entry.seq
         live.unflushed.append(entry)
-        live.uncommitted_bytes += len(entry.body)
+        live.unflushed_bytes += len(entry.body)
         live.state = state
         live.status_ms = status_ms
         if not live.is_dirty:
-            live.is_dirty = True
-            if not self._dirty:
-                self._loop.call_soon(self._flush_soon)
-            self._dirty.append(live)
+            self.schedule(live)
         return entry
+
+    def schedule(self, live: LiveTask) -> None:
+        """Let the task go to the store with the next flush, with what is recorded by then."""
+        live.is_dirty = True
+        if not self._dirty:
+            self._loop.call_soon(self._flush_soon)
+        self._dirty.append(live)
 
     def slim(self, live: LiveTask, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The parts as they are to be recorded: large texts go to the store by themselves."""
@@ -110,7 +114,7 @@ class Journal:
     def amend(self, live: LiveTask, event: Event) -> None:
         """Replace what was recorded last. Only as long as it is not on its way to the store."""
         entry = Entry.of(live.seq, event)
-        live.uncommitted_bytes += len(entry.body) - len(live.unflushed[-1].body)
+        live.unflushed_bytes += len(entry.body) - len(live.unflushed[-1].body)
         live.unflushed[-1] = entry
 
     def once_durable(self, live: LiveTask, callback: Durable) -> None:
@@ -163,17 +167,24 @@ class Journal:
             # Those that were refused meanwhile have nothing to store.
             if live.is_dirty:
                 try:
-                    appends.append(self._append(live))
+                    append = self._append(live)
+                    if append is not None:
+                        appends.append(append)
                 except Exception as cause:  # noqa: BLE001 - goes to the log
                     self._refuse_unmade(live, cause)
         if appends:
             self._second.unsettled += len(appends)
             self._store.submit(appends)
 
-    def _append(self, live: LiveTask) -> tuple[Append, Settled]:
+    def _append(self, live: LiveTask) -> tuple[Append, Settled] | None:
         if live.run is not None and live.run.first is not None:
             self._on_flush(live)
         entries = tuple(live.unflushed)
+        if not entries:
+            # It was scheduled for a text that is not wanted any more.
+            live.is_dirty = False
+            self._on_settled(live)
+            return None
         fold: TaskFold | None = None
         snapshot: Snapshot | None = None
         if live.state in SETTLED:
@@ -192,11 +203,14 @@ class Journal:
             snapshot=snapshot,
             idempotency=live.idempotency,
             values=tuple(live.values) if live.values else (),
+            body_bytes=live.unflushed_bytes,
         )
         # Nothing beyond this point can fail: an append is made as a whole, or not at all.
         live.creation = None
         live.idempotency = None
         live.in_flight.extend(entries)
+        live.in_flight_bytes += live.unflushed_bytes
+        live.unflushed_bytes = 0
         live.unflushed.clear()
         if append.values:
             live.in_flight_values.extend(append.values)
@@ -232,8 +246,7 @@ class Journal:
         self.is_refusing = False
         live.commit(entries, append.state, fold, append.snapshot)
         del live.in_flight[: len(entries)]
-        for entry in entries:
-            live.uncommitted_bytes -= len(entry.body)
+        live.in_flight_bytes -= append.body_bytes
         if append.values:
             del live.in_flight_values[: len(append.values)]
         self.committed_entries += len(entries)
@@ -268,15 +281,19 @@ class Journal:
 
     def _run_once_durable(self, live: LiveTask) -> None:
         seq = live.committed_seq
-        due = [callback for wanted, callback in live.once_durable if wanted <= seq]
-        live.once_durable = [item for item in live.once_durable if item[0] > seq]
+        due = live.once_durable
+        if len(due) == 1 and due[0][0] <= seq:
+            live.once_durable = []
+        else:
+            live.once_durable = [item for item in due if item[0] > seq]
+            due = [item for item in due if item[0] <= seq]
         self._call_back(live, due, None)
 
     def _call_back(
-        self, live: LiveTask, callbacks: list[Durable], error: TrunklineError | None
+        self, live: LiveTask, due: list[tuple[int, Durable]], error: TrunklineError | None
     ) -> None:
         """Tell each; one that raises is logged, and keeps nobody else from being told."""
-        for callback in callbacks:
+        for _, callback in due:
             try:
                 callback(error)
             except Exception:  # noqa: BLE001 - logged, and the others are told
@@ -314,7 +331,7 @@ class Journal:
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()
-        live.uncommitted_bytes = 0
+        live.unflushed_bytes = live.in_flight_bytes = 0
         live.values.clear()
         live.in_flight_values.clear()
         live.is_dirty = False
@@ -326,7 +343,7 @@ class Journal:
             live.status_ms = parse_timestamp(timestamp)
         refusal = not_stored()
         callbacks, live.once_durable = live.once_durable, []
-        self._call_back(live, [callback for _, callback in callbacks], refusal)
+        self._call_back(live, callbacks, refusal)
         live.give_up(refusal)
         self._on_refused(live, error)
 

@@ -40,8 +40,9 @@ class LiveTask(Struct, kw_only=True, eq=False):
     unflushed: list[Entry] = []
     in_flight: list[Entry] = []
     is_dirty: bool = False
-    # How large the entries are that are unflushed or in flight.
-    uncommitted_bytes: int = 0
+    # How large the entries of each are.
+    unflushed_bytes: int = 0
+    in_flight_bytes: int = 0
     # Large texts that entries refer to: of those that are unflushed, and of those in flight.
     values: list[LargeValue] = []
     in_flight_values: list[LargeValue] = []

@@ -98,9 +98,11 @@ class Recorder:
         fold = run.fold or self.begin(run)
         if run.first is not None:
             output = self._after_first(run, live, output)
-        elif live.is_dirty and fold.may_be_all(output):
+        elif fold.may_be_all(output):
             assert isinstance(output, Text)
             run.first = output
+            if not live.is_dirty:
+                self._journal.schedule(live)
             return False
         ended = False
         for decision in fold.feed(output):

@@ -262,7 +262,7 @@ class Turns:
             live = run.live
             if live is not None and (
                 len(live.in_flight) + len(live.unflushed) > MAX_UNCOMMITTED
-                or live.uncommitted_bytes > MAX_UNCOMMITTED_BYTES
+                or live.in_flight_bytes + live.unflushed_bytes > MAX_UNCOMMITTED_BYTES
                 # Large texts are in memory until they are stored.
                 or len(live.in_flight_values) + len(live.values) > MAX_LARGE_UNCOMMITTED
             ):
@@ -454,7 +454,7 @@ class Turns:
         # A first turn, by far the most frequent, has nothing to look back on.
         before = live.ahead() if live is not None and live.turns > run.has_begun else None
         history = before.settled_history() if before is not None else ()
-        if run.is_resumed or run.has_begun:
+        if history and (run.is_resumed or run.has_begun):
             own = (run.message, run.recorded)
             history = tuple([each for each in history if each is not own[0] and each is not own[1]])
         return TurnRequest(

@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(path: Path) -> AsyncIterator[SqliteStore]:
-    made = SqliteStore(path)
+    made = SqliteStore(path, look_every_s=0)
     await made.open()
     await must_put(made, create("a"))
     yield made

@@ -17,13 +17,15 @@ T = TypeVar("T")
 
 
 class Opened:
-    def __init__(self, path: Path, schema: Schema, synchronous: Synchronous) -> None:
+    def __init__(
+        self, path: Path, schema: Schema, synchronous: Synchronous, *, look_every_s: float
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.writer = Writer(connect_writer(path, schema, synchronous))
         self.reader = Reader(connect_reader(path))
         self.slow_reader = Reader(connect_reader(path), has_thread=True)
         self.readers = ThreadPoolExecutor(1, thread_name_prefix="trunkline-sqlite-read")
-        self.watch = FileWatch(path, self.writer.connection)
+        self.watch = FileWatch(path, self.writer.connection, every_s=look_every_s)
         self.thread = CommitThread(self.loop, "trunkline-sqlite-commit")
 
     def in_transaction(self, work: Callable[[], T]) -> T:

@@ -47,6 +47,9 @@ from trunkline.stores.sqlite.writer import Item
 T = TypeVar("T")
 _Batch = list[tuple[Item, Settled]]
 
+# How much may be acknowledged after the file was deleted or replaced: what commits within this
+# time. A look at every commit made a send with nothing beside it 13 % more expensive.
+LOOK_EVERY_S = 0.01
 # The loop writes a batch in one go, at about 10 µs per append; this bounds the pause.
 _MAX_BATCH = 256
 # How long a batch may wait for more, in passes of the event loop: in all, and without
@@ -78,8 +81,16 @@ class SqliteStore:
 
     keeps_large_values = True
 
-    def __init__(self, path: str | Path, *, synchronous: Synchronous = "full") -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        synchronous: Synchronous = "full",
+        look_every_s: float = LOOK_EVERY_S,
+    ) -> None:
+        """`look_every_s`: the least time between two looks whether the file is still there."""
         self._path = Path(path)
+        self._look_every_s = look_every_s
         self._synchronous = synchronous
         self._lock = FileLock(self._path)
         self._health = Health(self._path)
@@ -108,7 +119,9 @@ class SqliteStore:
         schema = shipped_schema()
         try:
             inspect(self._path, schema, self._lock.mark, existed=existed)
-            self._opened = Opened(self._path, schema, self._synchronous)
+            self._opened = Opened(
+                self._path, schema, self._synchronous, look_every_s=self._look_every_s
+            )
             self._values = Values(self._opened, self._run_in_turn)
             # The log is there by now, and must be found after a power cut as well.
             sync_folder(self._path)
@@ -179,11 +192,10 @@ class SqliteStore:
             self._refuse(appends, StoreUnusable(f"The store {self._path} is not open"))
             return
         for append, _ in appends:
-            size = 0
-            for entry in append.entries:
-                size += len(entry.body)
-            if append.snapshot is not None:
-                size += len(append.snapshot.task) + len(append.snapshot.artifacts)
+            size = append.body_bytes or sum([len(entry.body) for entry in append.entries])
+            snapshot = append.snapshot
+            if snapshot is not None:
+                size += len(snapshot.task) + len(snapshot.artifacts)
             if size > SLICE_BYTES or append.values or large.waiting:
                 appends = large.sort_out(appends)
                 break
@@ -237,7 +249,9 @@ class SqliteStore:
             return
         while self._queue:
             item = self._queue.popleft()
-            lost = self._lost(opened)
+            lost = None
+            if self._health.is_lost or opened.loop.time() >= opened.watch.next_look:
+                lost = self._lost(opened)
             if isinstance(item, _Job):
                 if lost is not None and item.future is not self._closed:
                     if not item.future.cancelled():
@@ -267,7 +281,7 @@ class SqliteStore:
         """Why nothing is to be written any more; None to go on."""
         if self._health.is_lost:
             return self._health.refusal()
-        problem = opened.watch.problem()
+        problem = opened.watch.problem_before_commit(opened.loop.time())
         return None if problem is None else self._health.failed(problem)
 
     def _batch_done(
