@@ -122,6 +122,13 @@ class Append(Struct, frozen=True, kw_only=True):
     # How large the bodies of the entries are together; 0 when whoever made it does not say.
     body_bytes: int = 0
 
+    @property
+    def size_bytes(self) -> int:
+        """How much a commit writes for it, large values aside."""
+        size = self.body_bytes or sum([len(entry.body) for entry in self.entries])
+        snapshot = self.snapshot
+        return size if snapshot is None else size + len(snapshot.task) + len(snapshot.artifacts)
+
 
 # Called once on the event loop when the append is committed (None) or refused.
 Settled: TypeAlias = Callable[[StoreError | None], None]

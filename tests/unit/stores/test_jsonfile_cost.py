@@ -7,10 +7,19 @@ import pytest
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.model.events import Entry
+from trunkline.ports.store import Snapshot
 from trunkline.stores.jsonfile import files, log
 from trunkline.stores.jsonfile.contents import Contents
 from trunkline.stores.jsonfile.records import Records
-from trunkline.testing.stores.kit import COMPLETED, create, entries, follow, must_put, opened
+from trunkline.testing.stores.kit import (
+    COMPLETED,
+    create,
+    entries,
+    follow,
+    must_get,
+    must_put,
+    opened,
+)
 
 
 class Meter:
@@ -113,3 +122,24 @@ async def test_log_goes_when_the_records_hold_it_all(tmp_path: Path) -> None:
         # Never more than what is being filled and what is being retired.
         assert 0 < sizes(tmp_path, "changes-*.log") <= 2 * max(10_000, written) + 10_000
     assert sizes(tmp_path, "changes-*.log") == 0
+
+
+async def test_large_appends_do_not_share_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[int] = []
+    write = log.Log.write
+
+    def watch(self: log.Log, line: bytes, *, first_n: int, last_n: int) -> None:
+        lines.append(len(line))
+        write(self, line, first_n=first_n, last_n=last_n)
+
+    monkeypatch.setattr(log.Log, "write", watch)
+    large = Snapshot(1, b'"' + b"x" * 1_000_000 + b'"')
+    async with opened(lambda _: store_on(tmp_path), "") as store:
+        await must_put(store, *[create(f"t{number}", snapshot=large) for number in range(12)])
+        # Four of them are as much as one commit takes.
+        assert len(lines) >= 3
+        assert max(lines) < 6_000_000
+        for number in range(12):
+            assert (await must_get(store, f"t{number}")).snapshot == large

@@ -46,8 +46,10 @@ T = TypeVar("T")
 _Reading = asyncio.Future[list[Contents]]
 _Captured = list[TaskHead]
 
-# How much one commit takes at most: bounds the memory for its line.
+# How much one commit takes at most: bounds the memory for its line, and the time for which
+# others wait. What is larger than that has a commit of its own.
 _MAX_BATCH = 256
+_MAX_BATCH_BYTES = 4 * 1024 * 1024
 # From here on, records are written so that the log can go. Never before the log is as
 # long as what has to be written again, or long tasks would cost more the longer they get.
 _LOG_BYTES = 16 * 1024 * 1024
@@ -155,19 +157,22 @@ class JsonFileStore:
             loop = asyncio.get_running_loop()
             loop.call_soon(settle, loop, [(settled, closed) for _, settled in appends])
             return
-        for start in range(0, len(appends), _MAX_BATCH):
-            some = appends[start : start + _MAX_BATCH]
-            self._batch(len(some)).appends.extend(some)
+        for append, settled in appends:
+            self._batch(append.size_bytes).appends.append((append, settled))
         self._start_soon()
 
-    def _batch(self, size: int) -> Batch:
-        """The last one in the queue that has room for so many more."""
+    def _batch(self, size_bytes: int = 0) -> Batch:
+        """The last one in the queue if it has room for one more thing of that size."""
         last = self._queue[-1] if self._queue else None
-        if isinstance(last, Batch) and len(last) + size <= _MAX_BATCH:
-            return last
-        batch = Batch()
-        self._queue.append(batch)
-        return batch
+        if (
+            not isinstance(last, Batch)
+            or len(last) >= _MAX_BATCH
+            or (len(last) and last.size_bytes + size_bytes > _MAX_BATCH_BYTES)
+        ):
+            last = Batch()
+            self._queue.append(last)
+        last.size_bytes += size_bytes
+        return last
 
     def _enqueue(
         self, stage: Callable[[State], list[Change]], result: Callable[[list[Change]], T]
@@ -261,7 +266,7 @@ class JsonFileStore:
 
     async def remember(self, exchange: Exchange) -> None:
         future: asyncio.Future[None] = self._require_open().loop.create_future()
-        self._batch(1).exchanges.append((exchange, future))
+        self._batch().exchanges.append((exchange, future))
         self._start_soon()
         await future
 
@@ -285,7 +290,7 @@ class JsonFileStore:
 
     async def keep(self, note: KeptNote) -> None:
         future: asyncio.Future[None] = self._require_open().loop.create_future()
-        self._batch(1).notes.append((note, future))
+        self._batch().notes.append((note, future))
         self._start_soon()
         await future
 

@@ -18,6 +18,7 @@ class Batch:
         self.appends: list[tuple[Append, Settled]] = []
         self.exchanges: list[tuple[Exchange, asyncio.Future[None]]] = []
         self.notes: list[tuple[KeptNote, asyncio.Future[None]]] = []
+        self.size_bytes = 0
         self._results: list[StoreError | None] = []
 
     def __len__(self) -> int:

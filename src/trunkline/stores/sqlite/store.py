@@ -192,11 +192,7 @@ class SqliteStore:
             self._refuse(appends, StoreUnusable(f"The store {self._path} is not open"))
             return
         for append, _ in appends:
-            size = append.body_bytes or sum([len(entry.body) for entry in append.entries])
-            snapshot = append.snapshot
-            if snapshot is not None:
-                size += len(snapshot.task) + len(snapshot.artifacts)
-            if size > SLICE_BYTES or append.values or large.waiting:
+            if append.size_bytes > SLICE_BYTES or append.values or large.waiting:
                 appends = large.sort_out(appends)
                 break
         if appends:
