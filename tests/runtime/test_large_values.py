@@ -3,7 +3,8 @@
 import asyncio
 import sqlite3
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -11,11 +12,13 @@ import pytest
 from tests.runtime.stores import DURABLE, STORES, MakeStore
 from tests.runtime.world import SCOPE, World, world
 
+from trunkline.model.errors import StoreError
 from trunkline.model.large_values import MARK, SLICE_BYTES, referred_ids
 from trunkline.model.outputs import Final, Output, Question, Text
 from trunkline.model.values import Artifact, Message, Part, TaskState, text_of
 from trunkline.ports.backend import TurnRequest
-from trunkline.ports.store import Append
+from trunkline.ports.store import Append, Settled
+from trunkline.runtime.journal import LARGE_APPEND_BYTES
 from trunkline.runtime.turns import AGENT_FAILED
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
@@ -249,3 +252,50 @@ async def test_db_check_reads_large_texts(tmp_path: Path) -> None:
         db.execute("DELETE FROM slices WHERE place = (SELECT min(place) FROM slices)")
     db.close()
     assert ["a large text has" in found.what for found in check(path).faults] == [True]
+
+
+class InlineStore(MemoryStore):
+    """Keeps texts where they are, as json-file does, and remembers what was under way at once."""
+
+    keeps_large_values = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.under_way: set[str] = set()
+        self.most_at_once = 0
+
+    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+        for append, settled in appends:
+            if append.body_bytes > LARGE_APPEND_BYTES:
+                self.under_way.add(append.task_id)
+                self.most_at_once = max(self.most_at_once, len(self.under_way))
+            super().submit([(append, partial(self._settle, append.task_id, settled))])
+
+    def _settle(self, task_id: str, settled: Settled, error: StoreError | None) -> None:
+        self.under_way.discard(task_id)
+        settled(error)
+
+
+async def test_large_appends_of_several_tasks_take_turns() -> None:
+    store = InlineStore()
+    async with world(store=store) as w:
+        text = "x" * (LARGE_APPEND_BYTES + 1)
+        tasks = [await w.submit(f"wait gate; say {text}") for _ in range(5)]
+        store.most_at_once = 0
+        w.gates.open("gate")
+        for task in tasks:
+            assert (await w.ended(task.id)).status.state is TaskState.COMPLETED
+        assert store.most_at_once == 1
+
+
+async def test_a_large_append_that_is_refused_holds_up_no_other() -> None:
+    store = InlineStore()
+    async with world(store=store) as w:
+        text = "x" * (LARGE_APPEND_BYTES + 1)
+        tasks = [await w.submit(f"wait gate; say {text}") for _ in range(3)]
+        w.gates.open("gate")
+        await w.cancel(tasks[1].id)
+        for task in tasks:
+            await w.ended(task.id)
+        assert (await w.send("say small")).status.state is TaskState.COMPLETED
+        assert not w.runtime.journal._large_waiting

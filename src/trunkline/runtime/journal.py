@@ -8,6 +8,7 @@ could take back.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial
 
@@ -36,6 +37,9 @@ _log = logging.getLogger("trunkline.journal")
 # its write because the next reader may come much later.
 SETTLED = TERMINAL | INTERRUPTED
 
+# Larger appends take turns. Large texts are no part of them where the store keeps those apart.
+LARGE_APPEND_BYTES = 1024 * 1024
+
 
 class _Second(Struct, eq=False):
     """The appends that were submitted in one second, as long as some are not settled."""
@@ -63,6 +67,10 @@ class Journal:
         self._on_settled = on_settled
         self._on_refused = on_refused
         self._dirty: list[LiveTask] = []
+        # One large append is made and stored at a time: each takes memory several times its
+        # size, and the loop for a while.
+        self._is_large_under_way = False
+        self._large_waiting: deque[LiveTask] = deque()
         # Whether the store took nothing since it last failed.
         self.is_refusing = False
         # Entries committed since the start, for the metrics.
@@ -166,6 +174,9 @@ class Journal:
         for live in dirty:
             # Those that were refused meanwhile have nothing to store.
             if live.is_dirty:
+                if live.unflushed_bytes > LARGE_APPEND_BYTES and self._is_large_under_way:
+                    self._large_waiting.append(live)
+                    continue
                 try:
                     append = self._append(live)
                     if append is not None:
@@ -175,6 +186,11 @@ class Journal:
         if appends:
             self._second.unsettled += len(appends)
             self._store.submit(appends)
+
+    def _flush_large(self) -> None:
+        # Some may have been refused while they waited, and have nothing to store.
+        while self._large_waiting and not self._is_large_under_way:
+            self._flush([self._large_waiting.popleft()])
 
     def _append(self, live: LiveTask) -> tuple[Append, Settled] | None:
         if live.run is not None and live.run.first is not None:
@@ -209,6 +225,8 @@ class Journal:
         live.creation = None
         live.idempotency = None
         live.in_flight.extend(entries)
+        if live.unflushed_bytes > LARGE_APPEND_BYTES:
+            self._is_large_under_way = True
         live.in_flight_bytes += live.unflushed_bytes
         live.unflushed_bytes = 0
         live.unflushed.clear()
@@ -228,6 +246,10 @@ class Journal:
         error: StoreError | None,
     ) -> None:
         second.unsettled -= 1
+        if append.body_bytes > LARGE_APPEND_BYTES:
+            self._is_large_under_way = False
+            if self._large_waiting:
+                self._loop.call_soon(self._flush_large)
         if generation != live.generation:
             # An append before this one was refused, and with it everything that built on it.
             return
