@@ -61,7 +61,7 @@ def server(folder: Path) -> Server:
     file.write_text(
         f"[server]\nheartbeat_s = {HEARTBEAT_S}\nmax_streams_per_principal = 20000\n"
         f'[agents."local/bench"]\nretention_s = {RETENTION_S}\n'
-        'backend = { kind = "python", target = "bench.agents:bench" }\n'
+        'backend = { kind = "python", target = "bench.agents:pure" }\n'
     )
     plain = trunkline("trunkline", "Trunkline", TASKS)
     return replace(plain, arguments=("serve", "--config", str(file)))

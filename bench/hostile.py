@@ -18,11 +18,15 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 MB = 1 << 20
 LIMIT_MB = 600
+# 12 MB in a minute, half as much again as a reader may be behind.
+CHATTY_PIECES = 1_200
+# Connections that are closed after the gateway has stopped.
+UNREAD: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 ALICE, MALLORY = "alice-has-a-long-key", "mallory-has-a-long-key"
 CONFIG = """
 [auth]
@@ -36,6 +40,7 @@ backend = {{ kind = "python", target = "{agents}:talker" }}
 {more}
 """
 AGENTS = """
+import asyncio
 from trunkline import Turn, agent
 
 @agent(name="talker")
@@ -44,6 +49,10 @@ async def talker(turn: Turn):
     if words[0] == "endless":
         while True:
             yield "x" * 100_000
+    elif words[0] == "chatty":
+        for _ in range(int(words[1])):
+            yield "x" * 10_000
+            await asyncio.sleep(float(words[2]))
     elif words[0] == "large":
         for _ in range(int(words[1])):
             yield "x" * 1_000_000
@@ -112,9 +121,9 @@ def call(method: str, params: object) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
 
 
-def message(text: str) -> bytes:
+def message(text: str, method: str = "SendMessage") -> bytes:
     sent = {"messageId": os.urandom(8).hex(), "role": "ROLE_USER", "parts": [{"text": text}]}
-    return call("SendMessage", {"message": sent})
+    return call(method, {"message": sent})
 
 
 async def ask(port: int, data: bytes) -> tuple[int, str, bytes]:
@@ -206,6 +215,22 @@ async def answers(gateway: Gateway) -> str:
     return f"100 answers of {size // MB} MB: {dict(seen)}; {made_mb:.0f} MB to make the task"
 
 
+async def streams(gateway: Gateway) -> str:
+    """20 streams of an agent that talks for a minute, which nobody reads."""
+    text = message(f"chatty {CHATTY_PIECES} 0.05", "SendStreamingMessage")
+    kept = []
+    for _ in range(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1024)
+        writer.write(post(text, key=MALLORY))
+        await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 120)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        kept.append((reader, writer))
+    await asyncio.sleep(CHATTY_PIECES * 0.05 + 5)
+    # They are still there when the gateway is told to stop.
+    UNREAD.extend(kept)
+    return f"20 unread streams of {CHATTY_PIECES * 10_000 // MB} MB each"
+
+
 async def mcp(gateway: Gateway) -> str:
     """10,000 MCP sessions."""
     about = {"name": "bench", "version": "1"}
@@ -237,7 +262,15 @@ async def upstream(gateway: Gateway) -> str:
 
 
 Case = Callable[[Gateway], Awaitable[str]]
-CASES: dict[str, Case] = {"bodies": bodies, "answers": answers, "mcp": mcp, "upstream": upstream}
+CASES: dict[str, Case] = {
+    "bodies": bodies,
+    "answers": answers,
+    "mcp": mcp,
+    "upstream": upstream,
+    "streams": streams,
+    "json-file": streams,
+    "memory": streams,
+}
 
 
 @asynccontextmanager
@@ -256,8 +289,20 @@ async def settings_of(name: str, folder: Path) -> AsyncIterator[str]:
             )
         finally:
             await behind.stop()
+    elif name in ("json-file", "memory"):
+        place = f'path = "{folder / "tasks"}"\n' if name == "json-file" else ""
+        yield f'[store]\nkind = "{name}"\n{place}'
     else:
         yield ""
+
+
+async def sends_alone(port: int) -> Beside:
+    """The small sends while nothing else happens."""
+    alone = Beside(port)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(5):
+            await alone.run()
+    return alone
 
 
 async def measure(name: str, folder: Path) -> bool:
@@ -265,6 +310,7 @@ async def measure(name: str, folder: Path) -> bool:
         gateway = Gateway(folder / name)
         await gateway.start(more)
         before = gateway.peak_mb
+        alone = await sends_alone(gateway.port)
         beside = Beside(gateway.port)
         sending = asyncio.ensure_future(beside.run())
         told = await CASES[name](gateway)
@@ -272,8 +318,12 @@ async def measure(name: str, folder: Path) -> bool:
         await asyncio.wait([sending])
         peak = gateway.peak_mb
         stopped_s = await gateway.stop()
-    print(f"{name:<9}{told}")
-    print(f"{'':<9}peak {peak:.0f} MB (idle {before:.0f}), stopped in {stopped_s:.1f} s; {beside}")
+        for _, writer in UNREAD:
+            writer.transport.abort()
+        UNREAD.clear()
+    print(f"{name:<10}{told}")
+    print(f"{'':<10}alone {alone}")
+    print(f"{'':<10}peak {peak:.0f} MB (idle {before:.0f}), stopped in {stopped_s:.1f} s; {beside}")
     return peak <= LIMIT_MB and not beside.failed
 
 

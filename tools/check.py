@@ -174,6 +174,8 @@ def test_files(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     found = tracked_files(ROOT, ":(glob)tests/**/test_*.py")
     if found is None:
         found = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/**/test_*.py")]
+    # Those run in an environment of their own, when they are asked for.
+    found = [name for name in found if not name.startswith("tests/frameworks/")]
     docs = [name for name in found if name.startswith("tests/docs/")]
     if any((ROOT / word.partition("::")[0]).exists() for word in options.pytest):
         return docs, options.pytest

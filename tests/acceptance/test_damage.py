@@ -180,9 +180,10 @@ async def test_a_damaged_database_ends_acknowledging(
     path = tmp_path / "data" / "store"
     path.parent.mkdir()
     with gateway_on(tmp_path, path, "sqlite") as gateway:
-        # Enough for the log to be written to the database, which so has pages to damage.
+        # The log is written to the database at 1,000 pages, and begins anew after that. When
+        # that has happened twice, the oldest tasks are nowhere but in the database.
         async with Load(gateway, "long " * 2000) as load, http_client() as http:
-            await eventually(lambda: _is(path.stat().st_size > 60 * 4096))
+            await eventually(lambda: _is(path.stat().st_size > 1300 * 4096))
             damage(path)
             await eventually(lambda: _reads_fail(http, gateway, load.acknowledged[:50]))
             await load.has(refused=10)
