@@ -25,6 +25,8 @@ class FailuresAtOnce:
         terminal.write_line(f"FAILED {report.nodeid} ({report.when})", red=True, bold=True)
         for line in _short(report):
             terminal.write_line(f"    {line}")
+        # In a pipe it would wait for more to be written.
+        terminal.flush()
 
 
 def _short(report: pytest.TestReport) -> list[str]:
