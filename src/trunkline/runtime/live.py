@@ -18,7 +18,8 @@ from trunkline.runtime.fanout import Subscription
 if TYPE_CHECKING:
     from trunkline.runtime.run import Run
 
-MAX_UNFOLDED = 512
+# Entries of a long stream that nobody reads are folded in steps: each holds its text twice.
+MAX_UNFOLDED = 64
 
 # Called with None after the commit, or with why there is none.
 Durable: TypeAlias = Callable[[TrunklineError | None], None]
