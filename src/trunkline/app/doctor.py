@@ -125,7 +125,7 @@ def _addresses(settings: Settings) -> Iterator[Finding]:
 
 
 def _access(settings: Settings) -> Finding:
-    """What is open to whom."""
+    """Which callers reach the agents without a key."""
     warning = settings.access_warning()
     if warning:
         what, _, remedy = warning.rpartition(". ")

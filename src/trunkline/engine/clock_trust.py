@@ -1,16 +1,16 @@
 """`ClockTrust`: for how long the wall clock has agreed with the monotonic clock."""
 
-# Time servers slow a clock down or speed it up by a few seconds per minute at most. What
-# goes beyond is a jump: somebody set the clock, a time server corrected it at once, or the
-# machine slept, which the monotonic clock does not count.
+# Time servers slow a clock down or speed it up by a few seconds per minute at most. A
+# larger difference is a jump: the clock was set by hand, a time server corrected it at once, or
+# the machine slept, which the monotonic clock does not count.
 MAX_DRIFT_S = 10.0
 
 
 class ClockTrust:
-    """Whoever deletes by age asks it first.
+    """Retention asks it before it deletes by age.
 
-    A wrong clock can make every task look old, and nobody can tell from inside whether a
-    jump made it right or wrong. What a wrong clock has in common with a right one after a
+    A wrong clock can make every task look old, and the process cannot tell whether a jump
+    made the clock right or wrong. What a wrong clock has in common with a right one after a
     correction is only that it was not steady for long. So a clock counts as steady from
     the start of the process, or from its last jump.
     """

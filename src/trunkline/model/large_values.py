@@ -1,9 +1,9 @@
 """`LargeValue`: a text that is stored once, apart from the events that contain it.
 
 An event that held 50 MB would be encoded, committed, folded and answered in one piece each
-time, and nobody else would be served meanwhile. So the journal holds a short *reference* in
-place of a large text, and the store holds the text in slices. Whoever shows a task to somebody
-puts the text back, slice by slice, where the reference is.
+time, and other callers would wait meanwhile. So the journal holds a short *reference* in
+place of a large text, and the store holds the text in slices. The server puts the text back,
+slice by slice, where the reference is, when it sends a task to a client.
 
 A reference is ordinary text for everything in between: it can be folded, copied, joined with
 other text and converted to another version of the protocol. Only references that the store

@@ -27,7 +27,7 @@ class Routing(Struct, frozen=True, kw_only=True):
     agent_id: str
     account_id: str
     session_key: str
-    # By whom or by what the session was chosen: a principal, or the context alone.
+    # Who or what chose the session: a principal, or the context alone.
     peer_id: str
     peer_source: str
 

@@ -58,7 +58,7 @@ class Http:
     def __init__(
         self, guard: Guard, *, tls: ssl.SSLContext | None = None, network: Network | None = None
     ) -> None:
-        """`tls` says whom to trust, if it is not for the system to say."""
+        """`tls` names the trusted certificates, if they are not those of the system."""
         self._pool = Pool(Connector(guard, tls=tls, network=network))
 
     async def close(self) -> None:

@@ -64,7 +64,7 @@ class Connector:
     def __init__(
         self, guard: Guard, *, tls: ssl.SSLContext | None = None, network: Network | None = None
     ) -> None:
-        """`tls` says whom to trust, if it is not for the system to say."""
+        """`tls` names the trusted certificates, if they are not those of the system."""
         self._guard = guard
         self._tls = tls
         self._network: Network = network or System()
