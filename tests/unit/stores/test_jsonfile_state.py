@@ -182,3 +182,12 @@ def test_whatever_comes_while_files_are_written_no_change_is_lost(seed: int) -> 
             disk.check()
         disk.finish()
         disk.check()
+
+
+def test_large_records_are_written_one_after_the_other() -> None:
+    state = State()
+    apply(state, *(create(task_id, state=PAUSED) for task_id in "abc"))
+    size = state.take_due(1)[0].size_bytes
+    state.retire()
+    assert [head.id for head in state.take_due(9, max_bytes=2 * size)] == ["a", "b"]
+    assert [head.id for head in state.take_due(9, max_bytes=size - 1)] == ["c"]

@@ -15,6 +15,7 @@ from trunkline.stores.index import Head
 from trunkline.stores.jsonfile import public
 from trunkline.stores.jsonfile.adopted import adopt
 from trunkline.stores.jsonfile.changes import (
+    Appended,
     StoredEntry,
     StoredKey,
     StoredSnapshot,
@@ -41,6 +42,12 @@ class TaskHead(Head):
         self.record_bytes = 0
         # The last change of the task.
         self.n = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """About as large as its record will be."""
+        appends = [each.append for each in self.pending if isinstance(each, Appended)]
+        return self.record_bytes + sum([append.size_bytes for append in appends])
 
 
 class _Own(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -6,6 +6,7 @@ log has it and `apply` is called.
 
 import copy
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from msgspec import structs
 
@@ -30,6 +31,9 @@ from trunkline.stores.jsonfile.conversations import Conversations, Place
 from trunkline.stores.jsonfile.files import fits_a_name
 from trunkline.stores.jsonfile.notes import KeptNotes, NotesFile, change_of
 from trunkline.stores.jsonfile.records import TaskHead
+
+# How much is written at once: a record takes memory several times its size meanwhile.
+BYTES_AT_ONCE = 8 * 1024 * 1024
 
 
 class State:
@@ -225,12 +229,20 @@ class State:
         """How many tasks are to be written now."""
         return len(self._due)
 
-    def take_due(self, limit: int) -> list[TaskHead]:
-        """Tasks to write now, as they are now."""
-        chosen = [task_id for task_id, _ in zip(self._due, range(limit), strict=False)]
-        for task_id in chosen:
-            del self._due[task_id]
-        return [capture(self._dirty[task_id]) for task_id in chosen]
+    def take_due(self, limit: int, *, max_bytes: int = BYTES_AT_ONCE) -> list[TaskHead]:
+        """Tasks to write now, as they are now: up to `limit`, and the first one whatever its
+        size."""
+        chosen: list[TaskHead] = []
+        size = 0
+        for task_id in islice(self._due, limit):
+            head = self._dirty[task_id]
+            size += head.size_bytes
+            if chosen and size > max_bytes:
+                break
+            chosen.append(capture(head))
+        for head in chosen:
+            del self._due[head.id]
+        return chosen
 
     def give_back(self, heads: Iterable[TaskHead]) -> None:
         """They could not be written."""
