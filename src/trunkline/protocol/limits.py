@@ -47,7 +47,7 @@ def check_json(body: bytes, *, max_depth: int) -> None:
     # There are no more values than commas, nor more depth than brackets, so most bodies
     # need no scan.
     openings = body.count(b"{") + body.count(b"[")
-    if openings > max_depth or body.count(b",") > MAX_VALUES:
+    if openings > max_depth or (len(body) > MAX_VALUES and body.count(b",") > MAX_VALUES):
         _check_structure(body, max_depth)
 
 

@@ -16,7 +16,7 @@ from trunkline.runtime.fanout import SnapshotSubscription, Subscription
 from trunkline.runtime.run import Run
 
 
-class Lane(Struct, frozen=True, cache_hash=True):
+class Lane(Struct, frozen=True, cache_hash=True, gc=False):
     """What shares a queue: turns of one lane run one after the other."""
 
     scope: Scope

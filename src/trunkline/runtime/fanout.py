@@ -17,7 +17,7 @@ from trunkline.runtime.wakeups import Wakeups
 MAX_PENDING_BYTES = 8 * 1024 * 1024
 
 
-class Opening(Struct, frozen=True):
+class Opening(Struct, frozen=True, gc=False):
     """The task as of `seq`; what follows continues right after it."""
 
     seq: int

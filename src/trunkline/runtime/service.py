@@ -56,7 +56,7 @@ CLOSES_ON_PAUSE = TERMINAL | INTERRUPTED
 NOT_LIVE = "Task cancellation is only available while the task is live in this process."
 
 
-class TaskAnswer(Struct, frozen=True):
+class TaskAnswer(Struct, frozen=True, gc=False):
     task: bytes
 
 

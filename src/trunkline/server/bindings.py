@@ -92,7 +92,9 @@ class Bindings:
             else:
                 result = await self._calls.answer(endpoint, exchange.dialect, caller, value)
                 result = exchange.result(result)
-                if len(result) > SLICE_BYTES or MARK in result:
+                # Not `MARK in result`: `in` tries bytes as a number first, and makes an error
+                # text each time.
+                if len(result) > SLICE_BYTES or result.find(MARK) >= 0:
                     await _large(endpoint, caller, response).answer(
                         result,
                         content_type=exchange.content_type,

@@ -129,7 +129,7 @@ async def pump(
             items = await reader.next()
             data = frames.joined(items, is_over=reader.is_over) if items else b""
         while items:
-            is_large = len(data) > SLICE_BYTES or MARK in data
+            is_large = len(data) > SLICE_BYTES or data.find(MARK) >= 0
             try:
                 await (write_large(data) if is_large and write_large else response.write(data))
             except (TooManyRequests, Unavailable) as error:

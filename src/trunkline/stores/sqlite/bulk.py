@@ -23,6 +23,8 @@ def statement_for(name: str, columns: int, rows: int) -> str:
 
 def write_rows(db: sqlite3.Connection, name: str, columns: int, values: list[Any]) -> None:
     """`values` are those of all rows, one row after the other."""
+    if not values:
+        return
     start = 0
     end = len(values)
     for size in _SIZES:

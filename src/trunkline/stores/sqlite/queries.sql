@@ -7,9 +7,10 @@
 INSERT INTO tasks (key, id, scope, context, created_ms, node, epoch, state, status_ms)
 VALUES {rows};
 
--- name: update_head
--- A change of status.
-UPDATE tasks SET state = ?, status_ms = ? WHERE key = ?;
+-- name: update_heads
+-- Changes of status: key, state and time of each task.
+UPDATE tasks SET state = changed.column2, status_ms = changed.column3
+FROM (VALUES {rows}) AS changed WHERE key = changed.column1;
 
 -- name: insert_events
 INSERT INTO events (place, kind, body) VALUES {rows};

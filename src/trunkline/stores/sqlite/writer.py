@@ -44,7 +44,7 @@ class Head(Struct, frozen=True, gc=False):
     last_seq: int
 
 
-class _Change(Struct, eq=False):
+class _Change(Struct, eq=False, gc=False):
     """What a batch does to one task, in one or more appends."""
 
     key: int
@@ -57,23 +57,6 @@ class _Change(Struct, eq=False):
     entries: tuple[Entry, ...]
     snapshot: Snapshot | None
     last_seq: int
-
-    @classmethod
-    def of(
-        cls, append: Append, key: int, scope: int, *, head: Head | None = None, node: int = 0
-    ) -> "_Change":
-        entries = append.entries
-        return cls(
-            key,
-            scope,
-            head,
-            node,
-            append.creation,
-            append,
-            entries,
-            append.snapshot,
-            append.expected_seq + len(entries),
-        )
 
     @property
     def has_large_bodies(self) -> bool:
@@ -227,14 +210,27 @@ class Writer:
             self._stage_values(append, staged.next_key if known is None else known.key)
         if change is not None:
             change.add(append)
-        elif head is not None:
-            staged.changes[task_id] = _Change.of(append, head.key, head.scope, head=head)
+            return None
+        if head is not None:
+            key, scope, node = head.key, head.scope, 0
         else:
             creation = append.creation
             assert creation is not None, "refusal() lets no creation pass without one"
+            key = staged.next_key
             scope, node = self.scope_id(creation.scope), self.node_id(creation.node)
-            staged.changes[task_id] = _Change.of(append, staged.next_key, scope, node=node)
             staged.next_key += 1
+        entries = append.entries
+        staged.changes[task_id] = _Change(
+            key,
+            scope,
+            head,
+            node,
+            append.creation,
+            append,
+            entries,
+            append.snapshot,
+            append.expected_seq + len(entries),
+        )
         return None
 
     def _stage_idempotency(
@@ -283,7 +279,7 @@ class Writer:
         staged = self._staged
         db = self.connection
         created: list[int | str] = []
-        changed: list[tuple[int, int, int]] = []
+        changed: list[int] = []
         events: list[int | str | Blob] = []
         snapshots: list[int | Blob] = []
         counts: dict[tuple[int, int], int] = {}
@@ -306,11 +302,11 @@ class Writer:
                 )
                 counts[state, scope] = counts.get((state, scope), 0) + 1
             elif head.state != state:
-                changed.append((state, status_ms, key))
+                changed += (key, state, status_ms)
                 counts[state, scope] = counts.get((state, scope), 0) + 1
                 counts[head.state, scope] = counts.get((head.state, scope), 0) - 1
             elif head.status_ms != status_ms:
-                changed.append((state, status_ms, key))
+                changed += (key, state, status_ms)
             if state < FIRST_TERMINAL:
                 staged.heads[task_id] = Head(
                     key, scope, last.epoch, state, status_ms, change.last_seq
@@ -325,7 +321,7 @@ class Writer:
             if snapshot is not None:
                 snapshots += (key, snapshot.seq, Blob(snapshot.task), Blob(snapshot.artifacts))
         write_rows(db, "insert_tasks", 9, created)
-        db.executemany(SQL["update_head"], changed)
+        write_rows(db, "update_heads", 3, changed)
         write_rows(db, "insert_events", 3, events)
         write_rows(db, "put_snapshots", 4, snapshots)
         write_rows(
