@@ -184,9 +184,7 @@ async def test_the_agent_waits_while_large_texts_are_stored() -> None:
     most = 0
     sending = here.soon(here.send("go"))
     while not sending.done():
-        held = [
-            len(live.values) + len(live.in_flight_values) for live in here.runtime.registry.all()
-        ]
+        held = [len(live.values + live.in_flight_values) for live in here.runtime.registry.all()]
         most = max(most, *held, 0)
         await asyncio.wait({sending}, timeout=0)
     assert 0 < most <= 3
@@ -266,7 +264,7 @@ class InlineStore(MemoryStore):
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         for append, settled in appends:
-            if append.body_bytes > LARGE_APPEND_BYTES:
+            if append.size_bytes > LARGE_APPEND_BYTES:
                 self.under_way.add(append.task_id)
                 self.most_at_once = max(self.most_at_once, len(self.under_way))
             super().submit([(append, partial(self._settle, append.task_id, settled))])
@@ -286,6 +284,34 @@ async def test_large_appends_of_several_tasks_take_turns() -> None:
         for task in tasks:
             assert (await w.ended(task.id)).status.state is TaskState.COMPLETED
         assert store.most_at_once == 1
+
+
+async def test_long_answers_that_end_together_are_put_together_one_after_the_other() -> None:
+    """Each is in memory as a whole until it is stored, so that twenty at once would be much."""
+    pieces = [TEXT[:50_000]] * (LARGE_APPEND_BYTES // 50_000 + 1)
+    async with world(backend=Listening(*map(Text, pieces))) as here:
+        most = 0
+        sending = here.soon(asyncio.gather(*(here.send("go") for _ in range(5))))
+        while not sending.done():
+            held = [
+                len(live.values + live.in_flight_values) for live in here.runtime.registry.all()
+            ]
+            most = max(most, sum(held))
+            await asyncio.wait({sending}, timeout=0)
+        assert most == 1
+        assert {task.status.state for task in sending.result()} == {TaskState.COMPLETED}
+
+
+async def test_a_long_answer_that_is_canceled_at_its_turn_holds_up_no_other() -> None:
+    async with world() as w:
+        said = f"stream {LARGE_APPEND_BYTES // 50_000 + 1} of 50000; wait gate; say end"
+        tasks = [await w.submit(said) for _ in range(3)]
+        w.gates.open("gate")
+        await w.cancel(tasks[1].id)
+        for task in tasks:
+            await w.ended(task.id)
+        assert (await w.send("say small")).status.state is TaskState.COMPLETED
+        assert w.runtime.journal._large is None
 
 
 async def test_a_large_append_that_is_refused_holds_up_no_other() -> None:

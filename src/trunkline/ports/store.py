@@ -42,7 +42,7 @@ from trunkline.model.large_values import LargeValue
 from trunkline.model.values import TaskState
 
 
-class Scope(Struct, frozen=True, cache_hash=True):
+class Scope(Struct, frozen=True, cache_hash=True, gc=False):
     """Whose tasks these are. Nothing is visible across scopes."""
 
     agent: str
@@ -50,7 +50,7 @@ class Scope(Struct, frozen=True, cache_hash=True):
     principal: str
 
 
-class Snapshot(Struct, frozen=True):
+class Snapshot(Struct, frozen=True, gc=False):
     """A task folded up to `seq`. Two pieces, because lists leave the artifacts out."""
 
     seq: int
@@ -60,7 +60,7 @@ class Snapshot(Struct, frozen=True):
     artifacts: bytes = b""
 
 
-class Creation(Struct, frozen=True):
+class Creation(Struct, frozen=True, gc=False):
     """What the first append of a task says beside its entries."""
 
     scope: Scope
@@ -69,7 +69,7 @@ class Creation(Struct, frozen=True):
     node: str
 
 
-class IdempotencyRecord(Struct, frozen=True):
+class IdempotencyRecord(Struct, frozen=True, gc=False):
     """`key` was used in `scope` for the request with this digest and led to this task.
 
     The scope and the task are those of the append that carries the record.
@@ -81,7 +81,7 @@ class IdempotencyRecord(Struct, frozen=True):
     task_id: str
 
 
-class Exchange(Struct, frozen=True):
+class Exchange(Struct, frozen=True, gc=False):
     """A message and its answer that made no task."""
 
     scope: Scope
@@ -102,7 +102,7 @@ class KeptNote(Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
-class Append(Struct, frozen=True, kw_only=True):
+class Append(Struct, frozen=True, kw_only=True, gc=False):
     """One atomic change of one task."""
 
     task_id: str
@@ -119,13 +119,15 @@ class Append(Struct, frozen=True, kw_only=True):
     # Texts that entries and snapshot refer to from here on; only for a store that
     # `keeps_large_values`.
     values: tuple[LargeValue, ...] = ()
-    # How large the bodies of the entries are together; 0 when whoever made it does not say.
-    body_bytes: int = 0
+    # How large entries and snapshot are together; 0 when whoever made it has not counted.
+    counted_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
         """How much a commit writes for it, large values aside."""
-        size = self.body_bytes or sum([len(entry.body) for entry in self.entries])
+        if self.counted_bytes:
+            return self.counted_bytes
+        size = sum([len(entry.body) for entry in self.entries])
         snapshot = self.snapshot
         return size if snapshot is None else size + len(snapshot.task) + len(snapshot.artifacts)
 
@@ -134,7 +136,7 @@ class Append(Struct, frozen=True, kw_only=True):
 Settled: TypeAlias = Callable[[StoreError | None], None]
 
 
-class StoredTask(Struct, frozen=True, kw_only=True):
+class StoredTask(Struct, frozen=True, kw_only=True, gc=False):
     task_id: str
     scope: Scope
     context_id: str

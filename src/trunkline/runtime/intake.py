@@ -60,7 +60,7 @@ _SUBMITTED = TaskState.SUBMITTED
 REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
 
 
-class Admitted(Struct, frozen=True, kw_only=True):
+class Admitted(Struct, frozen=True, kw_only=True, gc=False):
     """What became of a message. Exactly one of reply, live, run and earlier is set."""
 
     # An answer that took neither task nor run.
@@ -229,7 +229,7 @@ class Intake:
     def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
         """Queue again what a restart left."""
         for run in self._left(tasks):
-            self._enter(run)
+            self._turns.enter(run)
 
     def _left(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> list[Run]:
         """Runs for what waited for its turn when a restart came, in the same order, and before
@@ -255,7 +255,7 @@ class Intake:
     ) -> LiveTask:
         live = self._create(run, record)
         run.live = live
-        self._enter(run)
+        self._turns.enter(run)
         # A stream that begins in the queue begins with a snapshot, which shows the place.
         if reader is not None and run.is_granted:
             live.subscriptions.add(reader)
@@ -314,7 +314,7 @@ class Intake:
         run.reader = reader
         if run.key is not None:
             self._direct.enter(run)
-        self._enter(run)
+        self._turns.enter(run)
         return Admitted(run=run)
 
     async def _continue(
@@ -378,19 +378,13 @@ class Intake:
         run.recorded = recorded
         # What waited when the task was left comes first.
         for each in (*left, run):
-            self._enter(each)
+            self._turns.enter(each)
         return Admitted(live=live, begun_after=run.accepted_seq if run.has_begun else 0)
 
     def _slim(self, live: LiveTask, message: Message) -> Message:
         """The message as it is recorded. The agent gets it whole."""
         parts = self._journal.slim(live, message.parts)
         return message if parts is message.parts else structs.replace(message, parts=parts)
-
-    def _enter(self, run: Run) -> None:
-        """Queue the run. Where the lane is free it begins at once, so that the commit which
-        accepts the message also says that its turn has begun."""
-        self._turns.enter(run)
-        self._turns.begin_if_granted(run)
 
     def _run(self, agent: PublishedAgent, pending: Pending, live: LiveTask) -> Run:
         """A run for a message of a task that exists."""

@@ -37,7 +37,8 @@ _log = logging.getLogger("trunkline.journal")
 # its write because the next reader may come much later.
 SETTLED = TERMINAL | INTERRUPTED
 
-# Larger appends take turns. Large texts are no part of them where the store keeps those apart.
+# A larger append waits until no other task has one under way. So does the end of a task that
+# recorded more than this: the whole of what it said is put together then.
 LARGE_APPEND_BYTES = 1024 * 1024
 
 
@@ -67,10 +68,12 @@ class Journal:
         self._on_settled = on_settled
         self._on_refused = on_refused
         self._dirty: list[LiveTask] = []
-        # One large append is made and stored at a time: each takes memory several times its
-        # size, and the loop for a while.
-        self._is_large_under_way = False
+        # The task that has a large append under way. One at a time: each takes memory several
+        # times its size, and the loop for a while.
+        self._large: LiveTask | None = None
+        # Tasks that wait to make theirs, and agents that wait to say the last of theirs.
         self._large_waiting: deque[LiveTask] = deque()
+        self._large_waiters: list[asyncio.Future[None]] = []
         # Whether the store took nothing since it last failed.
         self.is_refusing = False
         # Entries committed since the start, for the metrics.
@@ -101,11 +104,15 @@ class Journal:
         entry = Entry.of(live.seq + 1, event)
         live.seq = entry.seq
         live.unflushed.append(entry)
-        live.unflushed_bytes += len(entry.body)
+        live.recorded_bytes += len(entry.body)
         live.state = state
         live.status_ms = status_ms
         if not live.is_dirty:
-            self.schedule(live)
+            # As `schedule` does. Not by a call: this runs for every event.
+            live.is_dirty = True
+            if not self._dirty:
+                self._loop.call_soon(self._flush_soon)
+            self._dirty.append(live)
         return entry
 
     def schedule(self, live: LiveTask) -> None:
@@ -122,7 +129,7 @@ class Journal:
     def amend(self, live: LiveTask, event: Event) -> None:
         """Replace what was recorded last. Only as long as it is not on its way to the store."""
         entry = Entry.of(live.seq, event)
-        live.unflushed_bytes += len(entry.body) - len(live.unflushed[-1].body)
+        live.recorded_bytes += len(entry.body) - len(live.unflushed[-1].body)
         live.unflushed[-1] = entry
 
     def once_durable(self, live: LiveTask, callback: Durable) -> None:
@@ -174,10 +181,12 @@ class Journal:
         for live in dirty:
             # Those that were refused meanwhile have nothing to store.
             if live.is_dirty:
-                if live.unflushed_bytes > LARGE_APPEND_BYTES and self._is_large_under_way:
-                    self._large_waiting.append(live)
-                    continue
                 try:
+                    if live.run is not None and live.run.first is not None:
+                        self._on_flush(live)
+                    if live.recorded_bytes > LARGE_APPEND_BYTES and not self._may_append(live):
+                        self._large_waiting.append(live)
+                        continue
                     append = self._append(live)
                     if append is not None:
                         appends.append(append)
@@ -187,27 +196,58 @@ class Journal:
             self._second.unsettled += len(appends)
             self._store.submit(appends)
 
+    def _may_append(self, live: LiveTask) -> bool:
+        """Whether it is the turn of a task that recorded much."""
+        size = live.recorded_bytes - live.flushed_bytes
+        is_large = size > LARGE_APPEND_BYTES or live.state in SETTLED
+        if is_large and self._large is None:
+            self._large = live
+        return not is_large or self._large is live
+
     def _flush_large(self) -> None:
         # Some may have been refused while they waited, and have nothing to store.
-        while self._large_waiting and not self._is_large_under_way:
+        while self._large_waiting and self._large is None:
             self._flush([self._large_waiting.popleft()])
 
+    async def large_turn(self, live: LiveTask) -> None:
+        """Wait until no other task has a large append under way."""
+        while self._large is not None and self._large is not live:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._large_waiters.append(waiter)
+            await waiter
+
+    def take_large_turn(self, live: LiveTask) -> None:
+        """What was recorded for the task just now is large, and others wait until it is stored."""
+        if self._large is None and live.is_dirty:
+            self._large = live
+
+    def _leave_large_turn(self) -> None:
+        self._large = None
+        if self._large_waiting:
+            self._loop.call_soon(self._flush_large)
+        waiters, self._large_waiters = self._large_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
     def _append(self, live: LiveTask) -> tuple[Append, Settled] | None:
-        if live.run is not None and live.run.first is not None:
-            self._on_flush(live)
         entries = tuple(live.unflushed)
         if not entries:
             # It was scheduled for a text that is not wanted any more.
             live.is_dirty = False
+            if self._large is live and not live.in_flight:
+                self._leave_large_turn()
             self._on_settled(live)
             return None
         fold: TaskFold | None = None
         snapshot: Snapshot | None = None
+        size = live.recorded_bytes - live.flushed_bytes
         if live.state in SETTLED:
             fold = live.ahead()
             if fold.has_grown and self.refers:
                 fold.slim(partial(self.slim, live))
             snapshot = fold.snapshot()
+            size += len(snapshot.task) + len(snapshot.artifacts)
         append = Append(
             task_id=live.task_id,
             expected_seq=entries[0].seq - 1,
@@ -218,23 +258,22 @@ class Journal:
             creation=live.creation,
             snapshot=snapshot,
             idempotency=live.idempotency,
-            values=tuple(live.values) if live.values else (),
-            body_bytes=live.unflushed_bytes,
+            values=live.values,
+            counted_bytes=size,
         )
         # Nothing beyond this point can fail: an append is made as a whole, or not at all.
         live.creation = None
         live.idempotency = None
         live.in_flight.extend(entries)
-        if live.unflushed_bytes > LARGE_APPEND_BYTES:
-            self._is_large_under_way = True
-        live.in_flight_bytes += live.unflushed_bytes
-        live.unflushed_bytes = 0
+        live.flushed_bytes = live.recorded_bytes
         live.unflushed.clear()
         if append.values:
-            live.in_flight_values.extend(append.values)
-            live.values.clear()
+            live.in_flight_values += append.values
+            live.values = ()
         live.is_dirty = False
-        return append, partial(self._settle, self._second, live, live.generation, append, fold)
+        return append, partial(
+            self._settle, self._second, live, live.generation, append, fold, live.flushed_bytes
+        )
 
     def _settle(
         self,
@@ -243,13 +282,10 @@ class Journal:
         generation: int,
         append: Append,
         fold: TaskFold | None,
+        flushed_bytes: int,
         error: StoreError | None,
     ) -> None:
         second.unsettled -= 1
-        if append.body_bytes > LARGE_APPEND_BYTES:
-            self._is_large_under_way = False
-            if self._large_waiting:
-                self._loop.call_soon(self._flush_large)
         if generation != live.generation:
             # An append before this one was refused, and with it everything that built on it.
             return
@@ -268,9 +304,11 @@ class Journal:
         self.is_refusing = False
         live.commit(entries, append.state, fold, append.snapshot)
         del live.in_flight[: len(entries)]
-        live.in_flight_bytes -= append.body_bytes
+        live.committed_bytes = flushed_bytes
+        if self._large is live and not live.in_flight and not live.is_dirty:
+            self._leave_large_turn()
         if append.values:
-            del live.in_flight_values[: len(append.values)]
+            live.in_flight_values = live.in_flight_values[len(append.values) :]
         self.committed_entries += len(entries)
         # From here to the end there is no await: whoever attaches sees either this
         # commit in its snapshot or the entries on its stream, never both or neither.
@@ -303,10 +341,8 @@ class Journal:
 
     def _run_once_durable(self, live: LiveTask) -> None:
         seq = live.committed_seq
-        due = live.once_durable
-        if len(due) == 1 and due[0][0] <= seq:
-            live.once_durable = []
-        else:
+        due, live.once_durable = live.once_durable, []
+        if due[-1][0] > seq:
             live.once_durable = [item for item in due if item[0] > seq]
             due = [item for item in due if item[0] <= seq]
         self._call_back(live, due, None)
@@ -353,10 +389,11 @@ class Journal:
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()
-        live.unflushed_bytes = live.in_flight_bytes = 0
-        live.values.clear()
-        live.in_flight_values.clear()
+        live.recorded_bytes = live.flushed_bytes = live.committed_bytes
+        live.values = live.in_flight_values = ()
         live.is_dirty = False
+        if self._large is live:
+            self._leave_large_turn()
         live.seq = live.committed_seq
         live.state = live.committed_state
         # What cannot be stored may not fold either; it is read anew.

@@ -30,7 +30,7 @@ class Keys:
     def keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
         """Know the key from now on, and store it with what is recorded next."""
         live.idempotency = record
-        live.keys.append(record)
+        live.keys += (record,)
         self._known[record.scope, record.key] = (record.digest, live)
 
     async def recall(self, wanted: IdempotencyRecord) -> LiveTask | Snapshot | None:
@@ -67,7 +67,7 @@ class Keys:
             known = self._known.get((record.scope, record.key))
             if known is not None and known[1] is live:
                 del self._known[record.scope, record.key]
-        live.keys.clear()
+        live.keys = ()
 
     def in_memory(self, wanted: IdempotencyRecord) -> LiveTask | None:
         """The task of the key, if the store may not know it yet. Raises IdempotencyConflict."""

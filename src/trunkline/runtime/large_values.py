@@ -34,7 +34,7 @@ def refer(live: LiveTask, text: str, new_id: Callable[[], str]) -> str:
     if not text.isascii():
         text.encode()
     value = LargeValue(value_id(new_id()), text)
-    live.values.append(value)
+    live.values += (value,)
     return value.reference
 
 

@@ -41,12 +41,14 @@ class LiveTask(Struct, kw_only=True, eq=False):
     unflushed: list[Entry] = []
     in_flight: list[Entry] = []
     is_dirty: bool = False
-    # How large the entries of each are.
-    unflushed_bytes: int = 0
-    in_flight_bytes: int = 0
+    # How large the entries are that were recorded since the task is in memory, those of them
+    # that went to the store, and those that it committed.
+    recorded_bytes: int = 0
+    flushed_bytes: int = 0
+    committed_bytes: int = 0
     # Large texts that entries refer to: of those that are unflushed, and of those in flight.
-    values: list[LargeValue] = []
-    in_flight_values: list[LargeValue] = []
+    values: tuple[LargeValue, ...] = ()
+    in_flight_values: tuple[LargeValue, ...] = ()
     # Rises when the store refuses; what was in flight then is void.
     generation: int = 0
     # What is in memory is not the task any more; the store has the truth.
@@ -59,7 +61,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
     # Goes to the store with the next append.
     idempotency: IdempotencyRecord | None = None
     # All that the task was given while in memory, to know them until the store does.
-    keys: list[IdempotencyRecord] = []
+    keys: tuple[IdempotencyRecord, ...] = ()
     # As committed: all that anybody outside ever sees. 0 until the task exists.
     committed_seq: int = 0
     committed_state: TaskState = TaskState.SUBMITTED

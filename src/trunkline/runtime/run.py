@@ -73,10 +73,6 @@ class Run(Struct, kw_only=True, eq=False):
     def is_waiting(self) -> bool:
         return self.task is None and not self.is_released
 
-    @property
-    def may_begin(self) -> bool:
-        return self.is_granted and not self.has_begun and self.task is None and not self.is_released
-
     def reply(self, reply: Reply) -> None:
         """Answer without a task."""
         if self.reader is not None:

@@ -27,7 +27,7 @@ from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.fanout import Reply
-from trunkline.runtime.journal import Journal, not_stored
+from trunkline.runtime.journal import LARGE_APPEND_BYTES, Journal, not_stored
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.recording import Recorder
 from trunkline.runtime.registry import Registry
@@ -75,8 +75,6 @@ class Turns:
         # Runs in the queue that have no task yet, so that nothing but a lane knows them.
         self._untold: set[Run] = set()
         self._is_draining = False
-        # Runs whose beginning is not committed yet.
-        self._beginning: set[Run] = set()
         # Runs without a task whose key goes to the store.
         self._storing_keys: set[Run] = set()
         # Runs that wait for the store to take writes again.
@@ -105,7 +103,8 @@ class Turns:
         self._recorder.catch_up(live)
 
     def enter(self, run: Run) -> None:
-        """Queue the run in its lane; it starts when its time has come."""
+        """Queue the run in its lane. Where the lane is free it begins at once, so that the
+        commit which accepts the message also says that its turn has begun."""
         if run.live is not None:
             run.live.waiting.append(run)
         else:
@@ -116,12 +115,16 @@ class Turns:
                     self._promote_later(run, after_ms / 1000), name=f"promote {run.run_id}"
                 )
         run.is_granted = run.agent.lanes.enter(run.lane, run)
+        if run.is_granted:
+            self._begin_if_granted(run)
 
-    def begin_if_granted(self, run: Run) -> None:
+    def _begin_if_granted(self, run: Run) -> None:
         """Begin the run if its lane is free. A turn with effects starts when the store has
         committed that it began: after a crash, what the store calls waiting has not run."""
         # What waits while the gateway stops stays as it is, and runs after the restart.
-        if not run.may_begin or self._is_draining:
+        if not run.is_granted or run.has_begun or run.task is not None:
+            return
+        if run.is_released or self._is_draining:
             return
         live = run.live
         if self._journal.is_refusing and (self._held or self.setbacks.is_lasting):
@@ -140,7 +143,6 @@ class Turns:
             self._start(run)
             return
         run.has_begun = True
-        self._beginning.add(run)
         self._recorder.begin(run)
         self._journal.once_durable(live, partial(self._begun, run))
 
@@ -149,7 +151,7 @@ class Turns:
         a crash then knows that the agent may have been at work."""
         if run.agent.backend.is_pure:
             run.is_key_stored = True
-            self.begin_if_granted(run)
+            self._begin_if_granted(run)
         elif run not in self._storing_keys:
             self._storing_keys.add(run)
             self._tasks.spawn(self._store_key(run), name=f"key of {run.run_id}")
@@ -167,12 +169,12 @@ class Turns:
         finally:
             self._storing_keys.discard(run)
         # By now it may have a task, which says that it begins.
-        self.begin_if_granted(run)
+        self._begin_if_granted(run)
 
     def _stored(self, run: Run, error: TrunklineError | None) -> None:
         """The store has taken the run's message, and so takes writes again; or it has not."""
         if error is None:
-            self.begin_if_granted(run)
+            self._begin_if_granted(run)
 
     def _begun(self, run: Run, error: TrunklineError | None) -> None:
         """The store has committed that the run began, or refused it."""
@@ -189,7 +191,6 @@ class Turns:
 
     def _start(self, run: Run) -> None:
         self._untold.discard(run)
-        self._beginning.discard(run)
         run.started = self._clock.monotonic()
         if run.live is not None:
             run.live.waiting.remove(run)
@@ -201,7 +202,6 @@ class Turns:
         """The run has not started, and it is as if it had never begun."""
         run.has_begun = False
         run.fold = None
-        self._beginning.discard(run)
 
     async def _run(self, run: Run) -> None:
         outputs: AsyncIterator[Output] | None = None
@@ -254,6 +254,13 @@ class Turns:
         if run.live is not None and run.fold is None:
             recorder.begin(run)
         async for output in outputs:
+            if (
+                (live := run.live) is not None
+                and live.recorded_bytes > LARGE_APPEND_BYTES
+                and isinstance(output, ENDS_TURN)
+            ):
+                # The turn ends, and all that it said is put together: one task at a time.
+                await self._journal.large_turn(live)
             if run.is_fenced:
                 if self._is_done_with(run, output):
                     return
@@ -261,15 +268,19 @@ class Turns:
                 break
             live = run.live
             if live is not None and (
-                len(live.in_flight) + len(live.unflushed) > MAX_UNCOMMITTED
-                or live.in_flight_bytes + live.unflushed_bytes > MAX_UNCOMMITTED_BYTES
+                live.seq - live.committed_seq > MAX_UNCOMMITTED
+                or live.recorded_bytes - live.committed_bytes > MAX_UNCOMMITTED_BYTES
                 # Large texts are in memory until they are stored.
-                or len(live.in_flight_values) + len(live.values) > MAX_LARGE_UNCOMMITTED
+                or len(live.in_flight_values + live.values) > MAX_LARGE_UNCOMMITTED
             ):
                 await self._journal.durable(live)
         else:
+            if run.live is not None and run.live.recorded_bytes > LARGE_APPEND_BYTES:
+                await self._journal.large_turn(run.live)
             if not run.is_fenced:
                 recorder.feed(run, Final())
+        if run.live is not None and run.live.recorded_bytes > LARGE_APPEND_BYTES:
+            self._journal.take_large_turn(run.live)
         if run.outcome is not None:
             await self._reply(run, run.outcome)
 
@@ -384,18 +395,19 @@ class Turns:
         # While it refuses, one tries it and the others stay where they are.
         count = 1 if self._journal.is_refusing else len(held)
         for run in held[:count]:
-            self.begin_if_granted(run)
+            self._begin_if_granted(run)
         self._held += held[count:]
 
     async def drain(self, *, grace_s: float, reason: str) -> None:
         """Let runs finish for a while, then end them with the reason, or let go of those that
         the next process picks up. No more start."""
         self._is_draining = True
-        for run in list(self._beginning):
-            # It has not run, so that it can wait for the next process like those behind it.
-            assert run.live is not None
-            self._wait_again(run)
-            self.retry(run.live)
+        for live in self._registry.all():
+            for run in live.waiting:
+                if run.has_begun:
+                    # It has not run: it can wait for the next process like those behind it.
+                    self._wait_again(run)
+                    self.retry(live)
         for run in list(self._untold):
             # It would be lost otherwise: only tasks outlive the process.
             self.become_task(run)
@@ -426,7 +438,6 @@ class Turns:
             run.timer.cancel()
         self.running.discard(run)
         self._untold.discard(run)
-        self._beginning.discard(run)
         live = run.live
         if live is not None:
             if live.run is run:
@@ -440,7 +451,7 @@ class Turns:
                 self._registry.forget_if_idle(live)
         for granted in run.agent.lanes.leave(run.lane, run):
             granted.is_granted = True
-            self.begin_if_granted(granted)
+            self._begin_if_granted(granted)
 
     def _drop_waiting(self, live: LiveTask) -> None:
         """A task that ended runs none of the messages that still wait."""

@@ -192,10 +192,8 @@ class SqliteStore:
             self._refuse(appends, StoreUnusable(f"The store {self._path} is not open"))
             return
         for append, _ in appends:
-            # Not by `size_bytes` where that is known: this runs for every append.
-            snapshot, size = append.snapshot, append.body_bytes or append.size_bytes
-            if snapshot is not None:
-                size += len(snapshot.task) + len(snapshot.artifacts)
+            # By `size_bytes` only where it is not known: this runs for every append.
+            size = append.counted_bytes or append.size_bytes
             if size > SLICE_BYTES or append.values or large.waiting:
                 appends = large.sort_out(appends)
                 break
