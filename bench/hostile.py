@@ -5,7 +5,7 @@ PYTHONPATH=src:. .venv-dev/bin/python -m bench.hostile bodies mcp  # some of the
 
 Every case has a gateway of its own, with default settings. While it is attacked with one API key,
 small sends with another one are counted and timed. The exit code is 1 when a gateway takes more
-than its limit (600 MB; more for unread streams, see docs/reference/limits.md) or a small send fails.
+than its limit (600 MB, more for unread streams: docs/reference/limits.md) or a small send fails.
 """
 
 import asyncio
