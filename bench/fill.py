@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench.fleet import RESULTS, SAMPLE
 from bench.servers import ROOT
+from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.engine.fold import TaskFold
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import StoreError
@@ -33,7 +34,6 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.store import Append, Creation, Scope
-from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.stores.sqlite import SqliteStore
 
 FILL_LIMIT_S = 900

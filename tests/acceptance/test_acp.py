@@ -15,6 +15,7 @@ from trunkline.backends.acp import AcpBackend, AcpOptions, check_acp
 from trunkline.backends.acp.updates import DENIED
 from trunkline.backends.process.children import Limits
 from trunkline.backends.process.program import Program
+from trunkline.clock import SystemClock
 from trunkline.model.outputs import (
     Failed,
     Final,
@@ -27,7 +28,6 @@ from trunkline.model.outputs import (
     ToolCalled,
 )
 from trunkline.model.values import Message, Part, Role, text_of
-from trunkline.runtime.clock import SystemClock
 from trunkline.testing import FakeClock, FakeSession, answer_text, run_turn, turn_request
 
 ASKED = (Message(message_id="asked", role=Role.USER, parts=(Part(text="ask"),)),)

@@ -17,10 +17,10 @@ from tests.programs import backends as make
 from trunkline.backends.command import ClaudeFormat, CommandBackend, TextFormat, check_command
 from trunkline.backends.process.children import Limits
 from trunkline.backends.process.program import Program
+from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Note, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
 from trunkline.ports.backend import Backend, TurnRequest
-from trunkline.runtime.clock import SystemClock
 from trunkline.testing import FakeClock, FakeSession, answer_text, run_turn, turn_request
 
 Make = Callable[..., CommandBackend]

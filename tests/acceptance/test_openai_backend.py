@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import pytest
 
 from trunkline.backends.openai import History, Limits, OpenAIBackend, Options, Takes, check_openai
+from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Output, Refused, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part, Role
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import ToolDefinition, ToolResult
-from trunkline.runtime.clock import SystemClock
 from trunkline.testing import FakeClock, FakeSession, answer_text, run_turn, turn_request
 from trunkline.testing.fake_model import FakeModel, SeenRequest
 

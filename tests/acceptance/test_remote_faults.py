@@ -17,10 +17,10 @@ from tests.acceptance.remote import (
     state_of,
 )
 
+from trunkline.clock import SystemClock
 from trunkline.model.calls import ListTasksRequest
 from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskState
 from trunkline.remote import Limits, RemoteAgent, StreamItem, Target, connect
-from trunkline.remote.clock import SystemClock
 
 PIECES = 12
 EXPECTED = "".join(f"{n} " for n in range(1, PIECES + 1))

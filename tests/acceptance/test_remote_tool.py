@@ -15,8 +15,8 @@ from tests.acceptance.conftest import Make
 from tests.acceptance.gateway import DEADLINE_S, SOURCE, Gateway
 from tests.acceptance.remote import WAYS, free_port, sdk_server, served
 
+from trunkline.clock import SystemClock
 from trunkline.remote import Target
-from trunkline.remote.clock import SystemClock
 from trunkline.remote.tool import RemoteAgentTool, ToolConfig, open_remote_agent
 
 NUMBERS = "".join(f"{n} " for n in range(1, 21))

@@ -28,8 +28,8 @@ from tests.acceptance.test_remote_bad_peers import (
 )
 from tests.acceptance.test_remote_faults import QuickClock
 
+from trunkline.clock import SystemClock, Uuid4Ids
 from trunkline.remote import Agents, Limits
-from trunkline.remote.clock import SystemClock, Uuid4Ids
 from trunkline.remote.tool import MemoryHandles, RemoteAgentTool, parse_config
 
 TEXT = [{"kind": "text", "text": "hi"}]

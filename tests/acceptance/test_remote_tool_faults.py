@@ -11,8 +11,8 @@ from tests.acceptance.fault_proxy import FaultProxy, fault_proxy
 from tests.acceptance.remote import WAYS, free_port
 from tests.acceptance.test_remote_faults import ALL, AT_ONCE, EXPECTED, PIECES, QuickClock
 
+from trunkline.clock import SystemClock, Uuid4Ids
 from trunkline.remote import Agents, Limits, Target
-from trunkline.remote.clock import SystemClock, Uuid4Ids
 from trunkline.remote.tool import RemoteAgentTool, ToolConfig
 from trunkline.remote.tool.handle_stores import open_handles
 

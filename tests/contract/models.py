@@ -1,7 +1,7 @@
 """A backend together with the fake model that it asks."""
 
 from trunkline.backends.openai import OpenAIBackend, Options
-from trunkline.runtime.clock import SystemClock
+from trunkline.clock import SystemClock
 from trunkline.testing.fake_model import FakeModel
 
 

@@ -19,9 +19,9 @@ from trunkline.backends.command import (
 )
 from trunkline.backends.process.children import Limits
 from trunkline.backends.process.program import Program
+from trunkline.clock import SystemClock
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
-from trunkline.runtime.clock import SystemClock
 from trunkline.testing import BackendSubject
 
 FOLDER = Path(__file__).parent

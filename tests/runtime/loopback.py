@@ -19,7 +19,7 @@ from trunkline.model.card import AgentCapabilities, AgentCard, AgentSkill
 from trunkline.model.errors import TaskNotFound, TrunklineError, UnsupportedOperation
 from trunkline.model.events import Entry
 from trunkline.model.values import Message, Task
-from trunkline.protocol.answers import StreamItem, TaskPage
+from trunkline.protocol.client_responses import StreamItem, TaskPage
 from trunkline.remote.errors import PeerRefused, PeerUnreachable, RemoteError
 from trunkline.runtime.fanout import CutOff, Opening, Reply, Subscription
 from trunkline.testing import FakeClock

@@ -94,7 +94,7 @@ _FINISHES_MANY = """
     from trunkline.model.values import Message, Part, Role
     from trunkline.backends.echo import EchoBackend
     from trunkline.runtime.agents import PublishedAgent
-    from trunkline.runtime.clock import SystemClock, Uuid7Ids
+    from trunkline.clock import SystemClock, Uuid7Ids
     from trunkline.runtime.runtime import Runtime
     from trunkline.stores.sqlite import SqliteStore
 

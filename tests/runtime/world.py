@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from trunkline.background import BackgroundTasks
 from trunkline.model.calls import (
     Caller,
     CancelTaskRequest,
@@ -32,7 +33,6 @@ from trunkline.ports.store import Scope, Store
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import Item, Opening, Reply, Subscription
 from trunkline.runtime.runtime import Runtime
-from trunkline.runtime.tasks import Tasks
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, ScriptedBackend, SequentialIds, settle
 
@@ -75,7 +75,7 @@ class World:
             heartbeat_s=heartbeat_s,
         )
         self.service = self.runtime.service
-        self.callers = Tasks("callers")
+        self.callers = BackgroundTasks("callers")
         self._messages = 0
 
     @property

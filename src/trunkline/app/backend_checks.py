@@ -11,10 +11,10 @@ from trunkline.app.upstreams import upstream_target
 from trunkline.backends.a2a.check import check_a2a
 from trunkline.backends.openai.check import check_openai
 from trunkline.backends.python.loader import load
+from trunkline.clock import SystemClock
 from trunkline.model.errors import TrunklineError
 from trunkline.ports.doctor import Finding
 from trunkline.remote import Limits, connect
-from trunkline.runtime.clock import SystemClock
 from trunkline.settings import AgentSettings
 from trunkline.settings import backends as kinds
 

@@ -4,7 +4,7 @@ import asyncio
 
 from trunkline.app.adapters import adopting_scope
 from trunkline.app.upkeep import existing_stores
-from trunkline.runtime.clock import SystemClock
+from trunkline.clock import SystemClock
 from trunkline.settings import Settings, StoreSettings, database_path
 from trunkline.stores.findings import Findings
 from trunkline.stores.jsonfile.check import check as check_folder

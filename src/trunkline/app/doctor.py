@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from trunkline.app.backend_checks import check_agent
+from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreInUse, StoreUnusable
 from trunkline.ports.doctor import Finding
-from trunkline.runtime.tasks import Tasks
 from trunkline.server.listener import address, listen
 from trunkline.settings import (
     AgentSettings,
@@ -61,7 +61,7 @@ async def examine(settings: Settings) -> AsyncIterator[Examined]:
 
 async def _agents(settings: Settings) -> AsyncIterator[tuple[str, list[Finding]]]:
     """What was found of each, in the order of the configuration."""
-    tasks, room = Tasks("doctor"), asyncio.Semaphore(AT_ONCE)
+    tasks, room = BackgroundTasks("doctor"), asyncio.Semaphore(AT_ONCE)
     data = database_path(settings.store).parent
     found: dict[str, list[Finding]] = {}
 

@@ -17,10 +17,10 @@ from trunkline.app.mcp import Mcp, mcp_endpoint
 from trunkline.app.model_tools import model_tools
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
+from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.runtime import Runtime
 from trunkline.server.access import Access
 from trunkline.server.application import Application

@@ -11,9 +11,9 @@ from trunkline.backends.command import (
 )
 from trunkline.backends.process.children import Limits
 from trunkline.backends.process.program import Program
+from trunkline.clock import SystemClock
 from trunkline.ports.clock import Clock
 from trunkline.ports.doctor import Finding
-from trunkline.runtime.clock import SystemClock
 from trunkline.settings import backends as kinds
 from trunkline.settings.backends.program import ProgramSettings
 

@@ -8,13 +8,13 @@ from typing import TypeVar
 from msgspec import Struct
 
 from trunkline.app.adapters import make_store
+from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.engine.recovery import Recovery, recover
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import ConfigError
 from trunkline.model.profile import Profile
 from trunkline.model.values import HAS_WORK, TaskState
 from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
-from trunkline.runtime.clock import SystemClock, Uuid7Ids
 from trunkline.runtime.recording import say
 from trunkline.runtime.retention import Gone, count_prunable, forgets, prune
 from trunkline.runtime.runtime import Runtime

@@ -151,9 +151,9 @@ async def _try(
 async def _converse(agent: "Trial", turns: "list[tuple[Part, ...]]", show: _Show) -> Exit:
     from trunkline.cli.exits import exit_of
     from trunkline.cli.remote.views import view_for
+    from trunkline.clock import new_key
     from trunkline.model.calls import SendMessageRequest
     from trunkline.model.values import INTERRUPTED, Message, Role, Task
-    from trunkline.remote.clock import new_key
     from trunkline.remote.progress import Progress
 
     before: Task | None = None

@@ -10,7 +10,7 @@ over cuts), `pool` and `sync`. `progress` is what a peer has said so far. `peer`
 need of all that, and `tool` is one of them: the `remote_agent` tool.
 """
 
-from trunkline.protocol.answers import StreamItem, TaskPage
+from trunkline.protocol.client_responses import StreamItem, TaskPage
 from trunkline.remote.agent import RemoteAgent
 from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials
 from trunkline.remote.errors import (

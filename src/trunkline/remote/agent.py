@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from trunkline.clock import new_key
 from trunkline.model.calls import (
     CancelTaskRequest,
     GetExtendedAgentCardRequest,
@@ -18,10 +19,9 @@ from trunkline.model.calls import (
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import Message, Part, Role, Task
-from trunkline.protocol.answers import ANSWERS, Answers, StreamItem, TaskPage
+from trunkline.protocol.client_responses import ANSWERS, Answers, StreamItem, TaskPage
 from trunkline.protocol.dialect import PushConfigQuery, RequestValue
 from trunkline.protocol.operations import Operation
-from trunkline.remote.clock import new_key
 from trunkline.remote.credentials import header_of
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.link import Link

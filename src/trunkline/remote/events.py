@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import Task
-from trunkline.protocol.answers import ANSWERS, StreamItem
+from trunkline.protocol.client_responses import ANSWERS, StreamItem
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.interfaces import Way

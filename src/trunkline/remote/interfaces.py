@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from trunkline.model.card import AgentCard
-from trunkline.protocol.asking import Binding
 from trunkline.protocol.card_reading import version_of
+from trunkline.protocol.client_requests import Binding
 from trunkline.protocol.versions import Version
 from trunkline.remote.errors import BadPeerAnswer, InvalidTarget, RemoteError, TransportUnsupported
 from trunkline.remote.http.guard import Guard

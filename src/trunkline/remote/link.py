@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from trunkline.model.card import AgentCard
 from trunkline.ports.clock import Clock
 from trunkline.protocol import card_reading, refusals
-from trunkline.protocol.asking import ask
+from trunkline.protocol.client_requests import ask
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.operations import Operation
 from trunkline.remote.attempts import Attempts

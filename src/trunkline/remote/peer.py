@@ -6,7 +6,7 @@ from typing import Protocol
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Task
-from trunkline.protocol.answers import StreamItem
+from trunkline.protocol.client_responses import StreamItem
 from trunkline.remote.target import CARD_PATH, TRANSPORTS, Target
 
 __all__ = ["CARD_PATH", "TRANSPORTS", "Peer", "Peers", "StreamItem", "Target"]

@@ -6,9 +6,9 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
+from trunkline.clock import SystemClock, chance
 from trunkline.ports.clock import Clock
 from trunkline.remote.agent import RemoteAgent, within
-from trunkline.remote.clock import SystemClock, chance
 from trunkline.remote.credentials import Bearer, Credentials
 from trunkline.remote.headers import merged
 from trunkline.remote.http import Network

@@ -12,7 +12,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.protocol.answers import StreamItem
+from trunkline.protocol.client_responses import StreamItem
 
 # Ids that are remembered, to notice an event that comes twice.
 _REMEMBERED: Final = 4096

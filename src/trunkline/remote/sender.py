@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from trunkline.ports.clock import Clock
-from trunkline.protocol.asking import Call
+from trunkline.protocol.client_requests import Call
 from trunkline.protocol.operations import STREAMING, Operation
 from trunkline.remote.credentials import ClientCredentials, header_of
 from trunkline.remote.http import SSE, Answer, Guard, Http, Network, Opened

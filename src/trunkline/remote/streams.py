@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from trunkline.model.calls import GetTaskRequest, SendMessageRequest, SubscribeToTaskRequest
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import Task
-from trunkline.protocol.answers import ANSWERS, StreamItem
+from trunkline.protocol.client_responses import ANSWERS, StreamItem
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
 from trunkline.remote.errors import (

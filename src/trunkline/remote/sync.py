@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from trunkline.model.calls import ListTasksRequest, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Task
-from trunkline.protocol.answers import StreamItem, TaskPage
+from trunkline.protocol.client_responses import StreamItem, TaskPage
 from trunkline.remote.agent import RemoteAgent
 from trunkline.remote.http.pool import closed_by_us
 from trunkline.remote.pool import connect

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
+from trunkline.background import BackgroundTasks
 from trunkline.engine.clock_trust import ClockTrust
 from trunkline.model.errors import StoreError
 from trunkline.model.profile import Profile
@@ -12,7 +13,6 @@ from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.retention import PacedSteps, forgets, prune
 from trunkline.runtime.service import Service
-from trunkline.runtime.tasks import Tasks
 from trunkline.runtime.turns import Turns
 
 _log = logging.getLogger("trunkline.housekeeping")
@@ -50,7 +50,7 @@ class Housekeeping:
         self._trust = ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic())
         self._node = node
         self._forgetful = [agent for agent in agents if forgets(agent.profile)]
-        self._tasks = Tasks("housekeeping")
+        self._tasks = BackgroundTasks("housekeeping")
 
     async def start(self) -> None:
         await self.renew_lease()

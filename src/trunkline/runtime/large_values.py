@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from msgspec import Struct, structs
 
+from trunkline.background import next_pass
 from trunkline.model.large_values import (
     MARK_TEXT,
     SLICE_BYTES,
@@ -19,7 +20,6 @@ from trunkline.model.values import Message, Part
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Scope, Store
 from trunkline.runtime.live import LiveTask
-from trunkline.runtime.passes import next_pass
 
 Parts = tuple[Part, ...]
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from trunkline.background import BackgroundTasks
 from trunkline.engine.transitions import Step
 from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
@@ -11,7 +12,6 @@ from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.run import Run
-from trunkline.runtime.tasks import Tasks
 from trunkline.runtime.turns import Turns
 
 
@@ -22,7 +22,7 @@ class Replies:
         self._journal = journal
         self._turns = turns
         self._clock = clock
-        self._timers = Tasks("replies")
+        self._timers = BackgroundTasks("replies")
 
     async def wait(
         self, agent: PublishedAgent, live: LiveTask | None, run: Run | None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 
+from trunkline.background import BackgroundTasks
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import (
     KeyTaken,
@@ -21,7 +22,6 @@ from trunkline.runtime.recording import Recorder, say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.stopping import Stopping
-from trunkline.runtime.tasks import Tasks
 
 # How long to wait before a task whose progress was refused is offered to the store again.
 STORE_RETRY_S = 2.0
@@ -38,7 +38,7 @@ class Setbacks:
         registry: Registry,
         recorder: Recorder,
         stopping: Stopping,
-        tasks: Tasks,
+        tasks: BackgroundTasks,
         clock: Clock,
         release: Callable[[Run], None],
         drop_waiting: Callable[[LiveTask], None],

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from trunkline.background import BackgroundTasks
 from trunkline.engine.transitions import Step
 from trunkline.model.values import TERMINAL
 from trunkline.ports.backend import Abandons, Notes
@@ -12,7 +13,6 @@ from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.live import LiveTask
 from trunkline.runtime.recording import Recorder, say
 from trunkline.runtime.run import Run, extra_of
-from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.turns")
 
@@ -22,7 +22,7 @@ class Stopping:
         self,
         *,
         recorder: Recorder,
-        tasks: Tasks,
+        tasks: BackgroundTasks,
         clock: Clock,
         reveal: Callable[[Run], bool],
         release: Callable[[Run], None],

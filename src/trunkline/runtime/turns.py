@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 
+from trunkline.background import BackgroundTasks
 from trunkline.engine.late import LateOutput
 from trunkline.engine.transitions import Step, after
 from trunkline.model.errors import (
@@ -35,7 +36,6 @@ from trunkline.runtime.run import Run, extra_of
 from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.setbacks import Setbacks
 from trunkline.runtime.stopping import Stopping
-from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.turns")
 
@@ -70,7 +70,7 @@ class Turns:
             journal=journal, clock=clock, promote=promote, drop_waiting=self._drop_waiting
         )
         self._registry = registry
-        self._tasks = Tasks("turns")
+        self._tasks = BackgroundTasks("turns")
         self.running: set[Run] = set()
         # Runs in the queue that have no task yet, so that nothing but a lane knows them.
         self._untold: set[Run] = set()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from trunkline.background import next_pass
 from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
 from trunkline.model.errors import (
     InvalidRequest,
@@ -21,7 +22,6 @@ from trunkline.protocol.errors import wire
 from trunkline.protocol.limits import MAX_EXTENSIONS
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
-from trunkline.runtime.passes import next_pass
 from trunkline.server.access import CHALLENGE, Access
 from trunkline.server.calls import STREAMING, Calls
 from trunkline.server.endpoint import Endpoint

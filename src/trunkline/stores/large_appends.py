@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreError
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports.store import Append, Settled
-from trunkline.runtime.tasks import Tasks
 
 _Item: TypeAlias = tuple[Append, Settled]
 
@@ -46,7 +46,7 @@ class LargeAppends:
         self._explain = explain
         # By task; empty while nothing waits, which is all that the others need to know.
         self.waiting: dict[str, deque[_Item]] = {}
-        self._tasks = Tasks("large values")
+        self._tasks = BackgroundTasks("large values")
         self._idle: list[Callable[[], None]] = []
 
     def sort_out(self, appends: Sequence[_Item]) -> list[_Item]:

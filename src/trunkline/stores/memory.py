@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from trunkline.background import next_pass
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
@@ -20,7 +21,6 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.runtime.passes import next_pass
 from trunkline.stores.exchanges import ExchangeIndex, Spot
 from trunkline.stores.heads import refusal
 from trunkline.stores.index import Head, Index

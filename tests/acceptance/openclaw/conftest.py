@@ -13,9 +13,9 @@ from tests.acceptance.gateway import SOURCE
 from tests.acceptance.openclaw.claws import NEW, OLD, TOKEN, Claw, FakeClaw, RealClaw
 
 from trunkline.backends.openclaw import Address, OpenClawBackend, Times
+from trunkline.clock import SystemClock
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import Backend, TurnRequest
-from trunkline.runtime.clock import SystemClock
 from trunkline.testing import turn_request
 
 KINDS = [

@@ -10,8 +10,8 @@ from tests.acceptance.openclaw.fake.server import Server
 
 from trunkline.backends.openclaw import Address, OpenClawBackend
 from trunkline.backends.openclaw.completions import OpenClawHttpBackend
+from trunkline.clock import SystemClock
 from trunkline.ports.backend import Backend
-from trunkline.runtime.clock import SystemClock
 
 TOKEN = "a-token"
 

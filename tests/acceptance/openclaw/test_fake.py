@@ -15,8 +15,8 @@ from tests.acceptance.openclaw.fake.access import Refused, scopes_for
 
 from trunkline.backends.openclaw import Address, OpenClawBackend, Times
 from trunkline.backends.openclaw.doctor import check_openclaw
+from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Output
-from trunkline.runtime.clock import SystemClock
 from trunkline.testing import FakeSession, answer_text
 
 UNREACHABLE = Failed("The agent cannot be reached now; send the message again later.")

@@ -17,8 +17,8 @@ from tests.acceptance.openclaw.wire import Wire, wire_to
 
 from trunkline.backends.openclaw import Address, OpenClawBackend, Times
 from trunkline.backends.openclaw.recovery import LOST
+from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Note, Output, Text, TextReplaced
-from trunkline.runtime.clock import SystemClock
 from trunkline.testing import FakeSession, answer_text
 
 

@@ -14,8 +14,8 @@ from tests.remote.http.peer import answer, peer
 
 from trunkline.backends.openclaw import Address, OpenClawBackend
 from trunkline.backends.openclaw.completions import OpenClawHttpBackend
+from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed
-from trunkline.runtime.clock import SystemClock
 from trunkline.testing import run_turn
 
 HELLO = {"type": "hello-ok", "protocol": 4, "server": {"version": "2026.9.6", "bootId": "b"}}

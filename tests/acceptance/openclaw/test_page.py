@@ -13,9 +13,9 @@ from tests.acceptance.openclaw.conftest import a_turn, outputs_of
 
 from trunkline.app.openclaw import check_openclaw, make_openclaw
 from trunkline.backends.openclaw.completions import OpenClawHttpBackend
+from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Text
 from trunkline.ports.backend import Backend
-from trunkline.runtime.clock import SystemClock
 from trunkline.settings import OpenClawBackend, Secret, load
 from trunkline.testing import answer_text
 

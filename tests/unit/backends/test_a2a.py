@@ -7,6 +7,7 @@ from trunkline.backends.a2a.asking import context_for, headers_for, request_for
 from trunkline.backends.a2a.copying import ASKS, CANCELED, NEEDS_AUTH, REFUSED, SAID_NOTHING, Copy
 from trunkline.backends.a2a.notes import Ask, Follow, Kept, LookAt, LookFor
 from trunkline.backends.a2a.pipe import MAX_AHEAD, Pipe
+from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
@@ -31,7 +32,6 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.remote.errors import PeerRefused, PeerTimeout, PeerUnreachable, StreamEnded
-from trunkline.runtime.tasks import Tasks
 from trunkline.testing import settle, turn_request
 
 S = TaskState
@@ -224,7 +224,7 @@ def test_what_is_worth_another_attempt() -> None:
 
 
 async def test_a_pipe_holds_back_who_is_too_fast() -> None:
-    pipe, tasks = Pipe(), Tasks("test")
+    pipe, tasks = Pipe(), BackgroundTasks("test")
 
     async def write() -> None:
         for number in range(3 * MAX_AHEAD):

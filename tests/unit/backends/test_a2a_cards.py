@@ -11,10 +11,10 @@ from trunkline.app.cards import addresses_of, agent_card
 from trunkline.app.described import described_by
 from trunkline.backends.a2a import UpstreamCard, check_a2a
 from trunkline.backends.a2a.cards import LOOK_EVERY_S
+from trunkline.background import BackgroundTasks
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import StoreUnusable
 from trunkline.remote.errors import PeerRefused, PeerUnreachable
-from trunkline.runtime.tasks import Tasks
 from trunkline.settings import from_document
 from trunkline.testing import FakeClock, FakeSession, settle
 
@@ -57,7 +57,7 @@ async def test_the_card_is_theirs_where_the_settings_are_silent() -> None:
 
 
 async def test_the_last_card_is_shown_while_the_agent_is_down() -> None:
-    up, notes, clock, tasks = Loopback(World()), FakeSession(), FakeClock(), Tasks("test")
+    up, notes, clock, tasks = Loopback(World()), FakeSession(), FakeClock(), BackgroundTasks("test")
     first = UpstreamCard(url=URL, clock=clock)
     tasks.spawn(first.keep_fresh(up, notes), name="fresh")
     await settle()
@@ -84,7 +84,7 @@ async def test_a_card_that_cannot_be_kept_is_shown_all_the_same() -> None:
         async def keep(self, name: str, text: str) -> None:
             raise StoreUnusable("full")
 
-    tasks, card = Tasks("test"), UpstreamCard(url=URL, clock=FakeClock())
+    tasks, card = BackgroundTasks("test"), UpstreamCard(url=URL, clock=FakeClock())
     tasks.spawn(card.keep_fresh(Loopback(World()), Full()), name="fresh")
     await settle()
     assert card.latest is not None

@@ -9,13 +9,13 @@ from trunkline.backends.a2a.notes import Kept
 from trunkline.backends.a2a.pipe import MAX_AHEAD
 from trunkline.backends.a2a.run import Run
 from trunkline.backends.a2a.upstream import Reach
+from trunkline.background import BackgroundTasks
 from trunkline.model.calls import ListTasksRequest, SendMessageRequest
 from trunkline.model.card import AgentCapabilities, AgentCard
 from trunkline.model.outputs import ArtifactEmitted, Final
 from trunkline.model.values import Artifact, Message, Part, Task, TaskState, TaskStatus
-from trunkline.protocol.answers import StreamItem, TaskPage
+from trunkline.protocol.client_responses import StreamItem, TaskPage
 from trunkline.remote.errors import PeerRefused
-from trunkline.runtime.tasks import Tasks
 from trunkline.testing import FakeClock, FakeSession, settle, turn_request
 
 CARD = AgentCard(
@@ -69,7 +69,7 @@ class Upstream:
         return self.task
 
 
-def run_of(upstream: Upstream, tasks: Tasks, clock: FakeClock) -> Run:
+def run_of(upstream: Upstream, tasks: BackgroundTasks, clock: FakeClock) -> Run:
     return Run(
         turn_request("hello"),
         lambda headers, timeout_s: upstream,
@@ -82,7 +82,7 @@ def run_of(upstream: Upstream, tasks: Tasks, clock: FakeClock) -> Run:
 
 async def test_a_message_that_may_have_arrived_is_looked_for_and_not_sent_again() -> None:
     for status in (502, 504):
-        clock, tasks = FakeClock(), Tasks("test")
+        clock, tasks = FakeClock(), BackgroundTasks("test")
         upstream = Upstream(PeerRefused("no answer in time", status=status))
         outputs = run_of(upstream, tasks, clock).outputs()
         ended: list[object] = []
@@ -99,7 +99,7 @@ async def _read(outputs: AsyncGenerator[object, None], into: list[object]) -> No
 
 
 async def test_who_leaves_in_the_middle_of_an_answer_leaves_nothing_behind() -> None:
-    tasks = Tasks("test")
+    tasks = BackgroundTasks("test")
     artifacts = tuple(
         Artifact(artifact_id=str(number), parts=(Part(text="x"),))
         for number in range(2 * MAX_AHEAD)
@@ -113,7 +113,7 @@ async def test_who_leaves_in_the_middle_of_an_answer_leaves_nothing_behind() -> 
 
 async def test_after_a_restart_a_message_is_looked_for_where_it_was_sent() -> None:
     """The upstream has a name of its own for the conversation."""
-    clock, tasks, session = FakeClock(), Tasks("test"), FakeSession()
+    clock, tasks, session = FakeClock(), BackgroundTasks("test"), FakeSession()
     turn = turn_request("hello", session=session, is_resumed=True)
     sent = Kept(turn.run_id, context="theirs")
     await session.keep(notes.name_of(turn.run_id), notes.written(sent))

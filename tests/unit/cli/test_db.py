@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from trunkline.cli.commands import app
+from trunkline.clock import SystemClock
 from trunkline.model.events import Entry
 from trunkline.model.values import (
     Message,
@@ -19,7 +20,6 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.store import Append, Creation, Exchange, Scope, StoredTask, TaskQuery
-from trunkline.runtime.clock import SystemClock
 from trunkline.runtime.registry import snapshot_of
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.sqlite import SqliteStore

@@ -8,7 +8,7 @@ import pytest
 from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.values import TaskArtifactUpdateEvent
 from trunkline.protocol import rest
-from trunkline.protocol.answers import StreamItem
+from trunkline.protocol.client_responses import StreamItem
 from trunkline.protocol.versions import Version
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
 from trunkline.remote.events import Events

@@ -1,6 +1,6 @@
 import asyncio
 
-from trunkline.runtime.tasks import Tasks
+from trunkline.background import BackgroundTasks
 from trunkline.runtime.wakeups import MAX_AWAKE, Wakeups
 from trunkline.testing.clock import FakeClock, settle
 
@@ -14,7 +14,7 @@ class Sleepers:
 
     def __init__(self, wakeups: Wakeups) -> None:
         self._wakeups = wakeups
-        self._tasks = Tasks("sleepers")
+        self._tasks = BackgroundTasks("sleepers")
         self.tasks: list[asyncio.Task[None]] = []
         self.waiters: list[asyncio.Future[None]] = []
         self.went_on: list[int] = []
@@ -105,7 +105,7 @@ async def test_the_same_news_can_come_again() -> None:
 
 
 async def test_a_turn_comes_in_a_later_pass_and_for_few_at_a_time() -> None:
-    wakeups, tasks = Wakeups(limit=2), Tasks("steps")
+    wakeups, tasks = Wakeups(limit=2), BackgroundTasks("steps")
     steps: list[str] = []
 
     async def take_steps(name: str) -> None:
@@ -128,7 +128,7 @@ async def test_a_turn_comes_in_a_later_pass_and_for_few_at_a_time() -> None:
 
 
 async def test_a_turn_that_is_given_up_goes_to_somebody_else() -> None:
-    wakeups, tasks = Wakeups(limit=1), Tasks("steps")
+    wakeups, tasks = Wakeups(limit=1), BackgroundTasks("steps")
     given_up = [tasks.start(wakeups.turn(), name=f"given up {n}") for n in range(3)]
     await one_pass()
     for task in given_up:

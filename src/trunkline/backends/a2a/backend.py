@@ -9,11 +9,11 @@ from trunkline.backends.a2a.cards import UpstreamCard
 from trunkline.backends.a2a.run import Run
 from trunkline.backends.a2a.upstream import MakeUpstream, Reach
 from trunkline.backends.flood import limited
+from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import RemoteError
-from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.backends.a2a")
 
@@ -37,7 +37,7 @@ class A2aBackend:
         self._clock = clock
         self._reach = reach or Reach()
         self._close_upstream = close_upstream
-        self._tasks = Tasks("a2a")
+        self._tasks = BackgroundTasks("a2a")
         # Weak, because an iterator that nobody ever looks at has no end that would tell us.
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
         self.card = UpstreamCard(url=url, clock=clock)

@@ -27,7 +27,7 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
     text_of,
 )
-from trunkline.protocol.answers import StreamItem
+from trunkline.protocol.client_responses import StreamItem
 
 Parts = tuple[Part, ...]
 

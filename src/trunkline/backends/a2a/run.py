@@ -16,6 +16,7 @@ from trunkline.backends.a2a.keeping import Keeping
 from trunkline.backends.a2a.notes import Ask, Follow, LookAt, LookFor
 from trunkline.backends.a2a.pipe import Pipe
 from trunkline.backends.a2a.upstream import MakeUpstream, Reach, Upstream
+from trunkline.background import BackgroundTasks
 from trunkline.model.calls import ListTasksRequest, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.outputs import Failed, Note, Output
@@ -29,9 +30,8 @@ from trunkline.model.values import (
 )
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.protocol.answers import StreamItem
+from trunkline.protocol.client_responses import StreamItem
 from trunkline.remote.errors import PeerRefused, PeerUnreachable, RemoteError
-from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.backends.a2a")
 
@@ -51,7 +51,7 @@ class Run:
         card: AgentCard | None,
         reach: Reach,
         clock: Clock,
-        tasks: Tasks,
+        tasks: BackgroundTasks,
     ) -> None:
         """`card` is what is known of the upstream's, if anything is."""
         headers = headers_for(turn)

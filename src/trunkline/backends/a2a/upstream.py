@@ -8,7 +8,7 @@ from msgspec import Struct
 from trunkline.model.calls import ListTasksRequest, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Task
-from trunkline.protocol.answers import StreamItem, TaskPage
+from trunkline.protocol.client_responses import StreamItem, TaskPage
 
 
 class Upstream(Protocol):

@@ -13,10 +13,10 @@ from trunkline.backends.process.missing import warn_if_missing
 from trunkline.backends.process.pool import Pool
 from trunkline.backends.process.program import Program
 from trunkline.backends.process.scope import Sessions
+from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.runtime.tasks import Tasks
 
 
 class AcpBackend:
@@ -36,7 +36,7 @@ class AcpBackend:
         self.program = program
         self.clock = clock
         self.options = options or AcpOptions()
-        self.tasks = Tasks("acp")
+        self.tasks = BackgroundTasks("acp")
         self.children = Children(clock, limits or Limits())
         self.sessions = Sessions()
         self.pool: Pool[Conversation] = Pool(

@@ -7,16 +7,16 @@ from trunkline.backends.process.child import Flooded
 from trunkline.backends.process.children import CannotStart, Children, Limits
 from trunkline.backends.process.missing import find_missing
 from trunkline.backends.process.program import Program
+from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.ports.doctor import Finding
-from trunkline.runtime.tasks import Tasks
 
 
 async def check_acp(program: Program, *, clock: Clock, timeout_s: float = 60.0) -> list[Finding]:
     """Whether the program is there, starts and speaks the protocol."""
     if (missing := find_missing(program)) is not None:
         return [missing]
-    children, tasks = Children(clock, Limits()), Tasks("acp check")
+    children, tasks = Children(clock, Limits()), BackgroundTasks("acp check")
     try:
         child = await children.spawn(program, program.argv[1:])
         timer = tasks.start(clock.sleep(timeout_s), name="acp check")

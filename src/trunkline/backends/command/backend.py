@@ -12,10 +12,10 @@ from trunkline.backends.process.missing import warn_if_missing
 from trunkline.backends.process.pool import Pool
 from trunkline.backends.process.program import Program
 from trunkline.backends.process.scope import Sessions
+from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.runtime.tasks import Tasks
 
 
 class CommandBackend:
@@ -36,7 +36,7 @@ class CommandBackend:
     ) -> None:
         """`keeps_for_s`: a process serves the turns of one session, and ends when it was idle
         for so long. None: each turn has a process of its own."""
-        self._tasks = Tasks("command")
+        self._tasks = BackgroundTasks("command")
         self._children = Children(clock, limits or Limits())
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
         means = Means(

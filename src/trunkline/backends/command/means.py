@@ -9,8 +9,8 @@ from trunkline.backends.process.children import Children, TooMany
 from trunkline.backends.process.pool import Pool
 from trunkline.backends.process.program import Program
 from trunkline.backends.process.scope import Sessions
+from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
-from trunkline.runtime.tasks import Tasks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Means:
     pool: Pool[Speaker] | None
     sessions: Sessions
     clock: Clock
-    tasks: Tasks
+    tasks: BackgroundTasks
     # Files that are no text are put into a folder; else they are refused.
     has_folder: bool
 

@@ -7,10 +7,10 @@ from trunkline.backends.asked import Asked, Emit
 from trunkline.backends.openai.exchange import Exchange
 from trunkline.backends.openai.options import Options
 from trunkline.backends.openai.run import Turn
+from trunkline.clock import chance
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.remote.clock import chance
 from trunkline.remote.http import Guard, Http
 
 

@@ -20,11 +20,11 @@ from trunkline.backends.openclaw.session_key import DEFAULT_TEMPLATE, key_by, se
 from trunkline.backends.openclaw.stopping import stop_run
 from trunkline.backends.openclaw.times import Times
 from trunkline.backends.openclaw.trouble import Trouble
+from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.remote.websocket import WebSocket, open_websocket
-from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.backends.openclaw")
 
@@ -64,7 +64,7 @@ class OpenClawBackend:
         self._address = address
         self._clock = clock
         self._times = times or Times()
-        self._tasks = Tasks("openclaw")
+        self._tasks = BackgroundTasks("openclaw")
         self._memory = MemoryNotes()
         self._link = make_link(address, clock=clock, tasks=self._tasks)
         # Weak, because an iterator that nobody ever looks at has no end that would tell us.
@@ -136,7 +136,7 @@ class OpenClawBackend:
         await self._tasks.close()
 
 
-def make_link(address: Address, *, clock: Clock, tasks: Tasks) -> Link:
+def make_link(address: Address, *, clock: Clock, tasks: BackgroundTasks) -> Link:
     async def dial() -> WebSocket:
         return await open_websocket(
             address.url,

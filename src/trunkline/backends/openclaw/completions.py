@@ -21,6 +21,7 @@ from trunkline.backends.openclaw.web import (
     check_agent,
     refused,
 )
+from trunkline.background import BackgroundTasks
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.outputs import Failed, Output, Refused, Text
 from trunkline.model.outputs import Final as Done
@@ -29,7 +30,6 @@ from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.http import Guard, Http, Opened
 from trunkline.remote.target import Limits
-from trunkline.runtime.tasks import Tasks
 
 if TYPE_CHECKING:
     from trunkline.backends.openclaw.backend import Address
@@ -52,7 +52,7 @@ class OpenClawHttpBackend:
         self._address = address
         self._limits = Limits(connect_s=address.connect_s, idle_s=idle_s)
         self._http = Http(Guard.of(address.url))
-        self._tasks = Tasks("openclaw")
+        self._tasks = BackgroundTasks("openclaw")
         self._runs: WeakValueDictionary[str, Asked] = WeakValueDictionary()
 
     async def open(self, agent: str, notes: Notes) -> None:

@@ -10,9 +10,9 @@ from trunkline.backends.openclaw.backend import Address, make_link
 from trunkline.backends.openclaw.connection import Connection
 from trunkline.backends.openclaw.hello import Hello
 from trunkline.backends.openclaw.trouble import Trouble
+from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.ports.doctor import Finding
-from trunkline.runtime.tasks import Tasks
 
 _ALL_S: Final = 45.0
 # The first release whose `agent` runs can be stopped.
@@ -21,7 +21,7 @@ _OLDEST: Final = (2026, 5)
 
 async def check_openclaw(address: Address, *, clock: Clock) -> list[Finding]:
     """Connects as a turn would; runs nothing, and costs no tokens."""
-    tasks = Tasks("openclaw doctor")
+    tasks = BackgroundTasks("openclaw doctor")
     link = make_link(address, clock=clock, tasks=tasks)
     found: list[Finding] = [*_about_address(address)]
     try:

@@ -27,11 +27,11 @@ from trunkline.backends.openclaw.refusals import is_draining, is_spent, not_acce
 from trunkline.backends.openclaw.telling import Telling
 from trunkline.backends.openclaw.times import Times
 from trunkline.backends.openclaw.trouble import Trouble, unreachable
+from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Failed, Note, Output, Question
 from trunkline.model.values import Part, text_of
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.backends.openclaw")
 
@@ -54,7 +54,7 @@ class Exchange:
         link: Link,
         notes: RunNotes,
         clock: Clock,
-        tasks: Tasks,
+        tasks: BackgroundTasks,
         times: Times,
     ) -> None:
         self.turn = turn

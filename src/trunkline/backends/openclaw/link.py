@@ -7,10 +7,10 @@ from typing import Final, Protocol
 from trunkline.backends.openclaw.connection import Connection, Introduction
 from trunkline.backends.openclaw.frames import AgentEvent, Happening
 from trunkline.backends.openclaw.trouble import Trouble, misconfigured, unreachable
+from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.websocket import WebSocket
-from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.backends.openclaw")
 
@@ -41,7 +41,9 @@ class Dial(Protocol):
 
 
 class Link:
-    def __init__(self, *, dial: Dial, introduce: Introduction, clock: Clock, tasks: Tasks) -> None:
+    def __init__(
+        self, *, dial: Dial, introduce: Introduction, clock: Clock, tasks: BackgroundTasks
+    ) -> None:
         self._dial = dial
         self._introduce = introduce
         self._clock = clock

@@ -11,8 +11,8 @@ from msgspec import Struct
 from trunkline.backends.process.child import Child
 from trunkline.backends.process.program import Program
 from trunkline.backends.process.warden import Warden
+from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
-from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.process")
 
@@ -45,7 +45,7 @@ class Children:
         self._clock = clock
         self.limits = limits
         self._warden: Warden | None = None
-        self._tasks = Tasks("children")
+        self._tasks = BackgroundTasks("children")
         self._alive: set[Child] = set()
         # Those that are being started count, too.
         self._claimed = 0

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
-from trunkline.runtime.tasks import Tasks
 
 Kept = TypeVar("Kept")
 
@@ -19,7 +19,7 @@ class Pool(Generic[Kept]):
         self,
         *,
         clock: Clock,
-        tasks: Tasks,
+        tasks: BackgroundTasks,
         idle_s: float,
         end: Callable[[Kept], Awaitable[None]],
     ) -> None:

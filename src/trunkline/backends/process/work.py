@@ -9,10 +9,10 @@ from trunkline.backends.process import sentences
 from trunkline.backends.process.children import CannotStart, Children, TooMany
 from trunkline.backends.process.outbox import Outbox
 from trunkline.backends.process.prompt import CannotTell
+from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import ENDS_TURN, Failed, Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.runtime.tasks import Tasks
 
 _log = logging.getLogger("trunkline.process")
 
@@ -26,7 +26,13 @@ class Work(ABC):
     """
 
     def __init__(
-        self, turn: TurnRequest, *, children: Children, clock: Clock, tasks: Tasks, program: str
+        self,
+        turn: TurnRequest,
+        *,
+        children: Children,
+        clock: Clock,
+        tasks: BackgroundTasks,
+        program: str,
     ) -> None:
         self.turn = turn
         self.outbox = Outbox()

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from trunkline.cli.remote.conversations import Conversation, Conversations, address_of
 from trunkline.cli.remote.ending import Errand
 from trunkline.cli.remote.weight import Weight
+from trunkline.clock import SystemClock
 from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import INTERRUPTED, TERMINAL, Message, Task
 from trunkline.ports.clock import Clock
 from trunkline.remote import BadPeerAnswer, PeerRefused, PeerTimeout, StreamItem, Target
-from trunkline.remote.clock import SystemClock
 from trunkline.remote.progress import Progress
 from trunkline.settings.paths import data_dir
 

@@ -14,7 +14,7 @@ from trunkline.cli.remote.plain import PlainScreen
 from trunkline.cli.remote.spinner import Waiting
 from trunkline.cli.remote.telling import Made, Moved, Noted, Said, Words
 from trunkline.cli.remote.tools import ToolUse
-from trunkline.remote.clock import SystemClock
+from trunkline.clock import SystemClock
 
 # More of a JSON value than this is not worth the screen; `-o json` and --save have it all.
 _DATA_LINES = 20

@@ -15,11 +15,11 @@ from trunkline.cli.remote.finishing import Finish
 from trunkline.cli.remote.following import Following
 from trunkline.cli.remote.saving import check_folder
 from trunkline.cli.remote.views import screen_for, view_for
+from trunkline.clock import new_key
 from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import INTERRUPTED, Message, Part, Role, Task
 from trunkline.remote import PeerRefused, RemoteAgent
-from trunkline.remote.clock import new_key
 
 
 class Sending(Struct, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from trunkline.clock import SystemClock, Uuid4Ids
 from trunkline.ports.clock import Clock
-from trunkline.remote.clock import SystemClock, Uuid4Ids
 from trunkline.remote.pool import Agents
 from trunkline.remote.target import Limits
 from trunkline.remote.tool.config import ToolConfig, parse_config

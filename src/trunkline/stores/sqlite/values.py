@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
+from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreError
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports.store import Append
-from trunkline.runtime.tasks import Tasks
 from trunkline.stores.large_appends import large_bodies
 from trunkline.stores.sqlite.codes import SEQ_BITS
 from trunkline.stores.sqlite.opened import Opened
@@ -40,7 +40,7 @@ class Values:
         self._in_use: dict[int, list[int]] = {}
         self._is_sweeping = False
         self._is_closing = False
-        self._tasks = Tasks("sqlite values")
+        self._tasks = BackgroundTasks("sqlite values")
 
     async def write(self, append: Append) -> None:
         """Every slice waits for its turn among the commits of others."""

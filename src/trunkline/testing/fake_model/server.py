@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import msgspec
 
+from trunkline.clock import SystemClock
 from trunkline.ports.clock import Clock
-from trunkline.runtime.clock import SystemClock
 from trunkline.testing.fake_model import chat, messages
 from trunkline.testing.fake_model.answering import HTML, JSON, Answering, CutOff
 from trunkline.testing.fake_model.asked import Asked, read_chat, read_messages, read_responses

@@ -14,7 +14,7 @@ from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse, TrunklineError
 from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 from trunkline.protocol import card_reading, protojson
-from trunkline.protocol.asking import Binding
+from trunkline.protocol.client_requests import Binding
 from trunkline.protocol.v03_reading import Reader03, push_config_for, read_push_config
 from trunkline.protocol.v03_types import (
     ArtifactUpdate03,

@@ -1,8 +1,10 @@
-"""The system's clock, and ids that are random and sort by time."""
+"""The system's clock, ids and chance: what whoever brings no other gets."""
 
 import asyncio
 import os
+import random
 import time
+import uuid
 
 # Random tails, which are 64 bits each, are drawn in blocks of so many.
 _TAILS = 512
@@ -57,3 +59,20 @@ def _random_tails() -> list[str]:
         f"{_VARIANT[digits[at]]}{digits[at + 1 : at + 4]}-{digits[at + 4 : at + 16]}"
         for at in range(0, len(digits), 16)
     ]
+
+
+class Uuid4Ids:
+    """Ids of which nothing can be told, not even when they were made."""
+
+    def new(self) -> str:
+        return str(uuid.uuid4())
+
+
+def chance() -> float:
+    """At least 0, less than 1: spreads retries, and needs no secrecy."""
+    return random.random()
+
+
+def new_key() -> str:
+    """An idempotency key, or the id of a message, that nobody else will use."""
+    return os.urandom(16).hex()

@@ -3,12 +3,12 @@ import logging
 
 import pytest
 
-from trunkline.runtime.tasks import Tasks
+from trunkline.background import BackgroundTasks
 from trunkline.testing.clock import settle
 
 
 async def test_a_task_runs_under_its_name_until_it_is_done() -> None:
-    tasks = Tasks("test")
+    tasks = BackgroundTasks("test")
     ran = asyncio.Event()
 
     async def work() -> None:
@@ -24,7 +24,7 @@ async def test_a_task_runs_under_its_name_until_it_is_done() -> None:
 
 
 async def test_an_exception_goes_to_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    tasks = Tasks("test")
+    tasks = BackgroundTasks("test")
 
     async def work() -> None:
         raise RuntimeError("boom")
@@ -43,7 +43,7 @@ async def test_an_exception_goes_to_the_log(caplog: pytest.LogCaptureFixture) ->
 async def test_close_cancels_what_is_left_and_waits_for_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    tasks = Tasks("test")
+    tasks = BackgroundTasks("test")
     cleaned_up = asyncio.Event()
 
     async def work() -> None:
@@ -62,7 +62,7 @@ async def test_close_cancels_what_is_left_and_waits_for_it(
 
 
 async def test_close_leaves_behind_what_ignores_it(caplog: pytest.LogCaptureFixture) -> None:
-    tasks = Tasks("test")
+    tasks = BackgroundTasks("test")
     release = asyncio.Event()
 
     async def work() -> None:
@@ -82,4 +82,4 @@ async def test_close_leaves_behind_what_ignores_it(caplog: pytest.LogCaptureFixt
 
 
 async def test_closing_nothing_is_fine() -> None:
-    await Tasks("test").close()
+    await BackgroundTasks("test").close()

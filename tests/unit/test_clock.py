@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from trunkline.runtime.clock import SystemClock, Uuid7Ids
+from trunkline.clock import SystemClock, Uuid7Ids
 
 FORM = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 

@@ -36,8 +36,8 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.protocol import jsonrpc, rest
-from trunkline.protocol.answers import ANSWERS, TaskPage
-from trunkline.protocol.asking import Binding, Call, ask
+from trunkline.protocol.client_requests import Binding, Call, ask
+from trunkline.protocol.client_responses import ANSWERS, TaskPage
 from trunkline.protocol.dialect import Dialect, PushConfigQuery, RequestValue
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.v03 import V03

@@ -9,7 +9,7 @@ from typing import Any
 _log = logging.getLogger("trunkline.tasks")
 
 
-class Tasks:
+class BackgroundTasks:
     """The asyncio tasks of one owner. `close` cancels what is left and waits for it."""
 
     def __init__(self, owner: str) -> None:
@@ -56,3 +56,16 @@ class Tasks:
                     "background task ignores cancellation",
                     extra={"owner": self._owner, "task": task.get_name()},
                 )
+
+
+async def next_pass() -> None:
+    """Let everything else that is ready run before a long piece of work goes on."""
+    loop = asyncio.get_running_loop()
+    passed: asyncio.Future[None] = loop.create_future()
+    loop.call_soon(_set, passed)
+    await passed
+
+
+def _set(passed: "asyncio.Future[None]") -> None:
+    if not passed.done():
+        passed.set_result(None)
