@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.fleet import RESULTS, SAMPLE
 from bench.servers import ROOT
 from trunkline.clock import SystemClock, Uuid7Ids
-from trunkline.engine.fold import TaskFold
+from trunkline.engine.task_fold import TaskFold
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry, Event

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.runtime.world import HANDLE, Reading, World, opened, world
 
-from trunkline.engine.fold import TaskFold
+from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
 from trunkline.model.events import ARTIFACT, Entry
-from trunkline.model.follow_ups import ReplyPayload
+from trunkline.model.session import ReplyPayload
 from trunkline.model.values import TERMINAL, Task, TaskState
 from trunkline.ports.store import Append, Scope, Settled, StoredTask
 from trunkline.runtime.fanout import Opening

@@ -8,11 +8,11 @@ from tests.runtime.world import HANDLE, SCOPE, World, opened, said, world
 
 from trunkline.model.errors import KeyTaken, StoreError, StoreUnusable, TaskNotFound, Unavailable
 from trunkline.model.events import Entry
-from trunkline.model.follow_ups import ReplyPayload
+from trunkline.model.session import ReplyPayload
 from trunkline.model.values import TaskState, TaskStatus, TaskStatusUpdateEvent
 from trunkline.ports.store import Append, Settled
 from trunkline.runtime.fanout import CutOff, Opening
-from trunkline.runtime.setbacks import NOT_STORED
+from trunkline.runtime.store_refusals import NOT_STORED
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
 

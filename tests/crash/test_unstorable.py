@@ -16,7 +16,7 @@ from trunkline.model.values import Artifact, Part, TaskState, text_of
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Append, Settled
 from trunkline.runtime.fanout import CutOff, Opening
-from trunkline.runtime.setbacks import NOT_STORED
+from trunkline.runtime.store_refusals import NOT_STORED
 from trunkline.testing import settle
 from trunkline.testing.gates import Gates
 

@@ -23,7 +23,7 @@ from msgspec import UNSET, Struct
 
 from trunkline import Message, Part, Role
 from trunkline.backends.python import Agent, PythonBackend
-from trunkline.engine.approvals import approval_asked
+from trunkline.engine.turn_fold import approval_asked
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,

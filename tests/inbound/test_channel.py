@@ -7,7 +7,7 @@ from tests.bindings.world import World, open_world
 
 from trunkline.app.channel import PLUGIN_ID, Channel
 from trunkline.model.errors import UnsupportedOperation
-from trunkline.model.follow_ups import Delivered, ReplyPayload
+from trunkline.model.session import Delivered, ReplyPayload
 
 HELLO = ReplyPayload(text="one more thing")
 TWO: dict[str, dict[str, Any]] = {

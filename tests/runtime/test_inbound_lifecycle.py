@@ -13,7 +13,7 @@ from tests.runtime.stores import DURABLE, SlowReads
 from tests.runtime.world import HANDLE, Reading, World, next_morning, opened, said, world
 
 from trunkline.model.errors import UnsupportedOperation
-from trunkline.model.follow_ups import ReplyPayload
+from trunkline.model.session import ReplyPayload
 from trunkline.model.values import TaskState, text_of
 from trunkline.ports.store import Append, Settled, Store
 from trunkline.runtime.fanout import CutOff, Opening

@@ -8,8 +8,8 @@ from tests.runtime.stores import AheadStore, SlowReads
 from tests.runtime.world import HANDLE, SCOPE, opened, world
 
 from trunkline.model.errors import TaskNotFound
-from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.outputs import ArtifactEmitted, Final, Output
+from trunkline.model.session import Delivered, ReplyPayload
 from trunkline.model.values import Artifact, Part, TaskState
 from trunkline.ports.backend import TurnRequest
 from trunkline.runtime.fanout import Opening

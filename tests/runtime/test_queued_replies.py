@@ -4,7 +4,7 @@ import pytest
 from tests.runtime.world import HANDLE, World, world
 
 from trunkline.model.events import Entry
-from trunkline.model.follow_ups import Delivered, ReplyPayload
+from trunkline.model.session import Delivered, ReplyPayload
 from trunkline.model.values import TaskArtifactUpdateEvent, TaskState
 from trunkline.testing import settle
 

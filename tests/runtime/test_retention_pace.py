@@ -5,7 +5,7 @@ import itertools
 import pytest
 from tests.runtime.world import World, world
 
-from trunkline.engine.pacing import BUSY_REST, LONG_STEP_S, QUIET_REST
+from trunkline.engine.retention import BUSY_REST, LONG_STEP_S, QUIET_REST
 from trunkline.runtime.retention import MIN_STEP, STEP
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock

@@ -10,8 +10,8 @@ from typing import Any, Final, NoReturn
 from msgspec import Struct
 
 from trunkline.model.errors import UnsupportedOperation
-from trunkline.model.follow_ups import Delivered, ReplyPayload
-from trunkline.runtime.follow_ups import TASK_REQUIRED, FollowUps
+from trunkline.model.session import Delivered, ReplyPayload
+from trunkline.runtime.queued_replies import TASK_REQUIRED, QueuedReplies
 
 PLUGIN_ID: Final = "openclaw-a2a-inbound"
 OUTBOUND_UNSUPPORTED: Final = (
@@ -26,7 +26,7 @@ class Account(Struct, frozen=True):
     """An account that runs: the agent behind it, and the way onto its tasks."""
 
     agent: str
-    follow_ups: FollowUps
+    follow_ups: QueuedReplies
 
 
 class Channel:

@@ -1,7 +1,7 @@
-"""What we decide: deterministic functions and values without I/O, clock or randomness.
+"""Decisions: deterministic functions and values without I/O, clock or randomness.
 
-Read in this order: `transitions` (the one table of task states), `fold` (a journal as
-a task), `turn` (an agent's outputs as events), `admission` (may this message in?),
-`lanes` (who runs now, who waits), `recovery` (what a restart does).
-Imports `ports` and `model`.
+Read in this order: `transitions` (the one table of task states), `task_fold` (a journal as
+a task), `turn_fold` (the outputs of an agent as events), `admission` (the rules for a
+message), `lanes` and `queue_limits` (which run starts, which waits, which is refused),
+`recovery` (what a restart does). Imports `ports` and `model`.
 """

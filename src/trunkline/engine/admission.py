@@ -1,7 +1,19 @@
-"""May this message in? The rules of A2A for a message that names a task or a context."""
+"""Admission: the rules of A2A and of the profile for a message that a client sends."""
 
-from trunkline.model.errors import Case, InvalidParams, UnsupportedOperation
-from trunkline.model.values import TERMINAL, Message, TaskState
+from typing import Final
+
+from msgspec.structs import replace
+
+from trunkline.engine.media_types import mode_matches, stated_mode
+from trunkline.model.errors import (
+    Case,
+    ContentTypeNotSupported,
+    InvalidParams,
+    UnsupportedOperation,
+    file_part_refused,
+)
+from trunkline.model.profile import Profile
+from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState
 
 
 def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> None:
@@ -26,3 +38,102 @@ def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> N
             metadata={"taskId": message.task_id, "state": state.value},
             case=Case.MESSAGE_TO_ENDED_TASK,
         )
+
+
+def context_of(profile: Profile, message: Message) -> str:
+    """The context of a new task; empty when it is to get a new one."""
+    if profile.context_mode != "stateless":
+        return message.context_id
+    if message.context_id and profile.stateless_context == "reject":
+        raise InvalidParams.at(
+            "message.contextId",
+            "this agent keeps no contexts, each message stands for itself; leave it out",
+        )
+    return message.context_id or message.message_id
+
+
+# What an agent that takes anything says to a message of nothing.
+NO_CONTENT: Final = "The inbound A2A request did not contain any supported text or data parts."
+
+
+# By a name of its own: Python 3.11 looks members up through the metaclass.
+_USER: Final = Role.USER
+
+
+class MessageRules:
+    """What holds for every message to one agent."""
+
+    def __init__(self, modes: tuple[str, ...], profile: Profile) -> None:
+        self._modes = modes
+        self._takes_all = "*/*" in modes
+        self._profile = profile
+        self._is_strict = profile.message_checks == "strict"
+        self._minds_files = profile.files != "accept" or profile.max_file_bytes > 0
+
+    def admit(self, message: Message) -> Message | None:
+        """The message as the agent gets it; None for one without content where that is
+        answered rather than refused. Raises InvalidParams and ContentTypeNotSupported."""
+        if self._minds_files:
+            kept = self._without_files(message)
+            if not kept:
+                return None
+            if len(kept) < len(message.parts):
+                message = replace(message, parts=kept)
+        if not self._is_strict:
+            return message if any(map(_has_content, message.parts)) else None
+        if message.role is not _USER:
+            raise InvalidParams.at("message.role", "a client sends messages as ROLE_USER")
+        if not self._takes_all:
+            self._check_modes(message)
+        return message
+
+    def _check_modes(self, message: Message) -> None:
+        modes = self._modes
+        for index, part in enumerate(message.parts):
+            mode = stated_mode(part)
+            # The first test spares the usual case, a type that the agent names, the patterns.
+            if mode and mode not in modes and not any(mode_matches(each, mode) for each in modes):
+                raise ContentTypeNotSupported(
+                    f"message.parts[{index}]: this agent does not take {mode}; "
+                    f"it takes {', '.join(modes)}",
+                    metadata={"mediaType": mode, "supported": ", ".join(modes)},
+                )
+
+    def _without_files(self, message: Message) -> tuple[Part, ...]:
+        """The parts that the agent gets to see."""
+        kept = []
+        for index, part in enumerate(message.parts):
+            if not _is_file(part):
+                kept.append(part)
+            elif self._profile.files == "reject":
+                raise self._refused(index)
+            elif self._profile.files == "accept":
+                self._check_size(part, index)
+                kept.append(part)
+        if not kept and self._is_strict:
+            raise InvalidParams.at(
+                "message.parts", "holds files alone, which this agent does not read; send text"
+            )
+        return tuple(kept)
+
+    def _refused(self, index: int) -> Exception:
+        refused = file_part_refused(index)
+        if self._profile.files_reject_code == -32602:
+            return refused
+        return ContentTypeNotSupported(refused.message)
+
+    def _check_size(self, part: Part, index: int) -> None:
+        limit = self._profile.max_file_bytes
+        if part.raw is not None and len(part.raw) > limit:
+            raise InvalidParams.at(
+                f"message.parts[{index}]",
+                f"is a file of {len(part.raw)} bytes, and this agent takes {limit} at most",
+            )
+
+
+def _is_file(part: Part) -> bool:
+    return part.raw is not None or part.url is not None
+
+
+def _has_content(part: Part) -> bool:
+    return part.text is None or bool(part.text.strip())

@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from trunkline.engine.naming import AnswerNames, Names, names_for
+from trunkline.engine.artifact_styles import AnswerStyle, ArtifactStyle, artifact_style_of
 from trunkline.engine.transitions import Step
 from trunkline.model.profile import Profile
 from trunkline.model.values import Artifact, Message, Part
@@ -41,7 +41,7 @@ Decisions: TypeAlias = tuple[Decision, ...]
 class OutputStyle(Struct, frozen=True, kw_only=True):
     """What a profile says about answers."""
 
-    names: type[Names] = AnswerNames
+    names: type[ArtifactStyle] = AnswerStyle
     # Text streams as messages of the working status, not as pieces of an artifact.
     in_working: bool = False
     in_artifact: bool = True
@@ -55,7 +55,7 @@ STANDARD = OutputStyle()
 
 def style_of(profile: Profile) -> OutputStyle:
     style = OutputStyle(
-        names=names_for(profile),
+        names=artifact_style_of(profile),
         in_working=profile.stream_shape == "status-text",
         in_artifact="artifact" in profile.result_in,
         in_status="status" in profile.result_in,

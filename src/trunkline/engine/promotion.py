@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from trunkline.engine.agent_message import AgentMessage, has_content, is_blank
 from trunkline.engine.decisions import Metadata, Parts
-from trunkline.engine.modes import AcceptedModes, mode_of
-from trunkline.engine.stages import Stage, has_content, is_blank
+from trunkline.engine.media_types import AcceptedModes, mode_of
 from trunkline.model.outputs import (
     Block,
     DirectReply,
@@ -129,10 +129,10 @@ class Staging:
         """What the one message says, in the form that counts most."""
         if not self._is_hybrid:
             return final
-        stage = Stage()
+        stage = AgentMessage()
         for held in self._held:
             if isinstance(held, StageStarted):
-                stage = Stage()
+                stage = AgentMessage()
             else:
                 stage.hear(held)
         if final:

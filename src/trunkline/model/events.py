@@ -103,7 +103,7 @@ class Entry(Struct, gc=False, eq=False):
     kind: str
     body: bytes
     # None in an entry that was read and that nobody has looked into.
-    known: Event | None = None
+    decoded: Event | None = None
     _public: bytes | None = None
     # Other encodings of the same event, made by whoever sends it and kept
     # here so that a thousand readers cost one conversion.
@@ -115,9 +115,9 @@ class Entry(Struct, gc=False, eq=False):
 
     @property
     def event(self) -> Event:
-        if self.known is None:
-            self.known = _DECODERS[self.kind].decode(self.body)
-        return self.known
+        if self.decoded is None:
+            self.decoded = _DECODERS[self.kind].decode(self.body)
+        return self.decoded
 
     @property
     def wire(self) -> dict[str, bytes]:

@@ -1,6 +1,6 @@
-"""A session as the agents behind a channel know it: its key, and a message with its context."""
+"""A session as the host of channels knows it: its key, its messages and later replies."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -65,3 +65,23 @@ class MsgContext(Struct, frozen=True, kw_only=True, rename="pascal"):
     originating_to: str | UnsetType = UNSET
     a2a_task_id: str | UnsetType = field(default=UNSET, name="A2ATaskId")
     a2a_context_id: str = field(name="A2AContextId")
+
+
+class ReplyPayload(Struct, frozen=True, kw_only=True):
+    """A reply as hosts of channels put it together. Empty members say nothing."""
+
+    text: str = ""
+    media_urls: tuple[str, ...] = ()
+    channel_data: dict[str, Any] | None = None
+    is_error: bool = False
+    audio_as_voice: bool = False
+    reply_to_id: str = ""
+
+
+class Delivered(Struct, frozen=True, kw_only=True):
+    """What became of a follow-up. `error` begins with a code and says what was missing."""
+
+    ok: bool
+    # The artifact that holds it; empty when there was nothing to deliver.
+    message_id: str = ""
+    error: str = ""

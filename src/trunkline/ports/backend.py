@@ -21,9 +21,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.outputs import Output
-from trunkline.model.session import MsgContext
+from trunkline.model.session import Delivered, MsgContext, ReplyPayload
 from trunkline.model.values import Artifact, Message
 
 

@@ -4,7 +4,7 @@ A task replaces what was known of its artifacts; a chunk appends to one. Adjacen
 of bare text are one part to a reader, so a streamed answer reads like one that was not.
 """
 
-from trunkline.engine.growing import GrowingArtifact
+from trunkline.engine.growing_artifact import GrowingArtifact
 from trunkline.model.values import (
     INTERRUPTED,
     TERMINAL,

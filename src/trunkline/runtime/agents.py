@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
+from trunkline.engine.admission import MessageRules
 from trunkline.engine.decisions import style_of
 from trunkline.engine.lanes import Lanes
-from trunkline.engine.message_rules import MessageRules
-from trunkline.engine.modes import AcceptedModes
+from trunkline.engine.media_types import AcceptedModes
 from trunkline.engine.session import routing
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.profile import Profile

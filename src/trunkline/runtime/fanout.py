@@ -105,9 +105,9 @@ class Subscription:
         """Nothing comes after what was read last."""
         return self._is_ended and not self._items
 
-    def opened_by(self, on_close: Callable[["Subscription"], None]) -> None:
-        """Who is told when the reader leaves."""
-        self._on_close = on_close
+    def on_close(self, callback: Callable[["Subscription"], None]) -> None:
+        """Call back when the reader leaves."""
+        self._on_close = callback
 
     def push(self, entries: Sequence[Entry], shares: "Shares | None" = None) -> bool:
         """What was committed just now. Returns whether the reader takes what comes next.

@@ -3,8 +3,8 @@
 import msgspec
 from msgspec.structs import replace
 
-from trunkline.engine.fold import TaskFold
 from trunkline.engine.history_scope import HistoryScope, history_scope
+from trunkline.engine.task_fold import TaskFold
 from trunkline.model.events import Entry
 from trunkline.model.values import Message, Task
 from trunkline.ports.store import Scope, Snapshot, Store, TaskQuery

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from trunkline.background import BackgroundTasks
-from trunkline.engine.clock_trust import ClockTrust
+from trunkline.engine.retention import ClockTrust
 from trunkline.model.errors import StoreError
 from trunkline.model.profile import Profile
 from trunkline.ports.clock import Clock

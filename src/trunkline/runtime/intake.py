@@ -7,17 +7,15 @@ from operator import itemgetter
 import msgspec
 from msgspec import Struct, structs
 
-from trunkline.engine.admission import check_follow_up
-from trunkline.engine.fold import Pending
-from trunkline.engine.joining import (
+from trunkline.engine.admission import NO_CONTENT, check_follow_up, context_of
+from trunkline.engine.queue_limits import (
     INTERRUPTED,
     QUEUE_FULL,
     RETRY_AFTER_S,
     Refusal,
-    context_of,
-    refusal,
+    why_refused,
 )
-from trunkline.engine.message_rules import NO_CONTENT
+from trunkline.engine.task_fold import Pending
 from trunkline.engine.transitions import Step, after
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import (
@@ -42,11 +40,16 @@ from trunkline.model.values import (
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.direct_answers import DirectAnswers, Unanswered
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
+from trunkline.runtime.idempotency import (
+    DirectAnswers,
+    IdempotencyKeys,
+    Unanswered,
+    digest_of,
+    key_of,
+)
 from trunkline.runtime.journal import Journal, not_stored
-from trunkline.runtime.keys import Keys, digest_of, key_of
-from trunkline.runtime.live import LiveTask
+from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.turns import Turns
@@ -81,7 +84,7 @@ class Intake:
     def __init__(
         self,
         *,
-        keys: Keys,
+        keys: IdempotencyKeys,
         direct: DirectAnswers,
         registry: Registry,
         journal: Journal,
@@ -143,7 +146,7 @@ class Intake:
             options=options,
             live=None,
         )
-        refused = refusal(agent.profile, agent.lanes, lane)
+        refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
             return Admitted(live=self._refuse(run, refused, record, reader))
         if agent.may_reply_directly and not needs_task:
@@ -327,7 +330,7 @@ class Intake:
     ) -> Admitted:
         live = await self._registry.load(scope, message.task_id)
         # It stays in memory while the message waits, or there would be two of it.
-        live.expected += 1
+        live.pending_senders += 1
         try:
             if live.state in TERMINAL:
                 # Nobody is told of an end that is not stored.
@@ -340,7 +343,7 @@ class Intake:
                 raise not_stored()
             return self._follow_up(agent, live, message, options, record)
         finally:
-            live.expected -= 1
+            live.pending_senders -= 1
             self._registry.forget_if_idle(live)
 
     def _follow_up(
@@ -353,7 +356,7 @@ class Intake:
     ) -> Admitted:
         check_follow_up(message, context_id=live.context_id, state=live.state)
         lane = agent.lane(live.scope, live.context_id, live.task_id)
-        refused = refusal(agent.profile, agent.lanes, lane)
+        refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
             raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
         message = live.history_message(message)

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 from msgspec import Struct
 
-from trunkline.engine.fold import TaskFold
+from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import (
     StoreError,
     StoreUnusable,
@@ -29,7 +29,7 @@ from trunkline.ports.clock import Ids
 from trunkline.ports.store import Append, Settled, Snapshot, Store
 from trunkline.runtime.fanout import Shares
 from trunkline.runtime.large_values import slim
-from trunkline.runtime.live import Durable, LiveTask
+from trunkline.runtime.live_task import Durable, LiveTask
 
 _log = logging.getLogger("trunkline.journal")
 

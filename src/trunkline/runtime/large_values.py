@@ -19,7 +19,7 @@ from trunkline.model.large_values import (
 from trunkline.model.values import Message, Part
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Scope, Store
-from trunkline.runtime.live import LiveTask
+from trunkline.runtime.live_task import LiveTask
 
 Parts = tuple[Part, ...]
 

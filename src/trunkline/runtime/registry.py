@@ -5,7 +5,7 @@ import asyncio
 from trunkline.model.errors import TaskNotFound, TrunklineError
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask
-from trunkline.runtime.live import LiveTask, fold_of
+from trunkline.runtime.live_task import LiveTask, fold_of
 
 
 class Registry:

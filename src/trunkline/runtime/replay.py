@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from trunkline.model.events import Entry
 from trunkline.ports.store import Store
 from trunkline.runtime.fanout import Gap, Subscription
-from trunkline.runtime.live import LiveTask
+from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.wakeups import Wakeups
 
 # What a reader gets in one step: about half a millisecond of work in A2A 1.0, and two in

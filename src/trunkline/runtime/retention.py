@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from trunkline.engine.pacing import Pacing
+from trunkline.engine.retention import Pacing
 from trunkline.model.profile import Profile
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store

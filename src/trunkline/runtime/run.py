@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from trunkline.engine.late import LateOutput
+from trunkline.engine.late_output import LateOutput
 from trunkline.engine.promotion import Staging
-from trunkline.engine.turn import TurnFold
+from trunkline.engine.turn_fold import TurnFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import Text
 from trunkline.model.values import Message
 from trunkline.ports.store import IdempotencyRecord
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
-from trunkline.runtime.live import LiveTask
+from trunkline.runtime.live_task import LiveTask
 
 if TYPE_CHECKING:
     from trunkline.runtime.agents import Lane, PublishedAgent

@@ -13,14 +13,13 @@ from trunkline.ports.backend import Abandons, Opens
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.direct_answers import DirectAnswers
-from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.housekeeping import Housekeeping
+from trunkline.runtime.idempotency import DirectAnswers, IdempotencyKeys
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.keys import Keys
-from trunkline.runtime.live import LiveTask
-from trunkline.runtime.recording import say
+from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.queued_replies import QueuedReplies
+from trunkline.runtime.recorder import say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.service import Service
@@ -57,7 +56,7 @@ class Runtime:
             on_settled=self._settled,
             on_refused=self._refused,
         )
-        self.follow_ups = FollowUps(
+        self.follow_ups = QueuedReplies(
             store=store, registry=self.registry, journal=self.journal, ids=ids
         )
         self._sessions = Sessions(store=store, clock=clock, follow_ups=self.follow_ups)
@@ -70,7 +69,7 @@ class Runtime:
             sessions=self._sessions,
             direct=self.direct,
         )
-        self.keys = Keys(store=store, registry=self.registry, journal=self.journal)
+        self.keys = IdempotencyKeys(store=store, registry=self.registry, journal=self.journal)
         self.intake = Intake(
             keys=self.keys,
             direct=self.direct,
@@ -214,4 +213,4 @@ class Runtime:
 
     def _refused(self, live: LiveTask, error: StoreError) -> None:
         self.keys.forget(live)
-        self.turns.setbacks.refused(live, error)
+        self.turns.store_refusals.refused(live, error)

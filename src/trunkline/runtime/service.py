@@ -28,19 +28,19 @@ from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
 from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.history_scopes import Histories
 from trunkline.runtime.intake import Admitted, Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.large_values import LargeValues
-from trunkline.runtime.live import LiveTask
+from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
 from trunkline.runtime.replay import MAX_STEPS, Replay
-from trunkline.runtime.replies import Replies
 from trunkline.runtime.run import Run
+from trunkline.runtime.task_json import listed_json, page_position, page_token, task_json
 from trunkline.runtime.turns import Turns
-from trunkline.runtime.views import listed_json, page_position, page_token, task_json
 from trunkline.runtime.wakeups import Wakeups
 
 DEFAULT_PAGE_SIZE = 50
@@ -85,7 +85,7 @@ class Service:
         self._journal = journal
         self._turns = turns
         self._intake = intake
-        self._replies = Replies(journal=journal, turns=turns, clock=clock)
+        self._replies = BlockingSends(journal=journal, turns=turns, clock=clock)
         self._histories = Histories(store)
         self._stream_buffer = stream_buffer
         self.subscriptions = Heartbeats(heartbeat_s)
@@ -184,10 +184,10 @@ class Service:
             if admitted.is_joined:
                 self._follow_run(reader, admitted.run, history_length)
                 return
-            reader.opened_by(partial(self._leave_run, admitted.run))
+            reader.on_close(partial(self._leave_run, admitted.run))
             _show(reader, admitted.run, history_length)
             return
-        reader.opened_by(partial(self._leave, live))
+        reader.on_close(partial(self._leave, live))
         _show(reader, live, history_length)
         if reader in live.subscriptions:
             return
@@ -205,7 +205,7 @@ class Service:
     def _follow_run(self, reader: Subscription, run: Run, history_length: int | None) -> None:
         """Stream the outcome of a run that somebody else's request began."""
         assert run.answer is not None
-        reader.opened_by(self.subscriptions.discard)
+        reader.on_close(self.subscriptions.discard)
 
         def tell(answer: "asyncio.Future[Reply | NoReply | LiveTask]") -> None:
             if reader.is_ended or answer.cancelled():
@@ -300,7 +300,7 @@ class Service:
             is_over = live.state in TERMINAL
             if not is_over:
                 await self._turns.stopping.stop(
-                    agent, live, Step.CANCEL, agent.style.names.canceled
+                    agent, live, Step.CANCEL, agent.style.names.cancel_text
                 )
             # Nobody is told of an end that is not stored.
             await self._journal.durable(live)
@@ -339,7 +339,7 @@ class Service:
                 metadata={"taskId": request.id, "state": live.committed_state.value},
             )
         reader = self._reader(agent, _closes_on(profile, closes_on_input_required))
-        reader.opened_by(partial(self._leave, live))
+        reader.on_close(partial(self._leave, live))
         _show(reader, live, None)
         if last_seq is None or isinstance(reader, SnapshotSubscription):
             self._join(reader, live, None, None)
@@ -371,7 +371,7 @@ class Service:
     def _reader(self, agent: PublishedAgent, closes_on: frozenset[TaskState]) -> Subscription:
         reader = agent.reader(closes_on=closes_on, limit=self._stream_buffer, wakeups=self._wakeups)
         self.subscriptions.add(reader)
-        reader.opened_by(self.subscriptions.discard)
+        reader.on_close(self.subscriptions.discard)
         return reader
 
     def _leave_run(self, run: Run, reader: Subscription) -> None:

@@ -9,16 +9,15 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.engine.session import msg_context, session_key
-from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.profile import Profile
-from trunkline.model.session import MsgContext, Peer
+from trunkline.model.session import Delivered, MsgContext, Peer, ReplyPayload
 from trunkline.model.values import Message
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Exchange, KeptNote, Scope, Store, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.large_values import LargeValues
-from trunkline.runtime.live import LiveTask, fold_of
+from trunkline.runtime.live_task import LiveTask, fold_of
+from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.run import Run
 
 _PAGE = 50
@@ -27,7 +26,7 @@ _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
 class Sessions:
-    def __init__(self, *, store: Store, clock: Clock, follow_ups: FollowUps) -> None:
+    def __init__(self, *, store: Store, clock: Clock, follow_ups: QueuedReplies) -> None:
         self._store = store
         self._clock = clock
         self._follow_ups = follow_ups
@@ -60,7 +59,7 @@ class RunSession(Struct, frozen=True, eq=False):
     _run: Run
     _store: Store
     _clock: Clock
-    _follow_ups: FollowUps
+    _follow_ups: QueuedReplies
 
     @property
     def key(self) -> str:

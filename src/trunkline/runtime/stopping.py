@@ -10,8 +10,8 @@ from trunkline.model.values import TERMINAL
 from trunkline.ports.backend import Abandons, Notes
 from trunkline.ports.clock import Clock
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.live import LiveTask
-from trunkline.runtime.recording import Recorder, say
+from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.recorder import Recorder, say
 from trunkline.runtime.run import Run, extra_of
 
 _log = logging.getLogger("trunkline.turns")

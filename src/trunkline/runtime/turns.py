@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from trunkline.background import BackgroundTasks
-from trunkline.engine.late import LateOutput
+from trunkline.engine.late_output import LateOutput
 from trunkline.engine.transitions import Step, after
 from trunkline.model.errors import (
     StoreError,
@@ -26,16 +26,16 @@ from trunkline.model.values import (
 )
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.fanout import Reply
+from trunkline.runtime.idempotency import DirectAnswers
 from trunkline.runtime.journal import LARGE_APPEND_BYTES, Journal, not_stored
-from trunkline.runtime.live import LiveTask
-from trunkline.runtime.recording import Recorder
+from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run, extra_of
 from trunkline.runtime.sessions import Sessions
-from trunkline.runtime.setbacks import Setbacks
 from trunkline.runtime.stopping import Stopping
+from trunkline.runtime.store_refusals import StoreRefusals
 
 _log = logging.getLogger("trunkline.turns")
 
@@ -87,7 +87,7 @@ class Turns:
             release=self._release,
             notes=sessions.notes,
         )
-        self.setbacks = Setbacks(
+        self.store_refusals = StoreRefusals(
             journal=journal,
             registry=registry,
             recorder=self._recorder,
@@ -127,7 +127,7 @@ class Turns:
         if run.is_released or self._is_draining:
             return
         live = run.live
-        if self._journal.is_refusing and (self._held or self.setbacks.is_lasting):
+        if self._journal.is_refusing and (self._held or self.store_refusals.is_lasting):
             # Its beginning could not be stored either.
             if live is not None and (live.unflushed or live.in_flight):
                 self._journal.once_durable(live, partial(self._stored, run))
@@ -187,7 +187,7 @@ class Turns:
             self._wait_again(run)
             run.live.turns -= 1
             self._held.append(run)
-        # Else its message is not stored either, and `setbacks` lets go of it.
+        # Else its message is not stored either, and `store_refusals` lets go of it.
 
     def _start(self, run: Run) -> None:
         self._untold.discard(run)
@@ -389,7 +389,7 @@ class Turns:
 
     def _begin_held(self) -> None:
         """Begin the runs that wait for the store to take writes again."""
-        if self._journal.is_refusing and self.setbacks.is_lasting:
+        if self._journal.is_refusing and self.store_refusals.is_lasting:
             return
         held, self._held = self._held, []
         # While it refuses, one tries it and the others stay where they are.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from trunkline.engine.soundness import task_faults
+from trunkline.engine.task_integrity import task_faults
 from trunkline.model.events import Entry
 from trunkline.ports.store import StoredTask
 

@@ -1,9 +1,8 @@
 """A conversation to try an agent with."""
 
 from trunkline.engine.session import msg_context
-from trunkline.model.follow_ups import Delivered, ReplyPayload
 from trunkline.model.profile import Profile
-from trunkline.model.session import MsgContext, Peer
+from trunkline.model.session import Delivered, MsgContext, Peer, ReplyPayload
 from trunkline.model.values import Message, Part, Role
 
 

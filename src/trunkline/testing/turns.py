@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trunkline.engine.stages import Stage
+from trunkline.engine.agent_message import AgentMessage
 from trunkline.model.outputs import ArtifactEmitted, DirectReply, Final, Output, StageStarted
 from trunkline.model.values import Message, Part, Role, text_of
 from trunkline.ports.backend import Backend, TurnRequest
@@ -29,12 +29,12 @@ async def run_turn(backend: Backend, turn: TurnRequest) -> list[Output]:
 
 def answer_text(outputs: list[Output]) -> str:
     """The answer as text, the way the runtime reads outputs: the newest message with any."""
-    stages = [Stage()]
+    stages = [AgentMessage()]
     shown: dict[str, str] = {}
     for output in outputs:
         match output:
             case StageStarted():
-                stages.append(Stage())
+                stages.append(AgentMessage())
             case Final(parts) | DirectReply(parts) if parts:
                 stages[-1].complete(parts)
             case ArtifactEmitted(artifact=artifact):

@@ -1,8 +1,7 @@
 import pytest
 
-from trunkline.engine.admission import check_follow_up
-from trunkline.engine.message_rules import MessageRules
-from trunkline.engine.modes import mode_matches
+from trunkline.engine.admission import MessageRules, check_follow_up
+from trunkline.engine.media_types import mode_matches
 from trunkline.model.errors import ContentTypeNotSupported, InvalidParams, UnsupportedOperation
 from trunkline.model.profile import Profile
 from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.engine.approvals import approval_asked
+from trunkline.engine.turn_fold import approval_asked
 from trunkline.model.outputs import ToolCalled
 
 

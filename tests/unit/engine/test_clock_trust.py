@@ -1,6 +1,6 @@
 import pytest
 
-from trunkline.engine.clock_trust import MAX_DRIFT_S, ClockTrust
+from trunkline.engine.retention import MAX_DRIFT_S, ClockTrust
 
 START_MS = 1_750_000_000_000
 WEEK_S = 7 * 86_400

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.engine.message_rules import MessageRules
+from trunkline.engine.admission import MessageRules
 from trunkline.model.errors import Case, ContentTypeNotSupported, InvalidParams
 from trunkline.model.profile import Profile
 from trunkline.model.values import Message, Part, Role

@@ -1,6 +1,6 @@
 import pytest
 
-from trunkline.engine.pacing import (
+from trunkline.engine.retention import (
     BUSY_REST,
     LONG_STEP_S,
     MAX_REST_S,

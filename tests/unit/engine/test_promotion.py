@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.engine.modes import AcceptedModes
+from trunkline.engine.media_types import AcceptedModes
 from trunkline.engine.promotion import Direct, Outcome, Staging, Unrepresentable, Verdict
 from trunkline.model.outputs import (
     ArtifactEmitted,

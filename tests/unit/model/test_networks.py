@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.model.networks import is_this_machine, kind_of
+from trunkline.model.addresses import is_this_machine, kind_of
 
 # Transcribed from the registries of IANA and the manuals of clouds, not from the module.
 SPECIAL = {

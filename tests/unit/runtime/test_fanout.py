@@ -173,7 +173,7 @@ async def test_a_stream_that_is_stopped_gives_what_is_pending_first() -> None:
 async def test_who_opened_it_is_told_once_that_the_reader_left() -> None:
     following = reader()
     left: list[Subscription] = []
-    following.opened_by(left.append)
+    following.on_close(left.append)
     following.push([status(1)])
     following.close()
     following.close()

@@ -138,7 +138,7 @@ async def test_nothing_is_sent_when_the_store_failed_before_the_first_event() ->
     following = reader()
     following.stop("the store is unavailable", 0)
     left: list[Subscription] = []
-    following.opened_by(left.append)
+    following.on_close(left.append)
     sent = Answer()
     with pytest.raises(Unavailable, match="store is unavailable"):
         await pumped(following, sent=lambda: sent)
@@ -230,7 +230,7 @@ async def test_the_watcher_of_a_stream_ends_with_it() -> None:
     following.beat()
     sent = Answer()
     asked = request(*[body(b"")] * 10_000)
-    following.opened_by(lambda _: None)
+    following.on_close(lambda _: None)
 
     async def send(message: object) -> None:
         await sent(message)  # type: ignore[arg-type]

@@ -10,8 +10,7 @@ from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.content import TurnEnd
 from trunkline.backends.python.parts import Content, json_of, parts_of
 from trunkline.backends.python.tools import ToolCall
-from trunkline.engine.modes import mode_matches
-from trunkline.model.follow_ups import Delivered, ReplyPayload
+from trunkline.engine.media_types import mode_matches
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
@@ -27,6 +26,7 @@ from trunkline.model.outputs import (
     TextPreview,
     TextReplaced,
 )
+from trunkline.model.session import Delivered, ReplyPayload
 from trunkline.model.values import Artifact, Message, Part, Role, text_of
 from trunkline.ports.backend import TurnRequest
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from trunkline.model.networks import is_this_machine, kind_of
+from trunkline.model.addresses import is_this_machine, kind_of
 from trunkline.remote.errors import AddressRefused
 from trunkline.remote.http.place import Origin, origin_of
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from trunkline.engine.fold import TaskFold
+from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import GatewayBug
 from trunkline.model.events import Entry
 from trunkline.model.session import Routing

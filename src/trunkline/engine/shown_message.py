@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from enum import Enum
 
+from trunkline.engine.agent_message import AgentMessage, has_content
+from trunkline.engine.artifact_styles import ArtifactStyle, Label
 from trunkline.engine.decisions import Chunk, Decisions, Metadata, Move, OutputStyle, Parts
-from trunkline.engine.naming import Label, Names
-from trunkline.engine.stages import Stage, has_content
 from trunkline.engine.transitions import Step
 from trunkline.model.values import Artifact, Message, Part
 
@@ -17,14 +17,14 @@ class _Source(Enum):
     BLOCKS = "blocks"
 
 
-class ShownStage(Stage):
+class ShownMessage(AgentMessage):
     """What the agent says goes into an artifact, or into messages of the working status,
     or is kept back for the end, as the style says."""
 
     __slots__ = ("_follows", "_label", "_message", "_names", "_shown", "_style")
 
     def __init__(
-        self, style: OutputStyle, names: Names, message: Callable[[Parts], Message]
+        self, style: OutputStyle, names: ArtifactStyle, message: Callable[[Parts], Message]
     ) -> None:
         super().__init__()
         self._style = style
@@ -67,13 +67,13 @@ class ShownStage(Stage):
 
     def close(self, content: Parts, metadata: Metadata = None) -> Decisions:
         """Nothing more comes; the message takes its final form, which is `content()`."""
-        if self._names.nothing_said and not has_content(content):
+        if self._names.empty_answer_text and not has_content(content):
             content = ()
         if not self._style.in_artifact or not (content or self._label):
             return ()
         if self._label is not None and (self.shown == content or not content):
-            is_closing = self._names.closes_early and metadata is None
-            closing = self._chunk(self._label, self._names.closing, True, True, metadata)
+            is_closing = self._names.amends_last_chunk and metadata is None
+            closing = self._chunk(self._label, self._names.closing_parts, True, True, metadata)
             return (Chunk(closing.artifact, True, True, is_closing),)
         return self._publish(content, True, metadata)
 
@@ -133,7 +133,7 @@ class ShownStage(Stage):
         artifact = Artifact(
             artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=metadata
         )
-        is_open = self._names.marks_open and not last_chunk
+        is_open = self._names.sends_last_chunk_false and not last_chunk
         return Chunk(artifact, append, last_chunk, is_open=is_open)
 
 

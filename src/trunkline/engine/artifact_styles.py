@@ -24,26 +24,26 @@ class Label(Struct, frozen=True, gc=False):
     metadata: dict[str, Any] | None = None
 
 
-class Names(Protocol):
+class ArtifactStyle(Protocol):
     """The names of one turn; `number` counts the turns of the task, and `taken` are the
     artifacts that it has already, of which there may be more while the turn goes on."""
 
     # What a chunk holds that only says that the one before was the last.
-    closing: ClassVar[Parts]
+    closing_parts: ClassVar[Parts]
     # Whether the chunk before may say so instead, as long as it is not stored.
-    closes_early: ClassVar[bool]
+    amends_last_chunk: ClassVar[bool]
     # Whether a chunk that is not the last one says so.
-    marks_open: ClassVar[bool]
+    sends_last_chunk_false: ClassVar[bool]
     # Whether the whole of an answer is shown before it is closed, as two events.
-    closes_apart: ClassVar[bool]
+    closes_in_second_event: ClassVar[bool]
     # Whether a task says that it is submitted before it says that it is worked on.
-    announces: ClassVar[bool]
+    reports_submitted_first: ClassVar[bool]
     # Whether a canceled turn is heard out, and ends with what the agent said last.
-    hears_out: ClassVar[bool]
+    keeps_output_after_stop: ClassVar[bool]
     # In place of an answer when there is none, and of words that a tool has not.
-    nothing_said: ClassVar[str]
-    approval_needed: ClassVar[str]
-    canceled: ClassVar[str]
+    empty_answer_text: ClassVar[str]
+    approval_text: ClassVar[str]
+    cancel_text: ClassVar[str]
 
     def __init__(self, number: int, taken: Collection[str]) -> None: ...
     def stage(self) -> Label: ...
@@ -56,19 +56,19 @@ class Names(Protocol):
     def summary(self, tool: str) -> Label: ...
 
 
-class AnswerNames:
+class AnswerStyle:
     """`answer`, `tool-<call>` and `tool-result`; with the number of the turn from the
     second on, and of the message when a turn has several."""
 
-    closing: ClassVar[Parts] = (Part(text=""),)
-    closes_early: ClassVar[bool] = True
-    marks_open: ClassVar[bool] = False
-    closes_apart: ClassVar[bool] = False
-    announces: ClassVar[bool] = False
-    hears_out: ClassVar[bool] = False
-    nothing_said: ClassVar[str] = ""
-    approval_needed: ClassVar[str] = "The agent waits for your approval of a tool call."
-    canceled: ClassVar[str] = ""
+    closing_parts: ClassVar[Parts] = (Part(text=""),)
+    amends_last_chunk: ClassVar[bool] = True
+    sends_last_chunk_false: ClassVar[bool] = False
+    closes_in_second_event: ClassVar[bool] = False
+    reports_submitted_first: ClassVar[bool] = False
+    keeps_output_after_stop: ClassVar[bool] = False
+    empty_answer_text: ClassVar[str] = ""
+    approval_text: ClassVar[str] = "The agent waits for your approval of a tool call."
+    cancel_text: ClassVar[str] = ""
 
     __slots__ = ("_given", "_stages", "_suffix", "_summaries", "_taken")
 
@@ -111,7 +111,7 @@ class AnswerNames:
         return f"{name}{self._suffix}.{number}" if number > 1 else f"{name}{self._suffix}"
 
 
-class DesignNames(AnswerNames):
+class ToolResultStyle(AnswerStyle):
     """Results of tools alone, each as JSON text under the name of its tool."""
 
     __slots__ = ()
@@ -127,19 +127,19 @@ class DesignNames(AnswerNames):
         )
 
 
-class InboundNames:
+class NumberedStyle:
     """`assistant-output-0001`, `tool-result-0001`, `tool-progress-<call>`, counted through
     all turns of the task. `sequence` in the metadata counts the artifacts of the turn."""
 
-    closing: ClassVar[Parts] = ()
-    closes_early: ClassVar[bool] = False
-    marks_open: ClassVar[bool] = True
-    closes_apart: ClassVar[bool] = True
-    announces: ClassVar[bool] = True
-    hears_out: ClassVar[bool] = True
-    nothing_said: ClassVar[str] = "OpenClaw completed without a user-visible terminal reply."
-    approval_needed: ClassVar[str] = "OpenClaw is waiting for tool approval to continue."
-    canceled: ClassVar[str] = "Task cancellation requested by the client."
+    closing_parts: ClassVar[Parts] = ()
+    amends_last_chunk: ClassVar[bool] = False
+    sends_last_chunk_false: ClassVar[bool] = True
+    closes_in_second_event: ClassVar[bool] = True
+    reports_submitted_first: ClassVar[bool] = True
+    keeps_output_after_stop: ClassVar[bool] = True
+    empty_answer_text: ClassVar[str] = "OpenClaw completed without a user-visible terminal reply."
+    approval_text: ClassVar[str] = "OpenClaw is waiting for tool approval to continue."
+    cancel_text: ClassVar[str] = "Task cancellation requested by the client."
 
     __slots__ = ("_counts", "_given", "_sequence", "_taken", "_tools")
 
@@ -205,14 +205,14 @@ _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 _DATA_KEYS: Final = {"start": "args", "update": "partialResult", "result": "result"}
 _VERBS: Final = {"start": "Started", "update": "Updated", "result": "Completed"}
 
-_STYLES: Final[dict[str, type[Names]]] = {
-    "answer": AnswerNames,
-    "openclaw-inbound": InboundNames,
-    "openclaw-design": DesignNames,
+_STYLES: Final[dict[str, type[ArtifactStyle]]] = {
+    "answer": AnswerStyle,
+    "openclaw-inbound": NumberedStyle,
+    "openclaw-design": ToolResultStyle,
 }
 
 
-def names_for(profile: Profile) -> type[Names]:
+def artifact_style_of(profile: Profile) -> type[ArtifactStyle]:
     return _STYLES[profile.artifact_style]
 
 

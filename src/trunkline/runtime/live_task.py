@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from trunkline.engine.fold import TaskFold
+from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
 from trunkline.model.events import Entry
 from trunkline.model.large_values import LargeValue
@@ -54,7 +54,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
     # What is in memory is not the task any more; the store has the truth.
     is_dropped: bool = False
     # How many have a message for it that cannot be recorded yet.
-    expected: int = 0
+    pending_senders: int = 0
     # The store refused its progress; it ends as soon as that can be stored.
     is_stuck: bool = False
     creation: Creation | None = None
@@ -109,7 +109,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
             or self.waiters
             or self.once_durable
             or self.is_stuck
-            or self.expected
+            or self.pending_senders
         )
 
     @property

@@ -10,12 +10,12 @@ from trunkline.ports.clock import Clock
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.live import LiveTask
+from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.run import Run
 from trunkline.runtime.turns import Turns
 
 
-class Replies:
+class BlockingSends:
     """Waits for agents whose profile says that a send does not wait for ever."""
 
     def __init__(self, *, journal: Journal, turns: Turns, clock: Clock) -> None:

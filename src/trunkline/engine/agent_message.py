@@ -11,7 +11,7 @@ from trunkline.model.values import Part
 Parts = tuple[Part, ...]
 
 
-class Stage:
+class AgentMessage:
     """Adding a piece costs the piece, however long the text is by then."""
 
     __slots__ = ("_blocks", "_final", "_length", "_pieces", "_streamed", "has_final", "streams")

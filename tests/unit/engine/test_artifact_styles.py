@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from trunkline.engine.decisions import STANDARD, Chunk, Move, OutputStyle, style_of
-from trunkline.engine.modes import UNREPRESENTABLE, AcceptedModes
+from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes
 from trunkline.engine.transitions import Step
-from trunkline.engine.turn import TurnFold
+from trunkline.engine.turn_fold import TurnFold
 from trunkline.model.outputs import (
     ArtifactEmitted,
     Block,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from trunkline.engine.fold import TaskFold
+from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import GatewayBug
 from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, Task

@@ -1,7 +1,8 @@
 import pytest
 
-from trunkline.engine.joining import BUSY, BUSY_ELSEWHERE, QUEUE_FULL, context_of, refusal
+from trunkline.engine.admission import context_of
 from trunkline.engine.lanes import Lanes
+from trunkline.engine.queue_limits import BUSY, BUSY_ELSEWHERE, QUEUE_FULL, why_refused
 from trunkline.model.errors import InvalidParams
 from trunkline.model.profile import Profile, preset
 from trunkline.model.values import Message, Part, Role
@@ -22,19 +23,19 @@ def message(context_id: str = "") -> Message:
 
 def test_x06_a_queue_takes_as_many_as_it_has_places() -> None:
     profile = Profile()
-    assert refusal(profile, lanes(), "a") is None
-    assert refusal(profile, lanes(1, 2), "a") is None
-    assert refusal(profile, lanes(1, 2, 3), "a") is QUEUE_FULL
-    assert refusal(profile, lanes(1, 2, 3), "b") is None
+    assert why_refused(profile, lanes(), "a") is None
+    assert why_refused(profile, lanes(1, 2), "a") is None
+    assert why_refused(profile, lanes(1, 2, 3), "a") is QUEUE_FULL
+    assert why_refused(profile, lanes(1, 2, 3), "b") is None
 
 
 def test_x06_with_busy_fail_nothing_ever_waits() -> None:
     profile = preset("hub")
-    assert refusal(profile, lanes(), "a") is None
-    assert refusal(profile, lanes(1), "a") is BUSY
-    assert refusal(profile, lanes(1), "b") is None
+    assert why_refused(profile, lanes(), "a") is None
+    assert why_refused(profile, lanes(1), "a") is BUSY
+    assert why_refused(profile, lanes(1), "b") is None
     # H-11: someone else is driving.
-    assert refusal(profile, lanes(1, max_running=1), "b") is BUSY_ELSEWHERE
+    assert why_refused(profile, lanes(1, max_running=1), "b") is BUSY_ELSEWHERE
     assert BUSY_ELSEWHERE.text == "agent is processing a turn for another caller"
 
 

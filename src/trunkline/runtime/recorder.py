@@ -5,10 +5,10 @@ from collections.abc import Callable
 from msgspec import structs
 
 from trunkline.engine.decisions import Chunk, Decision, Move
-from trunkline.engine.modes import UNREPRESENTABLE, AcceptedModes
+from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes
 from trunkline.engine.promotion import Direct, Staging, Unrepresentable, Verdict
 from trunkline.engine.transitions import Step, after
-from trunkline.engine.turn import TurnFold
+from trunkline.engine.turn_fold import TurnFold
 from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.events import StatusShown
 from trunkline.model.large_values import MAX_INLINE_CHARS
@@ -26,7 +26,7 @@ from trunkline.model.values import (
 )
 from trunkline.ports.clock import Clock
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.live import LiveTask
+from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.run import Run
 
 # By names of their own where it counts: Python 3.11 looks members up through the metaclass.
@@ -60,7 +60,7 @@ class Recorder:
             return self._resume(run, live)
         live.turns += 1
         made = [each.artifact_id for each in live.ahead().artifacts] if live.turns > 1 else ()
-        if style.names.announces:
+        if style.names.reports_submitted_first:
             self.move(live, Step.ACCEPT)
         self.move(live, _START)
         run.fold = TurnFold(
@@ -141,7 +141,7 @@ class Recorder:
     def hear(self, run: Run, output: Output) -> bool:
         """Record what a run still says while it is being stopped, if that counts."""
         live, fold = run.live, run.fold
-        if not run.agent.style.names.hears_out or live is None or fold is None:
+        if not run.agent.style.names.keeps_output_after_stop or live is None or fold is None:
             return False
         if live.state in TERMINAL or live.is_dropped:
             return False

@@ -1,22 +1,105 @@
-"""`DirectAnswers`: requests with a key that are answered without a task, each of them once.
+"""Idempotency: a request that repeats a key gets the task or the answer of the first one."""
 
-A task carries the keys of its requests. A run that may do without a task has none, so its key is
-kept as a note of the caller's scope: as *begun* before the agent's first step, and with the answer
-before anybody is told of it. A repeat gets that answer. Where there is none, the process went
-while the agent was at work, and nobody knows what it did: the repeat gets a failed task, and the
-agent does not run again.
-"""
+import hashlib
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from trunkline.model.errors import ContentTypeNotSupported, TrunklineError
+from trunkline.model.calls import Caller, SendMessageRequest
+from trunkline.model.errors import ContentTypeNotSupported, IdempotencyConflict, TrunklineError
+from trunkline.model.profile import Profile
 from trunkline.model.values import Message
 from trunkline.ports.clock import Clock
-from trunkline.ports.store import IdempotencyRecord, KeptNote, Scope, Store
+from trunkline.ports.store import IdempotencyRecord, KeptNote, Scope, Snapshot, Store
 from trunkline.runtime.fanout import NoReply, Reply
-from trunkline.runtime.keys import check_digest
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.registry import Registry, snapshot_of
 from trunkline.runtime.run import Run
+
+_encode = msgspec.json.Encoder().encode
+
+
+class IdempotencyKeys:
+    def __init__(self, *, store: Store, registry: Registry, journal: Journal) -> None:
+        self._store = store
+        self._registry = registry
+        self._journal = journal
+        # Keys whose task is not in the store yet, or has not left the memory.
+        self._known: dict[tuple[Scope, str], tuple[bytes, LiveTask]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
+        """Know the key from now on, and store it with what is recorded next."""
+        live.idempotency = record
+        live.keys += (record,)
+        self._known[record.scope, record.key] = (record.digest, live)
+
+    async def recall(self, wanted: IdempotencyRecord) -> LiveTask | Snapshot | None:
+        """What became of the request that was made with the key before, if there was one."""
+        scope, record = wanted.scope, None
+        if (scope, wanted.key) not in self._known:
+            record = await self._store.recall(scope, wanted.key)
+        # Another request with the key may have come while this one waited.
+        known = self.in_memory(wanted)
+        if known is not None or record is None:
+            return known
+        check_digest(record.digest, wanted.digest)
+        live = self._registry.live(scope, record.task_id)
+        if live is not None:
+            return live
+        stored = await self._store.get(scope, record.task_id)
+        return snapshot_of(stored) if stored is not None else None
+
+    async def until_free(
+        self, live: LiveTask, record: IdempotencyRecord
+    ) -> LiveTask | Snapshot | None:
+        """Wait until the key can go with the next append, which holds one at most."""
+        known: LiveTask | Snapshot | None = self.in_memory(record)
+        while known is None and live.idempotency is not None:
+            await self._journal.durable(live)
+            known = await self.recall(record)
+        return known
+
+    def forget(self, live: LiveTask) -> None:
+        """The store knows the keys by now, unless one came with what is not committed yet."""
+        if live.unflushed or live.in_flight:
+            return
+        for record in live.keys:
+            known = self._known.get((record.scope, record.key))
+            if known is not None and known[1] is live:
+                del self._known[record.scope, record.key]
+        live.keys = ()
+
+    def in_memory(self, wanted: IdempotencyRecord) -> LiveTask | None:
+        """The task of the key, if the store may not know it yet. Raises IdempotencyConflict."""
+        known = self._known.get((wanted.scope, wanted.key))
+        if known is None:
+            return None
+        check_digest(known[0], wanted.digest)
+        return known[1]
+
+
+def key_of(profile: Profile, caller: Caller, message: Message) -> str:
+    """The key of a request; empty when it has none."""
+    if caller.idempotency_key:
+        return f"key:{caller.idempotency_key}"
+    return f"message:{message.message_id}" if profile.deduplicate_messages else ""
+
+
+def digest_of(request: SendMessageRequest) -> bytes:
+    return hashlib.sha256(_encode(request)).digest()
+
+
+def check_digest(known: bytes, digest: bytes) -> None:
+    """Raises IdempotencyConflict when a key comes with another request than before."""
+    if known != digest:
+        raise IdempotencyConflict(
+            "The idempotency key was used before for another request; use a new key"
+        )
+
 
 # Notes of agents are below the names that they choose; none of those begins like this.
 _PREFIX = "idempotency-key "

@@ -4,7 +4,7 @@ import pytest
 
 from trunkline.engine.decisions import Chunk, Decision, Metadata, Move
 from trunkline.engine.transitions import Step
-from trunkline.engine.turn import TurnFold
+from trunkline.engine.turn_fold import TurnFold
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,

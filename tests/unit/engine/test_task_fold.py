@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trunkline.engine.fold import Pending, TaskFold
+from trunkline.engine.task_fold import Pending, TaskFold
 from trunkline.model.errors import GatewayBug
 from trunkline.model.events import (
     Entry,

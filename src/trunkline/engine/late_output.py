@@ -1,6 +1,6 @@
 """What a stopped run still says, where it is kept: text, and not without end."""
 
-from trunkline.engine.stages import Stage
+from trunkline.engine.agent_message import AgentMessage
 from trunkline.model.outputs import (
     Block,
     DirectReply,
@@ -22,13 +22,13 @@ class LateOutput:
     __slots__ = ("_size", "_stages")
 
     def __init__(self) -> None:
-        self._stages = [Stage()]
+        self._stages = [AgentMessage()]
         self._size = 0
 
     def hear(self, output: Output) -> bool:
         """True when it is full."""
         if isinstance(output, StageStarted):
-            self._stages.append(Stage())
+            self._stages.append(AgentMessage())
         elif isinstance(output, Final | DirectReply):
             if output.parts:
                 self._stages[-1].complete(output.parts)

@@ -10,7 +10,7 @@ from trunkline.model.calls import ListTasksRequest
 from trunkline.model.errors import InvalidParams
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Snapshot
-from trunkline.runtime.views import listed_json, page_position, page_token, task_json
+from trunkline.runtime.task_json import listed_json, page_position, page_token, task_json
 
 
 def snapshot(history: int = 3, artifacts: bytes = b"") -> Snapshot:

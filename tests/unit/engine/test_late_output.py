@@ -2,7 +2,7 @@
 
 import pytest
 
-from trunkline.engine.late import MAX_LATE_CHARS, LateOutput
+from trunkline.engine.late_output import MAX_LATE_CHARS, LateOutput
 from trunkline.model.outputs import (
     Block,
     Failed,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.engine.stages import Stage
+from trunkline.engine.agent_message import AgentMessage
 from trunkline.model.outputs import Block, Output, StageEnded, Text, TextPreview, TextReplaced
 from trunkline.model.values import Part
 
@@ -17,8 +17,8 @@ def parts(*contents: str | Part) -> tuple[Part, ...]:
     return tuple(Part(text=each) if isinstance(each, str) else each for each in contents)
 
 
-def heard(*outputs: Output) -> Stage:
-    stage = Stage()
+def heard(*outputs: Output) -> AgentMessage:
+    stage = AgentMessage()
     for output in outputs:
         stage.hear(output)
     return stage

@@ -7,7 +7,7 @@ the task later does. A task that has ended stays ended; it only has one artifact
 from typing import Any
 
 from trunkline.model.errors import TaskNotFound, Unavailable
-from trunkline.model.follow_ups import Delivered, ReplyPayload
+from trunkline.model.session import Delivered, ReplyPayload
 from trunkline.model.values import Artifact, Part, TaskArtifactUpdateEvent
 from trunkline.ports.clock import Ids
 from trunkline.ports.store import Store
@@ -20,7 +20,7 @@ TASK_REQUIRED = (
 )
 
 
-class FollowUps:
+class QueuedReplies:
     def __init__(self, *, store: Store, registry: Registry, journal: Journal, ids: Ids) -> None:
         self._store = store
         self._registry = registry

@@ -6,9 +6,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from trunkline.engine.lanes import Lane, Lanes
-from trunkline.model.errors import InvalidParams
 from trunkline.model.profile import Profile
-from trunkline.model.values import Message
 
 Ticket = TypeVar("Ticket", bound=Hashable)
 
@@ -35,22 +33,10 @@ INTERRUPTED = Refusal(
 RETRY_AFTER_S = 5
 
 
-def refusal(profile: Profile, lanes: Lanes[Lane, Ticket], lane: Lane) -> Refusal | None:
+def why_refused(profile: Profile, lanes: Lanes[Lane, Ticket], lane: Lane) -> Refusal | None:
     """Why a message may not join the lane; None when it may."""
     if profile.busy == "queue":
         return QUEUE_FULL if lanes.is_full(lane) else None
     if lanes.is_taken(lane):
         return BUSY
     return None if lanes.has_room else BUSY_ELSEWHERE
-
-
-def context_of(profile: Profile, message: Message) -> str:
-    """The context of a new task; empty when it is to get a new one."""
-    if profile.context_mode != "stateless":
-        return message.context_id
-    if message.context_id and profile.stateless_context == "reject":
-        raise InvalidParams.at(
-            "message.contextId",
-            "this agent keeps no contexts, each message stands for itself; leave it out",
-        )
-    return message.context_id or message.message_id

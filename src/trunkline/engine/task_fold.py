@@ -9,7 +9,7 @@ from operator import attrgetter
 import msgspec
 from msgspec import Struct, structs
 
-from trunkline.engine.growing import GrowingArtifact
+from trunkline.engine.growing_artifact import GrowingArtifact
 from trunkline.model.errors import GatewayBug
 from trunkline.model.events import (
     Entry,
@@ -189,7 +189,7 @@ class TaskFold:
             raise GatewayBug(f"entry {entry.seq} does not follow {self.seq}")
         self.seq = entry.seq
         # Not by way of the property where it is known: this runs for every entry.
-        event = entry.known or entry.event
+        event = entry.decoded or entry.event
         if isinstance(event, TaskArtifactUpdateEvent):
             self._apply_artifact(event)
         elif isinstance(event, TaskStatusUpdateEvent):

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from trunkline.engine.fold import TaskFold
-from trunkline.engine.soundness import task_faults
+from trunkline.engine.task_fold import TaskFold
+from trunkline.engine.task_integrity import task_faults
 from trunkline.model.events import Entry
 from trunkline.model.values import (
     Artifact,

@@ -17,8 +17,8 @@ from trunkline.model.errors import (
 from trunkline.model.values import HAS_WORK, TERMINAL, TaskState
 from trunkline.ports.clock import Clock
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.live import LiveTask
-from trunkline.runtime.recording import Recorder, say
+from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.recorder import Recorder, say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.stopping import Stopping
@@ -30,7 +30,7 @@ STORE_RETRY_S = 2.0
 NOT_STORED = "The gateway could not store the task's progress. Its log has the details."
 
 
-class Setbacks:
+class StoreRefusals:
     def __init__(
         self,
         *,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trunkline.engine.modes import AcceptedModes, mode_of
+from trunkline.engine.media_types import AcceptedModes, mode_of
 from trunkline.model.values import Part
 
 TEXT = Part(text="hi")

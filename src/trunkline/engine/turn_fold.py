@@ -6,10 +6,11 @@ may have it otherwise.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import structs
 
-from trunkline.engine.approvals import approval_asked
+from trunkline.engine.agent_message import has_content, is_blank
 from trunkline.engine.decisions import (
     STANDARD,
     Chunk,
@@ -19,9 +20,8 @@ from trunkline.engine.decisions import (
     OutputStyle,
     Parts,
 )
-from trunkline.engine.modes import UNREPRESENTABLE, AcceptedModes, mode_of
-from trunkline.engine.showing import ShownStage
-from trunkline.engine.stages import has_content, is_blank
+from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes, mode_of
+from trunkline.engine.shown_message import ShownMessage
 from trunkline.engine.transitions import Step
 from trunkline.model.outputs import (
     ArtifactEmitted,
@@ -47,6 +47,9 @@ from trunkline.model.values import Artifact, Message, Part, Role
 # By names of their own where it counts: Python 3.11 looks members up through the metaclass.
 _COMPLETE = Step.COMPLETE
 _AGENT = Role.AGENT
+
+# How a tool says in its result that a person must approve the call.
+_APPROVAL_STATUSES = frozenset({"approval-pending", "needs_approval"})
 
 
 class TurnFold:
@@ -92,7 +95,7 @@ class TurnFold:
         self._names = style.names(number, self._known)
         self._messages = said
         self._is_plain = style is STANDARD and accepted is None
-        self._stage: ShownStage | None = None
+        self._stage: ShownMessage | None = None
         # The newest message that has something to say in the status.
         self._last: Parts = ()
         # Media types of content that the caller does not take, in order.
@@ -164,14 +167,14 @@ class TurnFold:
 
     def stop(self, step: Step, reason: str) -> Decisions:
         """The turn was ended from outside."""
-        closing = self._close() if self._names.hears_out else ()
-        if self._names.hears_out and step is Step.CANCEL and has_text(self._last):
+        closing = self._close() if self._names.keeps_output_after_stop else ()
+        if self._names.keeps_output_after_stop and step is Step.CANCEL and has_text(self._last):
             return (*closing, Move(step, self._message(_texts(self._last))))
         return (*closing, self._say(step, reason) if reason else Move(step))
 
-    def _open(self) -> ShownStage:
+    def _open(self) -> ShownMessage:
         if self._stage is None:
-            self._stage = ShownStage(self._style, self._names, self._message)
+            self._stage = ShownMessage(self._style, self._names, self._message)
         return self._stage
 
     def _next_stage(self) -> Decisions:
@@ -224,7 +227,7 @@ class TurnFold:
         asked = approval_asked(called)
         if asked is None:
             return (shown,)
-        question = asked or self._names.approval_needed
+        question = asked or self._names.approval_text
         return (shown, *self._close(), self._say(Step.ASK, question))
 
     def _summarize(self, output: ToolSummarized) -> Decisions:
@@ -235,7 +238,7 @@ class TurnFold:
         artifact = Artifact(
             artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=label.metadata
         )
-        return (Chunk(artifact, append=False, last_chunk=not self._names.marks_open),)
+        return (Chunk(artifact, append=False, last_chunk=not self._names.sends_last_chunk_false),)
 
     def _finish(self, parts: Parts, metadata: Metadata, words: Parts = ()) -> Decisions:
         if parts and self._is_plain and self._stage is None and not self._last:
@@ -247,8 +250,8 @@ class TurnFold:
         # Files are in the artifact; the status repeats what can be read at a glance.
         said = words or (_texts(self._last) if self._style.in_artifact else self._last)
         message = self._message(said, metadata) if said and self._style.in_status else None
-        if self._names.nothing_said and not has_content(self._last) and not words:
-            message = self._message((Part(text=self._names.nothing_said),))
+        if self._names.empty_answer_text and not has_content(self._last) and not words:
+            message = self._message((Part(text=self._names.empty_answer_text),))
         return (*decisions, Move(_COMPLETE, message, self._style.in_history))
 
     def _tell_at_once(self, parts: Parts, metadata: Metadata) -> Decisions:
@@ -262,7 +265,7 @@ class TurnFold:
         return (Chunk(artifact, False, True), Move(_COMPLETE, message))
 
     def _tell(self, parts: Parts) -> Decisions:
-        if self._names.closes_apart:
+        if self._names.closes_in_second_event:
             return self._complete(parts)
         closing = self._close() if self._stage is not None and self._stage.has_final else ()
         self._open().complete(self._take(parts))
@@ -332,3 +335,20 @@ def _texts(parts: Parts) -> Parts:
     if len(parts) == 1 and parts[0].text is not None:
         return parts
     return tuple([part for part in parts if part.text is not None])
+
+
+def approval_asked(called: ToolCalled) -> str | None:
+    """What to ask the caller, empty where the tool has no words for it; None when the
+    call does not wait for anybody."""
+    result = called.data
+    if called.phase != "result" or called.is_error or not isinstance(result, dict):
+        return None
+    request: Any = result.get("requiresApproval")
+    if not isinstance(request, dict):
+        request = {}
+    status = result.get("status")
+    is_waiting = isinstance(status, str) and status in _APPROVAL_STATUSES
+    if not is_waiting and request.get("type") != "approval_request":
+        return None
+    prompt = request.get("prompt")
+    return prompt.strip() if isinstance(prompt, str) else ""
