@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from trunkline.server.budget import Budget
 from trunkline.server.connection import Connection, Handler, Shared
+from trunkline.server.memory_budget import MemoryBudget
 
 HEAD_LIMIT = 4096
 BODY_TIMEOUT_S = 30.0
@@ -104,7 +104,7 @@ class Server:
     def __init__(
         self, handler: Handler, *, max_held_bytes: int = 256 * 1024 * 1024, **limits: int
     ) -> None:
-        self.budget = Budget(max_held_bytes)
+        self.budget = MemoryBudget(max_held_bytes)
         self.shared = Shared(
             handler,
             max_header_bytes=HEAD_LIMIT,

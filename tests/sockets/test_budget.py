@@ -8,8 +8,8 @@ from tests.sockets.handlers import keep, post
 from tests.sockets.peer import DEADLINE_S, HEAD_LIMIT, Peer, Server, passes, serving
 
 from trunkline.server.asgi import AsgiResponse, Receive, Scope, Send, serve_with
-from trunkline.server.budget import SMALL_BYTES
 from trunkline.server.http import Request, Response
+from trunkline.server.memory_budget import SMALL_BYTES
 
 MB = 1 << 20
 BUDGET = 16 * MB

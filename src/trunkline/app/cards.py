@@ -18,7 +18,7 @@ from trunkline.model.card import (
     StringList,
 )
 from trunkline.protocol.cards import STYLES, Shape
-from trunkline.protocol.spoken import spoken_by
+from trunkline.protocol.dialects import dialects_for
 from trunkline.protocol.versions import Version
 from trunkline.settings import AgentSettings, Settings, SkillSettings
 from trunkline.settings.agents import DEFAULT_MODES, ExtensionSettings
@@ -178,7 +178,7 @@ def _interfaces(
     served = [("JSONRPC", base_url + addresses.jsonrpc)]
     if addresses.rest is not None:
         served.append(("HTTP+JSON", base_url + addresses.rest))
-    versions = spoken_by(settings.own_profile()).versions
+    versions = dialects_for(settings.own_profile()).versions
     current = [
         AgentInterface(
             url=url, protocol_binding=binding, protocol_version=Version.V1_0, tenant=tenant

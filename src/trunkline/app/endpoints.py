@@ -12,8 +12,8 @@ from trunkline.backends.a2a import A2aBackend as Upstream
 from trunkline.backends.python import Agent
 from trunkline.model.card import AgentCard
 from trunkline.ports.clock import Clock
-from trunkline.protocol import openclaw_routes
-from trunkline.protocol.spoken import spoken_by
+from trunkline.protocol import openclaw
+from trunkline.protocol.dialects import dialects_for
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
 from trunkline.server.endpoint import Endpoint
@@ -48,7 +48,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             endpoint = Endpoint(
                 agent=agent,
                 service=service,
-                spoken=spoken_by(agent.profile),
+                dialects=dialects_for(agent.profile),
                 limits=limits,
                 card=card,
                 extended_card=extended,
@@ -57,7 +57,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
                 rest_path=addresses.rest,
                 tenants=frozenset(settings.tenants),
                 shape=card_shape(settings),
-                not_found=openclaw_routes.not_found(agent.account_id)
+                not_found=openclaw.not_found(agent.account_id)
                 if settings.error_style == "openclaw-inbound"
                 else None,
             )

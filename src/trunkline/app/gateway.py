@@ -22,17 +22,17 @@ from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
+from trunkline.server.a2a import A2AHandler
 from trunkline.server.access import Access
 from trunkline.server.application import Application
 from trunkline.server.asgi import App
-from trunkline.server.bindings import Bindings
-from trunkline.server.budget import Budget
 from trunkline.server.calls import Calls
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.mcp import PATH as MCP_PATH
+from trunkline.server.memory_budget import MemoryBudget
 from trunkline.server.metrics import Metrics
-from trunkline.server.operations import PATHS, build_pages
+from trunkline.server.pages import PATHS, build_pages
 from trunkline.server.streams import StreamCounts
 from trunkline.settings import (
     A2aBackend,
@@ -52,7 +52,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     channel: Channel
     mcp: Mcp | None
     # Of what is held for callers, for whoever serves the connections.
-    budget: Budget
+    budget: MemoryBudget
 
 
 def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> Gateway:
@@ -105,7 +105,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         schemes=settings.auth.schemes,
     )
     streams = StreamCounts(server.max_streams_per_principal)
-    budget = Budget(server.max_held_bytes)
+    budget = MemoryBudget(server.max_held_bytes)
     metrics = Metrics(lambda: _gauges(runtimes, streams, budget))
     mcp = mcp_endpoint(settings, access_to_pages) if settings.remote.mcp else None
     more: dict[str, App] = {} if mcp is None else {MCP_PATH: mcp}
@@ -127,7 +127,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
 
     application = Application(
         endpoints=endpoints,
-        bindings=Bindings(
+        a2a=A2AHandler(
             calls=Calls(),
             access=access,
             streams=streams,
@@ -229,7 +229,7 @@ def _accounts(runtimes: Runtimes) -> dict[str, Account]:
 
 
 def _gauges(
-    runtimes: Runtimes, streams: StreamCounts, budget: Budget
+    runtimes: Runtimes, streams: StreamCounts, budget: MemoryBudget
 ) -> Iterator[tuple[str, str, float]]:
     agents = [agent for runtime in runtimes for agent in runtime.agents.values()]
     waiting = sum(agent.lanes.total_waiting for agent in agents)

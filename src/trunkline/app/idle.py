@@ -2,7 +2,7 @@
 
 from trunkline.app.cards import addresses_of
 from trunkline.model.errors import Unavailable
-from trunkline.protocol import openclaw_routes, rest
+from trunkline.protocol import openclaw, rest
 from trunkline.protocol.versions import Version
 from trunkline.server.application import Idle
 from trunkline.settings import AgentSettings, Settings
@@ -26,7 +26,7 @@ def idle_addresses(settings: Settings) -> Idle:
 
 def _refusal(handle: str, settings: AgentSettings) -> bytes:
     if settings.error_style == "openclaw-inbound":
-        return openclaw_routes.not_running(settings.account_id or handle)
+        return openclaw.not_running(settings.account_id or handle)
     # Somebody has to do something first, so there is no time after which to try again.
     error = Unavailable(settings.unavailable, retry_after_s=0)
     _, body = rest.error(error, Version.V1_0)

@@ -16,7 +16,7 @@ from trunkline.model.card import (
     SecurityScheme,
 )
 from trunkline.model.errors import InvalidParams, VersionNotSupported
-from trunkline.protocol.readers import quote
+from trunkline.protocol.protojson_fields import quote
 from trunkline.protocol.versions import Version
 
 Form: TypeAlias = Literal["1.0", "0.3", "hybrid"]

@@ -21,7 +21,7 @@ from trunkline.model.errors import (
     TrunklineError,
 )
 from trunkline.model.timestamps import parse_timestamp
-from trunkline.protocol import readers
+from trunkline.protocol import protojson_fields
 from trunkline.protocol.limits import (
     MAX_OUTPUT_MODES,
     MAX_PARTS,
@@ -30,7 +30,7 @@ from trunkline.protocol.limits import (
     check_modes,
     check_send_tree,
 )
-from trunkline.protocol.readers import INT32_MAX, join
+from trunkline.protocol.protojson_fields import INT32_MAX, join
 from trunkline.protocol.v03_types import LooseSend03, RestSend03, Send03
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ def convert(tree: object, into: type[T]) -> T:
     """The same for JSON that is already a tree, such as the parameters of a query."""
     if into in _SENDS:
         check_send_tree(tree)
-    value = readers.read(tree, into)
+    value = protojson_fields.read(tree, into)
     check = _CHECKS.get(into)
     if check is not None:
         check(value)

@@ -19,8 +19,8 @@ from trunkline.protocol import errors, protojson, sse
 from trunkline.protocol.dialect import Dialect, PushConfigQuery, RequestValue
 from trunkline.protocol.limits import query_fields
 from trunkline.protocol.operations import Operation
-from trunkline.protocol.readers import quote, snake
-from trunkline.protocol.routes import RESERVED_TENANTS, Route, match
+from trunkline.protocol.protojson_fields import quote, snake
+from trunkline.protocol.rest_routes import RESERVED_TENANTS, Route, match
 from trunkline.protocol.v03 import read_list
 from trunkline.protocol.v03_reading import read_push_config
 from trunkline.protocol.v03_rest import V03Rest

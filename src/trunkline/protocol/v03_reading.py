@@ -24,7 +24,7 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.protocol.protojson import check_int32
-from trunkline.protocol.readers import join, quote
+from trunkline.protocol.protojson_fields import join, quote
 from trunkline.protocol.v03_names import ROLE_OF, ROLES, STATE_OF, STATES, WRAPPED
 from trunkline.protocol.v03_types import (
     Artifact03,

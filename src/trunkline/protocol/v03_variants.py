@@ -9,7 +9,7 @@ from trunkline.model.calls import SendMessageRequest
 from trunkline.model.errors import InvalidParams, file_part_refused
 from trunkline.model.profile import Profile
 from trunkline.model.values import Message, Part
-from trunkline.protocol import protojson, readers
+from trunkline.protocol import protojson, protojson_fields
 from trunkline.protocol.dialect import Dialect
 from trunkline.protocol.v03 import V03Dialect
 from trunkline.protocol.v03_reading import Reader03, read_configuration, read_role
@@ -58,7 +58,7 @@ class _LooseDialect(V03Dialect):
         parts = tuple(
             [
                 self.reader.part(
-                    readers.read(part, Part03, f"message.parts[{index}]"),
+                    protojson_fields.read(part, Part03, f"message.parts[{index}]"),
                     f"message.parts[{index}]",
                 )
                 for index, part in enumerate(message.parts)

@@ -8,6 +8,7 @@ answers it), `calls` (what it asks of the runtime), `bindings` (the steps of eve
 `streams`, `large_answers`, `cards`, `application` (the routing), `operations` and `metrics`
 (how it is doing), `logs` and `redaction`. Below it all are `listener` (the process as a server),
 `connection` (HTTP/1.1 on one socket), `incoming` and `outgoing` (a request and its response
-there), `repeats` (requests with a head that was read before) and `flow` (when each must wait).
+there), `head_cache` (requests with a head that was read before) and `flow_control` (when each must
+wait).
 Imports `runtime`, `protocol`, `ports` and `model`.
 """

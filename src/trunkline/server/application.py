@@ -8,8 +8,8 @@ from starlette.applications import Starlette
 from trunkline.model.errors import RouteNotFound
 from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
+from trunkline.server.a2a import A2AHandler
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
-from trunkline.server.bindings import Bindings
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.exchange import JsonRpcExchange, RestExchange, rest_path
@@ -33,13 +33,13 @@ class Application:
         self,
         *,
         endpoints: Iterable[Endpoint],
-        bindings: Bindings,
+        a2a: A2AHandler,
         cards: Cards,
         pages: Starlette,
         page_paths: Iterable[str],
         idle: Idle | None = None,
     ) -> None:
-        self._bindings = bindings
+        self._a2a = a2a
         self._cards = cards
         self._pages = pages
         self._page_paths = frozenset(page_paths)
@@ -73,8 +73,8 @@ class Application:
             if endpoint.not_found is not None and request.method != "POST":
                 await response.answer(404, endpoint.not_found)
                 return
-            exchange = JsonRpcExchange(endpoint.spoken)
-            await self._bindings.serve(endpoint, exchange, request, response)
+            exchange = JsonRpcExchange(endpoint.dialects)
+            await self._a2a.serve(endpoint, exchange, request, response)
         elif (endpoint := self._card_paths.get(path)) is not None:
             if endpoint.not_found is not None and request.method not in ("GET", "HEAD"):
                 await response.answer(404, endpoint.not_found)
@@ -93,8 +93,8 @@ class Application:
             return
         if prefix is not None:
             endpoint = self._rest[prefix]
-            exchange = RestExchange(rest_path(request, prefix), endpoint.spoken, request)
-            await self._bindings.serve(endpoint, exchange, request, response)
+            exchange = RestExchange(rest_path(request, prefix), endpoint.dialects, request)
+            await self._a2a.serve(endpoint, exchange, request, response)
             return
         if self._no_files is not None and request.path.startswith("/a2a/files/"):
             await response.answer(404, self._no_files)

@@ -9,7 +9,7 @@ from trunkline.model.errors import TrunklineError, WrongHttpMethod
 from trunkline.protocol import cards, rest
 from trunkline.protocol.cards import Form
 from trunkline.protocol.versions import Version, negotiate
-from trunkline.server.bindings import error_headers
+from trunkline.server.a2a import error_headers
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.http import Header, Request, Response
 
@@ -36,7 +36,7 @@ class Cards:
         try:
             if request.method not in ("GET", "HEAD"):
                 raise WrongHttpMethod("The agent card is read with GET", allow="GET, HEAD")
-            form = endpoint.spoken.card_form or _form(request)
+            form = endpoint.dialects.card_form or _form(request)
             body, tag = self._encoded(endpoint, form)
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)

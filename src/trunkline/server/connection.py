@@ -16,12 +16,12 @@ from urllib.parse import unquote
 
 import httptools
 
-from trunkline.server.budget import Budget
-from trunkline.server.flow import Flow
+from trunkline.server.flow_control import FlowControl
+from trunkline.server.head_cache import HeadCache
 from trunkline.server.http import Disconnected, Header, Request, Response
 from trunkline.server.incoming import Incoming
+from trunkline.server.memory_budget import MemoryBudget
 from trunkline.server.outgoing import Outgoing
-from trunkline.server.repeats import Repeats
 
 _log = logging.getLogger("trunkline.server")
 
@@ -63,7 +63,7 @@ class Shared:
         *,
         max_header_bytes: int,
         keep_alive_s: float,
-        budget: Budget,
+        budget: MemoryBudget,
         body_timeout_s: float,
         max_connections: int = sys.maxsize,
     ) -> None:
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._loop = asyncio.get_running_loop()
-        self._flow: Flow = cast(Flow, None)
+        self._flow: FlowControl = cast(FlowControl, None)
         self._begin_parsing()
         self._url = b""
         self._header_lines: list[Header] = []
@@ -131,7 +131,7 @@ class Connection(asyncio.Protocol):
         self._waiting_bytes = 0
         # The head that was part of a wish for another protocol, without the wish.
         self._plain_head = b""
-        self._repeats = Repeats()
+        self._heads = HeadCache()
         # Whose body is being read, and those whose turn to be answered has not come.
         self._incoming: Incoming | None = None
         self._waiting: deque[Incoming] = deque()
@@ -150,7 +150,9 @@ class Connection(asyncio.Protocol):
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._flow = Flow(cast(asyncio.Transport, transport), self._loop, self._shared.budget)
+        self._flow = FlowControl(
+            cast(asyncio.Transport, transport), self._loop, self._shared.budget
+        )
         is_full = len(self._shared.connections) >= self._shared.max_connections
         if is_full or self._shared.budget.is_full:
             self._flow.write(FULL if is_full else NO_ROOM)
@@ -191,12 +193,12 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._incoming is not None or self._unfinished_bytes or self._waiting:
             self._parse(data)
-        elif (request := self._repeats.read(data)) is not None:
+        elif (request := self._heads.read(data)) is not None:
             self._waiting.append(request)
         else:
             self._parse(data)
             if len(self._waiting) == 1:
-                self._repeats.remember(data, self._waiting[0])
+                self._heads.remember(data, self._waiting[0])
         if self._waiting:
             if self._served is None:
                 self._serve_next()

@@ -12,8 +12,8 @@ from trunkline.model.errors import (
     UnsupportedOperation,
 )
 from trunkline.protocol.cards import STANDARD, Shape
+from trunkline.protocol.dialects import Dialects
 from trunkline.protocol.operations import PUSH, STREAMING, Operation
-from trunkline.protocol.spoken import Spoken
 from trunkline.protocol.versions import Version
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
@@ -24,7 +24,7 @@ class Endpoint(Struct, kw_only=True, eq=False):
     agent: PublishedAgent
     # Of the runtime that holds the agent's tasks.
     service: Service
-    spoken: Spoken
+    dialects: Dialects
     limits: Limits
     # Renewed while it is served, where it follows that of another agent.
     card: AgentCard

@@ -17,9 +17,9 @@ from trunkline.model.errors import (
 )
 from trunkline.protocol import jsonrpc, rest, sse
 from trunkline.protocol.dialect import Dialect, RequestValue
+from trunkline.protocol.dialects import Dialects
 from trunkline.protocol.limits import check_json
 from trunkline.protocol.operations import OPTIONAL, STREAMING, Operation
-from trunkline.protocol.spoken import Spoken
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version, negotiate
 from trunkline.server.http import Request
@@ -66,15 +66,15 @@ class Exchange(Protocol):
 
 
 class JsonRpcExchange:
-    __slots__ = ("_id", "_spoken", "_stated", "content_type", "dialect", "operation")
+    __slots__ = ("_dialects", "_id", "_stated", "content_type", "dialect", "operation")
 
     binding = "jsonrpc"
 
-    def __init__(self, spoken: Spoken) -> None:
-        self._spoken = spoken
+    def __init__(self, dialects: Dialects) -> None:
+        self._dialects = dialects
         self._id = jsonrpc.NULL
         self._stated: Version | None = None
-        self.dialect = spoken.jsonrpc[spoken.names.default]
+        self.dialect = dialects.jsonrpc[dialects.names.default]
         self.operation: Operation | None = None
         self.content_type = b"application/json"
 
@@ -100,7 +100,7 @@ class JsonRpcExchange:
         call = self._decode(request, body, check_offered)
         self._id = call.id
         operation = self.operation = call.operation
-        self.dialect = self._spoken.jsonrpc[call.version]
+        self.dialect = self._dialects.jsonrpc[call.version]
         if operation in OPTIONAL:
             check_offered(operation, call.version)
         value = self.dialect.decode(operation, call.params)
@@ -115,31 +115,33 @@ class JsonRpcExchange:
             call = self._decode(request, body, check_offered)
             self._id = call.id
             self.operation = call.operation
-            self.dialect = self._spoken.jsonrpc[call.version]
+            self.dialect = self._dialects.jsonrpc[call.version]
 
     def _decode(
         self, request: Request, body: bytes, check_offered: CheckOffered
     ) -> jsonrpc.Request:
-        spoken = self._spoken
+        dialects = self._dialects
         refusal: VersionNotSupported | None = None
         stated: Version | None = None
         try:
             self._stated = stated = negotiate(
-                request.header(b"a2a-version"), request.query_value("A2A-Version"), spoken.versions
+                request.header(b"a2a-version"),
+                request.query_value("A2A-Version"),
+                dialects.versions,
             )
         except VersionNotSupported as error:
             # Still read the request, because the answer carries its id.
             refusal = error
         try:
-            call = jsonrpc.decode(body, stated=stated, names=spoken.names)
+            call = jsonrpc.decode(body, stated=stated, names=dialects.names)
         except jsonrpc.Rejected as rejected:
             self._id = rejected.id
             if refusal is not None:
                 raise self._other_version(refusal) from None
-            if not spoken.errors.is_in_stream:
+            if not dialects.errors.is_in_stream:
                 # OpenClaw's plugin answers a bad envelope plainly, whatever was asked for.
                 self.operation = rejected.operation
-            self.dialect = spoken.jsonrpc[rejected.version]
+            self.dialect = dialects.jsonrpc[rejected.version]
             if self.operation in OPTIONAL and isinstance(rejected.error, InvalidParams):
                 check_offered(self.operation, rejected.version)
             raise rejected.error from None
@@ -160,7 +162,7 @@ class JsonRpcExchange:
         return jsonrpc.envelope(self._id)
 
     def error(self, error: Exception) -> tuple[int, bytes]:
-        style = self._spoken.errors
+        style = self._dialects.errors
         body = jsonrpc.error(self._id, error, self.dialect.version, style.error)
         return style.http_status(error), body
 
@@ -173,56 +175,56 @@ class JsonRpcExchange:
         is_of_0_3 = self._stated is None and (
             self.dialect.version is Version.V0_3 or isinstance(error, VersionNotSupported)
         )
-        if not (is_of_0_3 or self._spoken.errors.is_in_stream):
+        if not (is_of_0_3 or self._dialects.errors.is_in_stream):
             return None
         # What is about the HTTP request itself must show in the status.
-        is_about_http = self._spoken.errors.http_status(error) != 200
+        is_about_http = self._dialects.errors.http_status(error) != 200
         return None if is_about_http else self.error_frame(error)
 
     def error_frame(self, error: Exception) -> bytes:
-        return sse.frame(self.error(error)[1], event=self._spoken.errors.event_name)
+        return sse.frame(self.error(error)[1], event=self._dialects.errors.event_name)
 
 
 class RestExchange:
-    __slots__ = ("_path", "_route", "_spoken", "content_type", "dialect", "operation")
+    __slots__ = ("_dialects", "_path", "_route", "content_type", "dialect", "operation")
 
     binding = "rest"
 
-    def __init__(self, path: str, spoken: Spoken, request: Request) -> None:
+    def __init__(self, path: str, dialects: Dialects, request: Request) -> None:
         """`path` is relative to the interface's URL, as it came, not decoded."""
         self._path = path
-        self._spoken = spoken
+        self._dialects = dialects
         self._route: rest.Route | None = None
         # What an answer looks like that is given before the request is read.
         version = Version.V0_3 if path.startswith("/v1/") else Version.V1_0
-        self.dialect = spoken.rest[version]
+        self.dialect = dialects.rest[version]
         self.operation: Operation | None = None
         self.content_type = rest.content_type(
             request.header(b"accept"), request.header(b"content-type")
         ).encode()
 
     def begin(self, request: Request) -> None:
-        spoken = self._spoken
+        dialects = self._dialects
         stated = negotiate(
-            request.header(b"a2a-version"), request.query_value("A2A-Version"), spoken.versions
+            request.header(b"a2a-version"), request.query_value("A2A-Version"), dialects.versions
         )
         if stated is not None:
-            self.dialect = spoken.rest[stated]
+            self.dialect = dialects.rest[stated]
         route = rest.match(
             request.method,
             self._path,
             stated=stated,
-            only=spoken.only,
-            unstated=spoken.unstated,
+            only=dialects.only,
+            unstated=dialects.unstated,
         )
-        if route.operation in spoken.hidden:
+        if route.operation in dialects.hidden:
             raise MethodNotFound(
                 f"This agent does not serve {route.operation}",
                 metadata={"method": route.operation},
             )
         self._route = route
         self.operation = route.operation
-        self.dialect = spoken.rest[route.version]
+        self.dialect = dialects.rest[route.version]
 
     def read(
         self, request: Request, body: bytes, limits: Limits, check_offered: CheckOffered
@@ -233,7 +235,7 @@ class RestExchange:
         if body and request.method == "POST":
             rest.accepts_body(request.header(b"content-type"))
             check_json(body, max_depth=limits.max_json_depth)
-        return rest.decode(self._route, request.query, body, self._spoken.rest)
+        return rest.decode(self._route, request.query, body, self._dialects.rest)
 
     def result(self, body: bytes) -> bytes:
         return body

@@ -3,9 +3,9 @@
 import asyncio
 
 from trunkline.model.errors import RequestTimedOut
-from trunkline.server.budget import MIN_RATE_BYTES, SMALL_BYTES, Budget
-from trunkline.server.flow import Flow
+from trunkline.server.flow_control import FlowControl
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request
+from trunkline.server.memory_budget import MIN_RATE_BYTES, SMALL_BYTES, MemoryBudget
 
 # A body that nobody reads is taken in up to here; the rest waits at the client.
 MAX_UNREAD_BYTES = 64 * 1024
@@ -31,7 +31,7 @@ class Incoming(Request):
 
     def __init__(
         self,
-        flow: Flow,
+        flow: FlowControl,
         method: str,
         path: str,
         raw_path: bytes,
@@ -39,7 +39,7 @@ class Incoming(Request):
         header_lines: list[Header],
         headers: dict[bytes, bytes] | None = None,
         *,
-        budget: Budget,
+        budget: MemoryBudget,
     ) -> None:
         super().__init__(method, path, raw_path, query, header_lines, headers)
         self._flow = flow

@@ -17,9 +17,9 @@ from typing import Any, cast
 
 import uvicorn
 
-from trunkline.server.budget import Budget
 from trunkline.server.connection import Connection, Handler, Shared
 from trunkline.server.descriptors import room_for_connections
+from trunkline.server.memory_budget import MemoryBudget
 
 _log = logging.getLogger("trunkline.server")
 
@@ -54,7 +54,7 @@ class Listener(uvicorn.Server):
         handler: Handler,
         *,
         max_header_bytes: int,
-        budget: Budget,
+        budget: MemoryBudget,
         body_timeout_s: float,
         on_started: Callable[[], None],
         drain: Callable[[float], Coroutine[Any, Any, None]],

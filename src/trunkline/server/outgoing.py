@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from trunkline.server.budget import SMALL_BYTES
-from trunkline.server.flow import Flow
+from trunkline.server.flow_control import FlowControl
 from trunkline.server.http import CONTENT_LENGTH, Header, Response
 from trunkline.server.incoming import Incoming
+from trunkline.server.memory_budget import SMALL_BYTES
 
 _STATUS_LINES = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
@@ -23,7 +23,7 @@ _BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 class Outgoing(Response):
     __slots__ = ("_date", "_flow", "_head", "_is_chunked", "_missing", "_request", "is_complete")
 
-    def __init__(self, flow: Flow, request: Incoming, date: bytes) -> None:
+    def __init__(self, flow: FlowControl, request: Incoming, date: bytes) -> None:
         """`date` is the line of the header."""
         self.has_begun = False
         self._flow = flow

@@ -4,7 +4,7 @@ from typing import Any
 
 from trunkline.backends.echo import EchoBackend
 from trunkline.model.card import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
-from trunkline.protocol.spoken import spoken_by
+from trunkline.protocol.dialects import dialects_for
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
 from trunkline.server.endpoint import Endpoint
@@ -36,7 +36,7 @@ def endpoint(**changes: Any) -> Endpoint:
     fields: dict[str, Any] = {
         "agent": agent,
         "service": runtime.service,
-        "spoken": spoken_by(agent.profile),
+        "dialects": dialects_for(agent.profile),
         "limits": Limits(),
         "card": card(),
         "card_paths": ("/agent-card.json",),

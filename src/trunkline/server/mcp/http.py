@@ -13,9 +13,9 @@ from trunkline.protocol import jsonrpc, rest
 from trunkline.protocol.errors import wire
 from trunkline.protocol.limits import check_json
 from trunkline.protocol.versions import Version
+from trunkline.server.a2a import error_headers
 from trunkline.server.access import Access
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Message, Receive, Scope, Send
-from trunkline.server.bindings import error_headers
 from trunkline.server.http import Disconnected, Request
 from trunkline.server.mcp.serving import OpenTools, make_server
 from trunkline.server.mcp.sessions import Sessions

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from trunkline.protocol.routes import RESERVED_TENANTS
+from trunkline.protocol.rest_routes import RESERVED_TENANTS
 from trunkline.settings.agents import (
     AgentSettings,
     ExtensionSettings,

@@ -3,10 +3,10 @@
 import asyncio
 import select
 
-from trunkline.server.budget import MIN_RATE_BYTES, Budget
+from trunkline.server.memory_budget import MIN_RATE_BYTES, MemoryBudget
 
 
-class Flow:
+class FlowControl:
     """A transport with back-pressure, shared by the connection and its requests."""
 
     __slots__ = (
@@ -29,7 +29,7 @@ class Flow:
     )
 
     def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, budget: Budget
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, budget: MemoryBudget
     ) -> None:
         self._transport = transport
         self._budget = budget

@@ -20,7 +20,7 @@ _SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 _MAX_DIGITS = 7
 
 
-class Repeats:
+class HeadCache:
     """The last request of a connection, if another one may be read by its head."""
 
     __slots__ = ("_after", "_before", "_last")

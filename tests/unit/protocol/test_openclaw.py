@@ -2,7 +2,7 @@ import pytest
 
 from trunkline.model import errors as model
 from trunkline.model.errors import Case
-from trunkline.protocol import openclaw_errors
+from trunkline.protocol import openclaw as openclaw
 from trunkline.protocol.jsonrpc import Error
 from trunkline.protocol.versions import Version
 
@@ -16,7 +16,7 @@ FACTS = {
 
 
 def said(error: Exception) -> Error:
-    return openclaw_errors.error_of(error, Version.V0_3)
+    return openclaw.error_of(error, Version.V0_3)
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_modes_that_do_not_meet_are_listed() -> None:
     ],
 )
 def test_what_is_of_jsonrpc_has_the_status_200(error: Exception, status: int) -> None:
-    assert openclaw_errors.http_status(error) == status
+    assert openclaw.http_status(error) == status

@@ -1,4 +1,4 @@
-"""`Budget`: the bytes that the gateway holds for its callers, and who may have more of them.
+"""`MemoryBudget`: the bytes that the gateway holds for its callers, and who may have more of them.
 
 Counted are bodies that are being received, requests that wait behind another one on their
 connection, and what clients were sent and have not read. A body or an answer of up to
@@ -15,7 +15,7 @@ MIN_RATE_BYTES = 16 * 1024
 RETRY_AFTER_S = 5
 
 
-class Budget:
+class MemoryBudget:
     __slots__ = ("_by_caller", "held_bytes", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:

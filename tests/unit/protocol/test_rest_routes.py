@@ -4,7 +4,7 @@ import pytest
 
 from trunkline.model.errors import RouteNotFound, VersionNotSupported, WrongHttpMethod
 from trunkline.protocol.operations import Operation as Op
-from trunkline.protocol.routes import RESERVED_TENANTS, Route, match
+from trunkline.protocol.rest_routes import RESERVED_TENANTS, Route, match
 from trunkline.protocol.versions import Version
 
 # Transcribed from the tables of both specifications.

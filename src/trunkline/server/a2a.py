@@ -48,7 +48,7 @@ LARGE_BODY_BYTES = 1024 * 1024
 PASSES_PER_SEND = 16
 
 
-class Bindings:
+class A2AHandler:
     def __init__(
         self,
         *,
@@ -149,7 +149,7 @@ class Bindings:
                     is_resumable=is_resumable,
                 ),
                 headers=[
-                    *endpoint.spoken.errors.stream_headers,
+                    *endpoint.dialects.errors.stream_headers,
                     *_echo(caller, exchange.dialect.version),
                 ],
                 # A new task shows nothing until it is stored, and may yet be refused.
@@ -251,7 +251,7 @@ async def _refuse(
     event = exchange.error_event(error)
     if event is not None:
         if not response.has_begun:
-            await response.begin(200, endpoint.spoken.errors.stream_headers)
+            await response.begin(200, endpoint.dialects.errors.stream_headers)
         await response.write(event)
         await response.end()
     elif not response.has_begun:

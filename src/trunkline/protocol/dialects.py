@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from trunkline.model.profile import Profile
-from trunkline.protocol import errors, jsonrpc, openclaw_errors, sse
+from trunkline.protocol import errors, jsonrpc, openclaw, sse
 from trunkline.protocol.cards import Form
 from trunkline.protocol.dialect import Dialect
 from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH, Operation
@@ -29,15 +29,15 @@ class ErrorStyle(Struct, frozen=True, kw_only=True):
 
 _STANDARD: Final = ErrorStyle(error=jsonrpc.standard, http_status=errors.http_status_for_jsonrpc)
 _OPENCLAW: Final = ErrorStyle(
-    error=openclaw_errors.error_of,
-    http_status=openclaw_errors.http_status,
+    error=openclaw.error_of,
+    http_status=openclaw.http_status,
     is_in_stream=True,
     event_name="error",
-    stream_headers=openclaw_errors.STREAM_HEADERS,
+    stream_headers=openclaw.STREAM_HEADERS,
 )
 
 
-class Spoken(Struct, frozen=True, kw_only=True):
+class Dialects(Struct, frozen=True, kw_only=True):
     versions: tuple[Version, ...]
     # The one version, if it is one.
     only: Version | None
@@ -53,7 +53,7 @@ class Spoken(Struct, frozen=True, kw_only=True):
     card_form: Form | None
 
 
-def spoken_by(profile: Profile) -> Spoken:
+def dialects_for(profile: Profile) -> Dialects:
     versions = _VERSIONS[profile.dialect]
     only = versions[0] if len(versions) == 1 else None
     # A2A 1.0, 3.6.2: without A2A-Version a request is of 0.3. Many clients of 1.0 leave it out, so
@@ -64,7 +64,7 @@ def spoken_by(profile: Profile) -> Spoken:
     methods = METHODS
     if profile.dialect == "v0.3-legacy":
         methods = {Version.V0_3: LEGACY_METHODS}
-    return Spoken(
+    return Dialects(
         versions=versions,
         only=only,
         unstated=unstated,

@@ -1,7 +1,7 @@
 import pytest
 from msgspec import Struct
 
-from trunkline.protocol import readers
+from trunkline.protocol import protojson_fields as readers
 
 
 def test_proto_names_are_the_snake_case_of_json_names() -> None:

@@ -8,10 +8,10 @@ from tests.sockets.handlers import LIMIT, echo, post, told
 from tests.sockets.peer import HEAD_LIMIT, Server, passes, serving
 
 from trunkline.server import connection
-from trunkline.server.budget import Budget
+from trunkline.server.head_cache import HeadCache
 from trunkline.server.http import Request, Response
 from trunkline.server.incoming import Incoming
-from trunkline.server.repeats import Repeats
+from trunkline.server.memory_budget import MemoryBudget
 
 
 def plain(body: bytes = b"hello", *, path: str = "/a%20b?c=d", one: int = 1, two: int = 2) -> bytes:
@@ -154,10 +154,12 @@ async def test_the_parser_is_asked_for_new_heads_only(monkeypatch: pytest.Monkey
 async def test_a_long_head_is_not_kept() -> None:
     data = post(b"", f"X: {'x' * HEAD_LIMIT}")
     flow: Any = None
-    request = Incoming(flow, "POST", "/", b"/", b"", [(b"content-length", b"0")], budget=Budget(1))
+    request = Incoming(
+        flow, "POST", "/", b"/", b"", [(b"content-length", b"0")], budget=MemoryBudget(1)
+    )
     request.complete()
-    repeats = Repeats()
-    repeats.remember(post(b""), request)
-    assert repeats.read(post(b"")) is not None
-    repeats.remember(data, request)
-    assert repeats.read(data) is None
+    heads = HeadCache()
+    heads.remember(post(b""), request)
+    assert heads.read(post(b"")) is not None
+    heads.remember(data, request)
+    assert heads.read(data) is None

@@ -3,13 +3,13 @@ from typing import Literal
 import pytest
 
 from trunkline.model.profile import Profile, preset
+from trunkline.protocol.dialects import dialects_for
 from trunkline.protocol.operations import METHODS, PUSH, Operation
-from trunkline.protocol.spoken import spoken_by
 from trunkline.protocol.versions import Version
 
 
 def test_by_default_all_is_spoken_under_its_own_names() -> None:
-    spoken = spoken_by(Profile())
+    spoken = dialects_for(Profile())
     assert spoken.versions == tuple(Version)
     assert spoken.only is spoken.unstated is None
     assert spoken.names.methods == METHODS
@@ -27,7 +27,7 @@ def test_by_default_all_is_spoken_under_its_own_names() -> None:
     ],
 )
 def test_one_version_alone(profile: Profile, version: Version, form: str | None) -> None:
-    spoken = spoken_by(profile)
+    spoken = dialects_for(profile)
     assert spoken.versions == (version,)
     assert spoken.only is spoken.names.only is version
     assert {known for known, methods in spoken.names.methods.items() if methods} == {version}
@@ -39,24 +39,24 @@ def test_one_version_alone(profile: Profile, version: Version, form: str | None)
 def test_with_0_3_as_the_default_the_form_of_a_request_does_not_count(
     dialect: Literal["auto", "v1.0"],
 ) -> None:
-    spoken = spoken_by(Profile(dialect=dialect, default_version="0.3"))
+    spoken = dialects_for(Profile(dialect=dialect, default_version="0.3"))
     assert spoken.unstated is spoken.names.unstated is Version.V0_3
 
 
 def test_what_is_hidden_has_no_name() -> None:
     profile = Profile(list_tasks="hidden", cancel="unsupported", cancel_unsupported_code=-32601)
-    spoken = spoken_by(profile)
+    spoken = dialects_for(profile)
     assert spoken.hidden == {Operation.LIST_TASKS, Operation.CANCEL_TASK}
     for methods in spoken.names.methods.values():
         assert not spoken.hidden & set(methods.values())
 
 
 def test_cancel_that_is_refused_by_another_code_has_a_name() -> None:
-    assert spoken_by(Profile(cancel="unsupported")).hidden == frozenset()
+    assert dialects_for(Profile(cancel="unsupported")).hidden == frozenset()
 
 
 def test_an_openclaw_knows_five_methods_and_a_card() -> None:
-    spoken = spoken_by(preset("openclaw-inbound"))
+    spoken = dialects_for(preset("openclaw-inbound"))
     assert spoken.hidden >= PUSH
     assert set(spoken.names.methods[Version.V0_3]) == {
         "message/send",

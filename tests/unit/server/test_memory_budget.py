@@ -1,11 +1,11 @@
 import pytest
 
 from trunkline.model.errors import TooManyRequests, Unavailable
-from trunkline.server.budget import Budget
+from trunkline.server.memory_budget import MemoryBudget
 
 
 def test_what_is_held_is_counted_and_given_back() -> None:
-    budget = Budget(1000)
+    budget = MemoryBudget(1000)
     budget.hold("alice", 100)
     budget.hold("alice", 50)
     budget.hold("", 10)
@@ -16,7 +16,7 @@ def test_what_is_held_is_counted_and_given_back() -> None:
 
 
 def test_one_caller_may_have_half_of_it() -> None:
-    budget = Budget(1000)
+    budget = MemoryBudget(1000)
     budget.hold("alice", 200)
     budget.admit("alice", 300)
     with pytest.raises(TooManyRequests, match=r"200 bytes for you.*read them") as caught:
@@ -26,7 +26,7 @@ def test_one_caller_may_have_half_of_it() -> None:
 
 
 def test_the_last_quarter_is_for_what_is_small() -> None:
-    budget = Budget(1000)
+    budget = MemoryBudget(1000)
     for name in ("alice", "bob", "carol"):
         budget.hold(name, 200)
     budget.admit("dave", 150)
@@ -39,7 +39,7 @@ def test_the_last_quarter_is_for_what_is_small() -> None:
 
 
 def test_one_thing_may_be_larger_than_the_budget() -> None:
-    budget = Budget(1000)
+    budget = MemoryBudget(1000)
     budget.hold("bob", 250)
     budget.admit("alice", 5000)
     budget.hold("alice", 5000)
@@ -51,7 +51,7 @@ def test_one_thing_may_be_larger_than_the_budget() -> None:
 
 
 def test_it_is_scarce_when_more_than_half_is_held() -> None:
-    budget = Budget(1000)
+    budget = MemoryBudget(1000)
     for size, is_scarce, is_full in ((500, False, False), (1, True, False), (499, True, True)):
         budget.hold("", size)
         assert (budget.is_scarce, budget.is_full) == (is_scarce, is_full)

@@ -6,6 +6,8 @@ field that is missing, the answer here says what is wrong with the request.
 
 from typing import Final
 
+import msgspec
+
 from trunkline.model.errors import (
     Case,
     ContentTypeNotSupported,
@@ -100,3 +102,21 @@ def _sentence(error: InvalidParams) -> str:
     field, description = error.violations[0].field, error.violations[0].description
     glue = " " if description.startswith(("is ", "must ")) else ": "
     return f"{field}{glue}{description}."
+
+
+def not_running(account_id: str) -> bytes:
+    """With 503."""
+    message = "The requested A2A inbound account is not running."
+    return _envelope("A2A_ACCOUNT_NOT_RUNNING", message, account_id)
+
+
+def not_found(account_id: str) -> bytes:
+    """With 404."""
+    return _envelope(
+        "A2A_ROUTE_NOT_FOUND", "No A2A inbound route matched this request.", account_id
+    )
+
+
+def _envelope(code: str, message: str, account_id: str) -> bytes:
+    details = {"channel": "a2a", "accountId": account_id}
+    return msgspec.json.encode({"error": {"code": code, "message": message, "details": details}})

@@ -11,9 +11,9 @@ from starlette.routing import Route
 from trunkline.model.errors import TrunklineError
 from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
+from trunkline.server.a2a import error_headers
 from trunkline.server.access import Access
 from trunkline.server.asgi import App, AsgiRequest
-from trunkline.server.bindings import error_headers
 from trunkline.server.metrics import Metrics
 
 Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
