@@ -10,8 +10,8 @@ from tests.sockets.peer import HEAD_LIMIT, Server, passes, serving
 from trunkline.server import connection
 from trunkline.server.head_cache import HeadCache
 from trunkline.server.http import Request, Response
-from trunkline.server.incoming import Incoming
 from trunkline.server.memory_budget import MemoryBudget
+from trunkline.server.sockets import SocketRequest
 
 
 def plain(body: bytes = b"hello", *, path: str = "/a%20b?c=d", one: int = 1, two: int = 2) -> bytes:
@@ -154,7 +154,7 @@ async def test_the_parser_is_asked_for_new_heads_only(monkeypatch: pytest.Monkey
 async def test_a_long_head_is_not_kept() -> None:
     data = post(b"", f"X: {'x' * HEAD_LIMIT}")
     flow: Any = None
-    request = Incoming(
+    request = SocketRequest(
         flow, "POST", "/", b"/", b"", [(b"content-length", b"0")], budget=MemoryBudget(1)
     )
     request.complete()

@@ -43,7 +43,7 @@ async def serve_stdio(settings: Settings, *, on_end: Callable[[], None]) -> None
     """Until stdin ends; `on_end` is called when no call runs any more. Raises ConfigError."""
     require_mcp()
     from trunkline.app.tools import open_tools
-    from trunkline.server.mcp.stdio import serve_stdio as serve
+    from trunkline.server.mcp.tools import serve_stdio as serve
 
     async with open_tools(settings) as tools:
         await serve(tools, version=VERSION, on_end=on_end)

@@ -19,9 +19,8 @@ import httptools
 from trunkline.server.flow_control import FlowControl
 from trunkline.server.head_cache import HeadCache
 from trunkline.server.http import Disconnected, Header, Request, Response
-from trunkline.server.incoming import Incoming
 from trunkline.server.memory_budget import MemoryBudget
-from trunkline.server.outgoing import Outgoing
+from trunkline.server.sockets import SocketRequest, SocketResponse
 
 _log = logging.getLogger("trunkline.server")
 
@@ -133,9 +132,9 @@ class Connection(asyncio.Protocol):
         self._plain_head = b""
         self._heads = HeadCache()
         # Whose body is being read, and those whose turn to be answered has not come.
-        self._incoming: Incoming | None = None
-        self._waiting: deque[Incoming] = deque()
-        self._served: Incoming | None = None
+        self._incoming: SocketRequest | None = None
+        self._waiting: deque[SocketRequest] = deque()
+        self._served: SocketRequest | None = None
         # Serves one request after the other; a task for each would cost more than its HTTP.
         self._task: asyncio.Task[None] | None = None
         self._awaits_request: asyncio.Future[None] | None = None
@@ -261,7 +260,7 @@ class Connection(asyncio.Protocol):
         self._header_lines, self._url = [], b""
         path, raw_path, query = _address(url)
         method = self._parser.get_method().decode()
-        request = Incoming(
+        request = SocketRequest(
             self._flow, method, path, raw_path, query, lines, budget=self._shared.budget
         )
         headers = request.headers
@@ -284,7 +283,7 @@ class Connection(asyncio.Protocol):
         self._incoming = request
         self._waiting.append(request)
 
-    def _check_names(self, request: Incoming) -> None:
+    def _check_names(self, request: SocketRequest) -> None:
         """RFC 9112, 3.2: one host, which only HTTP/1.0 may leave out."""
         names = [name for name, _ in request.header_lines if name in _ONCE]
         is_nameless = b"host" not in names and self._parser.get_http_version() == "1.1"
@@ -335,8 +334,8 @@ class Connection(asyncio.Protocol):
                 self._awaits_request = self._loop.create_future()
                 await self._awaits_request
 
-    async def _serve(self, request: Incoming) -> None:
-        response = Outgoing(self._flow, request, self._shared.date)
+    async def _serve(self, request: SocketRequest) -> None:
+        response = SocketResponse(self._flow, request, self._shared.date)
         try:
             await self._shared.handler(request, response)
             if not response.has_begun and not request.is_broken:

@@ -8,7 +8,7 @@ letter, but for the length of the body, means the same.
 import re
 
 from trunkline.server.http import CONTENT_LENGTH
-from trunkline.server.incoming import Incoming
+from trunkline.server.sockets import SocketRequest
 
 # Longer heads are not worth the memory while a connection keeps still.
 MAX_HEAD_BYTES = 4096
@@ -29,9 +29,9 @@ class HeadCache:
         # What stands before and behind the length.
         self._before = b""
         self._after = b""
-        self._last: Incoming | None = None
+        self._last: SocketRequest | None = None
 
-    def read(self, data: bytes) -> Incoming | None:
+    def read(self, data: bytes) -> SocketRequest | None:
         """The request that the data are, if they are one, whole, with the head of the last."""
         last, before, after = self._last, self._before, self._after
         if last is None or not data.startswith(before):
@@ -49,7 +49,7 @@ class HeadCache:
         request.complete()
         return request
 
-    def remember(self, data: bytes, request: Incoming) -> None:
+    def remember(self, data: bytes, request: SocketRequest) -> None:
         """The parser made this request of these data."""
         self._last = None
         end = data.find(_END, 0, MAX_HEAD_BYTES)
@@ -64,7 +64,7 @@ class HeadCache:
             self._last = request
 
 
-def _is_plain(request: Incoming) -> bool:
+def _is_plain(request: SocketRequest) -> bool:
     names = [name for name, _ in request.header_lines]
     is_framed = names.count(CONTENT_LENGTH) == 1 and _SPECIAL.isdisjoint(names)
     return is_framed and request.keep_alive

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,6 @@ from typing import Any, cast
 import uvicorn
 
 from trunkline.server.connection import Connection, Handler, Shared
-from trunkline.server.descriptors import room_for_connections
 from trunkline.server.memory_budget import MemoryBudget
 
 _log = logging.getLogger("trunkline.server")
@@ -29,6 +29,11 @@ KEEP_ALIVE_S = 75.0
 LAST_READ_S = 3.0
 # An end that takes no longer needs no words.
 SILENT_S = 0.3
+# Open files that are left for the store, the log, calls to agents and their programs.
+RESERVED_FILES = 128
+# The limit of open files that the listener asks for. Programs that agents run inherit it, and
+# some of them look at every number up to it.
+WANTED_FILES = 65_536
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -177,3 +182,26 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
+
+
+def room_for_connections() -> int:
+    """The number of connections that leaves enough files for everything else.
+
+    Raises the soft limit of open files first, where the system allows it.
+    """
+    if sys.platform == "win32":
+        return sys.maxsize
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (ValueError, OSError):
+            # Some systems have a lower limit than they report.
+            pass
+    if soft == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return max(soft - RESERVED_FILES, soft // 2)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.server.logs import Form, configure
-from trunkline.server.redaction import Redaction
+from trunkline.server.logs import Form, Redaction, configure
 
 SECRET = "k3y/with+signs=and-more"
 UVICORN = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "asyncio", "mcp")

@@ -1,7 +1,7 @@
 import pytest
 
 from trunkline.model.errors import TooManyRequests, Unavailable
-from trunkline.server.mcp.sessions import Sessions
+from trunkline.server.mcp.http import Sessions
 
 
 class World:

@@ -1,6 +1,6 @@
 """Tools over the Model Context Protocol, for the programs that models run in.
 
-`serving` says what the tools are and calls them, `stdio` and `http` carry it. All three need
+`tools` lists and calls them, also on stdin and stdout; `http` serves them over HTTP. Both need
 the package `mcp`, so whoever imports them calls `require_mcp` first.
 """
 

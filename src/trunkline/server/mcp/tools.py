@@ -1,14 +1,15 @@
-"""The tools as an MCP server, whatever carries it."""
+"""The tools as an MCP server, and that server on stdin and stdout."""
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeAlias
 
 import anyio
 import msgspec
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
 from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
@@ -92,3 +93,17 @@ async def _run(tool: Tool, arguments: object, context: Context) -> Envelope:
         with anyio.CancelScope(shield=True):
             await asyncio.wait([running])
         raise
+
+
+async def serve_stdio(tools: Tools, *, version: str, on_end: Callable[[], None]) -> None:
+    """Until stdin ends; what runs then is called off.
+
+    Canceled, it ends the calls in the same way and says so by `on_end`, but returns only when
+    stdin has something to read: nothing else wakes the thread that waits for it.
+    """
+    server = make_server(lambda: nullcontext(tools), version=version)
+    async with stdio_server() as (incoming, outgoing):
+        try:
+            await server.run(incoming, outgoing, server.create_initialization_options())
+        finally:
+            on_end()

@@ -4,23 +4,23 @@ import sys
 
 import pytest
 
-from trunkline.server.descriptors import RESERVED
+from trunkline.server.listener import RESERVED_FILES
 
 SHOW = """
 import resource
-from trunkline.server import descriptors
-descriptors.WANTED = 2048
-print(descriptors.room_for_connections(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+from trunkline.server import listener
+listener.WANTED_FILES = 2048
+print(listener.room_for_connections(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
 
 @pytest.mark.parametrize(
     ("soft", "hard", "bound", "room"),
     [
-        (256, 1024, 1024, 1024 - RESERVED),
-        (1024, 1024, 1024, 1024 - RESERVED),
-        (1024, 4096, 2048, 2048 - RESERVED),
-        (4096, 4096, 4096, 4096 - RESERVED),
+        (256, 1024, 1024, 1024 - RESERVED_FILES),
+        (1024, 1024, 1024, 1024 - RESERVED_FILES),
+        (1024, 4096, 2048, 2048 - RESERVED_FILES),
+        (4096, 4096, 4096, 4096 - RESERVED_FILES),
         (200, 200, 200, 100),
     ],
     ids=["raised", "all-there-is", "no-more-than-needed", "more-than-needed", "tiny"],
