@@ -12,8 +12,7 @@ from tests.docs.transcripts import Example, examples_in
 
 from trunkline import remote
 from trunkline.remote import errors
-from trunkline.remote.breaker import OPEN_S
-from trunkline.remote.retries import LONGEST_RETRY_AFTER_S
+from trunkline.remote.retries import LONGEST_RETRY_AFTER_S, OPEN_S
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "client.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections import Counter
 
-from trunkline.remote.http.connecting import AddressInfo, System
+from trunkline.remote.http.connector import AddressInfo, System
 
 
 class Names:

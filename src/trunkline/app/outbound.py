@@ -16,9 +16,8 @@ from trunkline.remote.tool import (
     open_remote_agent,
 )
 from trunkline.remote.tool.a2a_send import A2aSend
-from trunkline.remote.tool.config import with_usable_targets
-from trunkline.remote.tool.failure import ToolFailure
-from trunkline.remote.tool.urls import normalized
+from trunkline.remote.tool.config import normalized, with_usable_targets
+from trunkline.remote.tool.failures import ToolFailure
 from trunkline.settings import Secret, Settings, TargetSettings, handles_path, make_private_dir
 from trunkline.settings.credentials import (
     ApiKeyCredentials,

@@ -11,7 +11,8 @@ need of all that, and `tool` is one of them: the `remote_agent` tool.
 """
 
 from trunkline.protocol.client_responses import StreamItem, TaskPage
-from trunkline.remote.agent import RemoteAgent
+from trunkline.remote.agents import Agents, RemoteAgent, connect
+from trunkline.remote.card_signatures import signers
 from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials
 from trunkline.remote.errors import (
     AddressRefused,
@@ -24,8 +25,6 @@ from trunkline.remote.errors import (
     StreamEnded,
     TransportUnsupported,
 )
-from trunkline.remote.pool import Agents, connect
-from trunkline.remote.signatures import signers
 from trunkline.remote.sync import SyncAgent, connect_sync
 from trunkline.remote.target import Limits, Target
 

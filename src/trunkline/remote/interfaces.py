@@ -10,7 +10,7 @@ from trunkline.protocol.client_requests import Binding
 from trunkline.protocol.versions import Version
 from trunkline.remote.errors import BadPeerAnswer, InvalidTarget, RemoteError, TransportUnsupported
 from trunkline.remote.http.guard import Guard
-from trunkline.remote.http.place import origin_of
+from trunkline.remote.http.request import origin_of
 from trunkline.remote.target import Target
 
 _BINDINGS: dict[str, Binding] = {"JSONRPC": "JSONRPC", "HTTP+JSON": "HTTP+JSON"}

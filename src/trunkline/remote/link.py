@@ -12,9 +12,8 @@ from trunkline.protocol import card_reading, refusals
 from trunkline.protocol.client_requests import ask
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.operations import Operation
-from trunkline.remote.attempts import Attempts
-from trunkline.remote.breaker import Breaker
-from trunkline.remote.cards import CardCache, Known
+from trunkline.remote.card_cache import CardCache, Known
+from trunkline.remote.card_signatures import CardKeys
 from trunkline.remote.errors import (
     AddressRefused,
     BadPeerAnswer,
@@ -23,11 +22,11 @@ from trunkline.remote.errors import (
     PeerUnreachable,
 )
 from trunkline.remote.http import SSE, Answer, Network, Opened
-from trunkline.remote.http.place import origin_of
+from trunkline.remote.http.request import origin_of
 from trunkline.remote.interfaces import Way, guard_of, ways
-from trunkline.remote.reading import Reader
+from trunkline.remote.responses import Reader
+from trunkline.remote.retries import Attempts, Breaker
 from trunkline.remote.sender import Sender
-from trunkline.remote.signatures import CardKeys
 from trunkline.remote.target import Limits, Target
 from trunkline.remote.within import within
 

@@ -18,7 +18,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.remote.peer import StreamItem
+from trunkline.protocol.client_responses import StreamItem
 
 SETTLED = TERMINAL | INTERRUPTED
 

@@ -1,9 +1,12 @@
-"""When to try again, and after how long."""
+"""Retries of a call, and the circuit breaker of each peer."""
 
+from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
-from typing import Final
+from typing import Final, TypeVar
 
+from trunkline.ports.clock import Clock
 from trunkline.remote.errors import PeerRefused, PeerTimeout, PeerUnreachable, RemoteError
+from trunkline.remote.target import Limits
 
 _FIRST_S: Final = 0.2
 _LONGEST_S: Final = 10.0
@@ -63,3 +66,119 @@ def retry_after_s(header: str | None, now_ms: int) -> float | None:
     except (ValueError, OverflowError):
         return None
     return max(0.0, at - now_ms / 1000)
+
+
+OPEN_S: Final = 30.0
+
+
+class Breaker:
+    """Closed, open after so many failures in a row, half open for one probe after a while.
+
+    Times are the caller's, in seconds that never go back.
+    """
+
+    def __init__(self, *, failures: int, open_s: float = OPEN_S) -> None:
+        self._limit = failures
+        self._open_s = open_s
+        self._failures = 0
+        self._opened_at = 0.0
+        self._is_probing = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._failures >= self._limit
+
+    def wait_s(self, now: float) -> float:
+        """0 for who may call now; takes the probe when it is due. Else how long to wait."""
+        if not self.is_open:
+            return 0.0
+        left = self._opened_at + self._open_s - now
+        if left > 0:
+            return left
+        if self._is_probing:
+            return self._open_s
+        self._is_probing = True
+        return 0.0
+
+    def succeeded(self) -> None:
+        self._failures = 0
+        self._is_probing = False
+
+    def failed(self, now: float) -> None:
+        self._failures += 1
+        self._is_probing = False
+        if self.is_open:
+            self._opened_at = now
+
+    def abandoned(self) -> None:
+        """The call ended without telling anything about the peer."""
+        self._is_probing = False
+
+
+T = TypeVar("T")
+
+
+class Attempts:
+    def __init__(self, breaker: Breaker, clock: Clock, chance: Callable[[], float]) -> None:
+        self._breaker = breaker
+        self._clock = clock
+        self._chance = chance
+
+    async def make(
+        self,
+        work: Callable[[Limits], Awaitable[T]],
+        limits: Limits,
+        *,
+        is_repeatable: bool,
+        is_probe: bool = False,
+    ) -> T:
+        """The result of the first one that succeeds. Raises the RemoteError of the last.
+
+        A probe finds out whether the peer is back, and so does not care for its circuit.
+        """
+        attempt = 0
+        while True:
+            try:
+                if not is_probe:
+                    self._check_circuit()
+                result = await work(limits)
+            except RemoteError as error:
+                self._note(error)
+                attempt += 1
+                if attempt >= limits.attempts or not may_retry(error, is_repeatable=is_repeatable):
+                    raise
+                wait_s = error.retry_after_s
+            except BaseException:
+                self._breaker.abandoned()
+                raise
+            else:
+                self._breaker.succeeded()
+                return result
+            if wait_s is None:
+                wait_s = delay_s(attempt - 1, self._chance())
+            await self._clock.sleep(wait_s)
+
+    def _check_circuit(self) -> None:
+        # Its clock is asked only when it matters.
+        if not self._breaker.is_open:
+            return
+        wait_s = self._breaker.wait_s(self._clock.monotonic())
+        if wait_s > 0:
+            error = PeerUnreachable(
+                "the agent failed several times in a row and is left alone for a while",
+                reason="CIRCUIT_OPEN",
+                is_unsent=True,
+            )
+            error.retry_after_s = wait_s
+            raise error
+
+    def _note(self, error: RemoteError) -> None:
+        if error.reason == "CIRCUIT_OPEN":
+            return
+        if error.is_noted:
+            self._breaker.abandoned()
+            return
+        if is_failure_of_peer(error):
+            self._breaker.failed(self._clock.monotonic())
+        else:
+            self._breaker.succeeded()

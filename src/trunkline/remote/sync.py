@@ -8,9 +8,8 @@ from trunkline.model.calls import ListTasksRequest, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Task
 from trunkline.protocol.client_responses import StreamItem, TaskPage
-from trunkline.remote.agent import RemoteAgent
+from trunkline.remote.agents import RemoteAgent, connect
 from trunkline.remote.http.pool import closed_by_us
-from trunkline.remote.pool import connect
 from trunkline.remote.target import Limits, Target
 
 T = TypeVar("T")

@@ -1,7 +1,7 @@
-"""Where an agent is, how it wants to be called, and within which limits."""
+"""`Target`: where an agent is, which headers it gets; `Limits`: the limits of a call."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -11,7 +11,6 @@ from trunkline.model.addresses import without_password
 from trunkline.model.card import AgentInterface
 from trunkline.remote.credentials import MASK, ApiKey, Bearer, Credentials, secrets_of
 from trunkline.remote.errors import InvalidTarget
-from trunkline.remote.headers import spelled_as
 
 Idempotency: TypeAlias = Literal["auto", "always", "never"]
 
@@ -162,3 +161,13 @@ def masked(text: str, secrets: tuple[str, ...]) -> str:
     for secret in secrets:
         text = text.replace(secret, MASK)
     return text
+
+
+def merged(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
+    return {**first, **spelled_as(first, then)}
+
+
+def spelled_as(known: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
+    """The given headers under the names that are known, so that none is sent twice."""
+    names = {name.lower(): name for name in known}
+    return {names.get(name.lower(), name): value for name, value in given.items()}

@@ -8,9 +8,9 @@ from tests.remote.http.peer import answer, chunked, client, fetch, opened, peer,
 
 from trunkline.remote import Limits, PeerUnreachable
 from trunkline.remote.http import Guard, Http
-from trunkline.remote.http.connecting import Connector
-from trunkline.remote.http.place import place_of
+from trunkline.remote.http.connector import Connector
 from trunkline.remote.http.pool import MAX_IN_USE, SPARE, Pool
+from trunkline.remote.http.request import place_of
 
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n12345"
 WHOLE = {

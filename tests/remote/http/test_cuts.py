@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from tests.remote.http.peer import answer, chunked
 
 from trunkline.remote.http.connection import Connection
-from trunkline.remote.http.exchange import MAX_UNREAD_BYTES, Exchange
-from trunkline.remote.http.place import Origin
-from trunkline.remote.http.request import request_of
+from trunkline.remote.http.request import Origin, request_of
+from trunkline.remote.http.response import MAX_UNREAD_BYTES, Exchange
 
 
 class Wire(asyncio.Transport):

@@ -12,7 +12,7 @@ from tests.remote.names import Names
 
 from trunkline.remote import AddressRefused, BadPeerAnswer, PeerUnreachable
 from trunkline.remote.http import Guard, Http
-from trunkline.remote.http.place import origin_of
+from trunkline.remote.http.request import origin_of
 
 HELLO = says(answer(b"hello"))
 PUBLIC = "93.184.215.14"

@@ -10,8 +10,9 @@ from msgspec import Struct
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Task
+from trunkline.protocol.client_responses import StreamItem
 from trunkline.remote.errors import PeerUnreachable
-from trunkline.remote.peer import StreamItem, Target
+from trunkline.remote.target import Target
 
 
 class Asked(Struct, frozen=True, kw_only=True):

@@ -8,11 +8,11 @@ from tests.remote.tool.peers import Peers
 from tests.remote.tool.world import HELLO, SUPPORT, World, document, message, supported, target
 
 from trunkline.model.errors import ConfigError
-from trunkline.remote.peer import CARD_PATH, TRANSPORTS, Target
+from trunkline.remote.target import CARD_PATH, TRANSPORTS, Target
 from trunkline.remote.tool import InvalidConfig, ToolConfig, parse_config
 from trunkline.remote.tool.config import Defaults, Policy, TaskHandleSettings
-from trunkline.remote.tool.failure import ToolFailure
-from trunkline.remote.tool.host import execute, is_registered
+from trunkline.remote.tool.failures import ToolFailure
+from trunkline.remote.tool.remote_agent import execute, is_registered
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from tests.remote.tool.world import (
 )
 
 from trunkline.model.values import TaskState
-from trunkline.remote.peer import Target
+from trunkline.remote.target import Target
 from trunkline.remote.tool import parse_config
-from trunkline.remote.tool.failure import ToolFailure
+from trunkline.remote.tool.failures import ToolFailure
 from trunkline.remote.tool.handles import Unknown
 from trunkline.remote.tool.request import ToolRequest
 from trunkline.remote.tool.resolve import resolve

@@ -22,7 +22,7 @@ from tests.remote.tool.world import (
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.model.values import TaskState
-from trunkline.remote.peer import Target
+from trunkline.remote.target import Target
 from trunkline.remote.tool import FileHandles, HandleRecord, Handles, MemoryHandles, open_handles
 from trunkline.remote.tool.config import TaskHandleSettings
 from trunkline.remote.tool.handles import FORGET_AFTER_MS, Expired, Live, TaskHandles, Unknown

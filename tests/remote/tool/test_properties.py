@@ -23,9 +23,9 @@ from trunkline.model.values import Part, TaskState
 from trunkline.remote.errors import PeerRefused, PeerUnreachable
 from trunkline.remote.progress import Progress
 from trunkline.remote.tool import input_schema
-from trunkline.remote.tool.failure import ToolFailure
-from trunkline.remote.tool.rules import as_json, problems_of
+from trunkline.remote.tool.failures import ToolFailure
 from trunkline.remote.tool.schema import ACTIONS
+from trunkline.remote.tool.validation import as_json, problems_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

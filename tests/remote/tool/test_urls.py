@@ -2,7 +2,8 @@
 
 import pytest
 
-from trunkline.remote.tool.urls import is_uri, normalized
+from trunkline.remote.tool.ajv import is_uri
+from trunkline.remote.tool.config import normalized
 
 
 @pytest.mark.parametrize(

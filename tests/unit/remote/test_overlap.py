@@ -11,7 +11,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.remote.overlap import Overlap
+from trunkline.remote.deduplication import Overlap
 
 
 def task(*parts: Part) -> Task:

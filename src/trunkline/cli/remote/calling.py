@@ -93,7 +93,7 @@ def call_of(
 ) -> Call:
     """Raises ConfigError."""
     from trunkline.remote import Bearer, InvalidTarget
-    from trunkline.remote.headers import merged
+    from trunkline.remote.target import merged
 
     found = resolved(target, config, openclaw_config)
     flags: list[str] = []

@@ -93,7 +93,7 @@ def _access(card: "AgentCard") -> Iterator[tuple[str, str]]:
 
 def _signed(card: "AgentCard", *, is_checked: bool) -> str:
     """Where keys are configured, the library leaves only the signatures that are good."""
-    from trunkline.remote.signatures import signers
+    from trunkline.remote.card_signatures import signers
 
     keys = ", ".join(filter(None, signers(card)))
     if is_checked:

@@ -17,7 +17,7 @@ from trunkline.remote import (
     StreamEnded,
     TransportUnsupported,
 )
-from trunkline.remote.http.place import place_of
+from trunkline.remote.http.request import place_of
 
 _NO_ACCESS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "TOKEN_REFUSED"})
 

@@ -5,13 +5,18 @@ import ssl
 from collections.abc import Mapping
 
 from trunkline.remote.errors import PeerUnreachable
-from trunkline.remote.http.answer import Answer, media_type, too_large
-from trunkline.remote.http.connecting import Connector, Network
-from trunkline.remote.http.exchange import Exchange
+from trunkline.remote.http.connector import Connector, Network
 from trunkline.remote.http.guard import Guard
-from trunkline.remote.http.patience import Patience, took_too_long
 from trunkline.remote.http.pool import Pool
 from trunkline.remote.http.request import Request, request_of
+from trunkline.remote.http.response import (
+    Answer,
+    Exchange,
+    Patience,
+    media_type,
+    too_large,
+    took_too_long,
+)
 from trunkline.remote.target import Limits
 
 

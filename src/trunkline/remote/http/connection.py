@@ -7,10 +7,8 @@ from typing import Final, Protocol, cast
 import httptools
 
 from trunkline.remote.errors import BadPeerAnswer, PeerUnreachable, RemoteError
-from trunkline.remote.http.answer import headers_of
-from trunkline.remote.http.exchange import Exchange
-from trunkline.remote.http.place import Origin
-from trunkline.remote.http.request import Request
+from trunkline.remote.http.request import Origin, Request
+from trunkline.remote.http.response import Exchange, headers_of
 
 # Servers allow 8 to 64 KB for the heads of requests; that of an answer needs no more.
 MAX_HEAD_BYTES: Final = 64 * 1024

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from trunkline.model.addresses import is_this_machine, kind_of
 from trunkline.remote.errors import AddressRefused
-from trunkline.remote.http.place import Origin, origin_of
+from trunkline.remote.http.request import Origin, origin_of
 
 # The same machine by other names. Agents often name the address that they listen on.
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})

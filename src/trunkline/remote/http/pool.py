@@ -5,9 +5,9 @@ from collections import deque
 from typing import Final
 
 from trunkline.remote.errors import PeerUnreachable
-from trunkline.remote.http.connecting import Connector
 from trunkline.remote.http.connection import Connection, broken_off
-from trunkline.remote.http.place import Origin
+from trunkline.remote.http.connector import Connector
+from trunkline.remote.http.request import Origin
 
 # Requests at the same time; the next ones wait.
 MAX_IN_USE: Final = 100

@@ -16,12 +16,11 @@ from trunkline.remote.tool.config import (
     ToolConfig,
     parse_config,
 )
-from trunkline.remote.tool.failure import Code
+from trunkline.remote.tool.failures import Code
 from trunkline.remote.tool.handle_stores import FileHandles, MemoryHandles, open_handles
 from trunkline.remote.tool.handles import HandleRecord, Handles
-from trunkline.remote.tool.open import open_remote_agent
+from trunkline.remote.tool.remote_agent import RemoteAgentTool, open_remote_agent
 from trunkline.remote.tool.schema import anthropic_tool, input_schema, openai_tool
-from trunkline.remote.tool.tool import RemoteAgentTool
 
 __all__ = [
     "Code",

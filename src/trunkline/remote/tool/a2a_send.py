@@ -7,9 +7,9 @@ from trunkline.ports.tools import OnUpdate, Signal
 from trunkline.remote.tool import envelope
 from trunkline.remote.tool.ajv import Error, ajv_error, errors_of
 from trunkline.remote.tool.envelope import Envelope
-from trunkline.remote.tool.failure import Code, ToolFailure
-from trunkline.remote.tool.rules import as_json
-from trunkline.remote.tool.tool import RemoteAgentTool
+from trunkline.remote.tool.failures import Code, ToolFailure
+from trunkline.remote.tool.remote_agent import RemoteAgentTool
+from trunkline.remote.tool.validation import as_json
 
 Schema = dict[str, Any]
 

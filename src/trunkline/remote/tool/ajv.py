@@ -9,16 +9,22 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from trunkline.remote.tool.urls import is_uri
-
 Error = dict[str, Any]
 Schema = Mapping[str, Any]
 
+# RFC 3986, absolute, as loose as the validators that agents' hosts use.
+_URI: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.\-]*:(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+"
+)
 _BY_TYPE: Final = {
     "string": ("minLength", "pattern", "format"),
     "array": ("minItems", "items"),
     "object": ("required", "additionalProperties", "properties"),
 }
+
+
+def is_uri(text: str) -> bool:
+    return _URI.fullmatch(text) is not None
 
 
 def errors_of(schema: Schema, value: object) -> list[Error]:

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from trunkline.model.card import AgentCapabilities, AgentCard, AgentSkill
 from trunkline.model.timestamps import format_timestamp
-from trunkline.remote.peer import Target
+from trunkline.remote.target import Target
 from trunkline.remote.tool.config import ToolConfig
-from trunkline.remote.tool.failure import Code, ToolFailure
+from trunkline.remote.tool.failures import Code, ToolFailure
 
 Json = dict[str, Any]
 

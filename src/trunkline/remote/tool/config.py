@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.model.errors import ConfigError
-from trunkline.remote.headers import merged
-from trunkline.remote.peer import CARD_PATH, TRANSPORTS, Target
-from trunkline.remote.tool.urls import normalized
+from trunkline.remote.target import CARD_PATH, TRANSPORTS, Target, merged
+from trunkline.remote.tool.ajv import is_uri
 
 _PREFIX: Final = "Invalid openclaw-a2a-outbound config: "
 # Names that a configuration may hold; GRPC is known, and refused where it is enforced.
 _KNOWN_TRANSPORTS: Final = (*TRANSPORTS, "GRPC")
+
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class InvalidConfig(ConfigError, TypeError):
@@ -67,6 +70,27 @@ class ToolConfig(Struct, frozen=True, kw_only=True):
         """The URL as targets are compared; None when it is unusable."""
         plain = normalized(url)
         return plain if plain is None or self.policy.normalize_base_url else url
+
+
+def normalized(url: str) -> str | None:
+    """The URL in the one spelling of its kind; None when no agent can be there.
+
+    A user or password in a URL would reach summaries and logs, so it is not taken.
+    """
+    if not is_uri(url):
+        return None
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    host = parts.hostname
+    if parts.scheme not in _DEFAULT_PORTS or not host or "@" in parts.netloc:
+        return None
+    where = f"[{host}]" if ":" in host else host
+    if port is not None and port != _DEFAULT_PORTS[parts.scheme]:
+        where = f"{where}:{port}"
+    return urlunsplit((parts.scheme, where, parts.path.rstrip("/") or "/", parts.query, ""))
 
 
 def parse_config(document: object) -> ToolConfig:

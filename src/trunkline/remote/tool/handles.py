@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.ports.clock import Clock, Ids
-from trunkline.remote.peer import Target
+from trunkline.remote.target import Target
 from trunkline.remote.tool.config import TaskHandleSettings
 
 PREFIX: Final = "rah_"

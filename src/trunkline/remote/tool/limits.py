@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import Signal
-from trunkline.remote.tool.failure import ToolFailure, aborted
+from trunkline.remote.tool.failures import ToolFailure, aborted
 
 T = TypeVar("T")
 

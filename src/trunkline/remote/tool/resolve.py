@@ -1,22 +1,32 @@
-"""Which agent and which task a request means.
+"""`resolve`: which agent and which task a request means."""
 
-A continuation speaks for itself; then a task handle; then alias, URL and the default, in
-this order. What a continuation says about its target is a claim: it leads only where the
-configuration, the policy, a live handle or our own signature allows.
-"""
-
+import hashlib
+import hmac
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from trunkline.model.timestamps import format_timestamp
-from trunkline.remote.peer import TRANSPORTS, Target
+from trunkline.remote.target import TRANSPORTS, Target
 from trunkline.remote.tool.config import ToolConfig
-from trunkline.remote.tool.failure import Code, ToolFailure
+from trunkline.remote.tool.envelope import continuation_of, target_json
+from trunkline.remote.tool.failures import Code, ToolFailure
 from trunkline.remote.tool.handles import Expired, HandleRecord, Live, Lookup, Unknown
 from trunkline.remote.tool.request import Continuation, ToolRequest
-from trunkline.remote.tool.signing import is_signed
-from trunkline.remote.tool.summary import continuation_of, target_json
+
+
+def signature_of(key: bytes, url: str, card_path: str, transports: Sequence[str]) -> str:
+    text = msgspec.json.encode(["remote_agent.target.1", url, card_path, *transports])
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+def is_signed(
+    key: bytes, signature: str, url: str, card_path: str, transports: Sequence[str]
+) -> bool:
+    wanted = signature_of(key, url, card_path, transports)
+    return hmac.compare_digest(signature.encode(), wanted.encode())
 
 
 class Route(Struct, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ def _card_keys(target: TargetSettings, path: Path) -> Iterator[Problem]:
         return
     # Here, because few need it and it takes a while.
     from trunkline.remote import InvalidTarget
-    from trunkline.remote.signatures import CardKeys
+    from trunkline.remote.card_signatures import CardKeys
 
     for i, text in enumerate(target.card_keys):
         try:

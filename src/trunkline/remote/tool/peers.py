@@ -1,22 +1,52 @@
-"""The cards of the configured targets, as fresh as the peers let them be."""
+"""`Peers`: the remote agents that the tool calls; `PeerCards`: the cards of the configured ones."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final, Protocol
 
+from trunkline.model.calls import SendMessageRequest
+from trunkline.model.card import AgentCard
+from trunkline.model.values import Message, Task
 from trunkline.ports.clock import Clock
+from trunkline.protocol.client_responses import StreamItem
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.peer import Peers, Target
+from trunkline.remote.target import Target
 from trunkline.remote.tool.catalog import Refreshed
 from trunkline.remote.tool.config import ToolConfig
-from trunkline.remote.tool.failure import ToolFailure, of_remote, timed_out
+from trunkline.remote.tool.failures import ToolFailure, of_remote, timed_out
 from trunkline.remote.tool.limits import Limit, bounded
 
 # One silent peer must not keep the list of all the others for as long as a send may take.
 MOST_S: Final = 15.0
 
 
-class Cards:
+class Peer(Protocol):
+    """One remote agent, such as `RemoteAgent`. Every method raises RemoteError, nothing else."""
+
+    async def card(self, *, fresh: bool = False) -> AgentCard: ...
+
+    async def send(self, request: SendMessageRequest) -> Task | Message: ...
+
+    def stream(self, request: SendMessageRequest) -> AsyncIterator[StreamItem]: ...
+
+    def subscribe(self, task_id: str) -> AsyncIterator[StreamItem]: ...
+
+    async def get(self, task_id: str, *, history_length: int | None = None) -> Task: ...
+
+    async def cancel(self, task_id: str) -> Task: ...
+
+
+class Peers(Protocol):
+    """All remote agents, such as `Agents`."""
+
+    def at(
+        self, target: Target, *, headers: Mapping[str, str] = ..., timeout_s: float = ...
+    ) -> Peer:
+        """`headers` go with every request, after those of the target itself."""
+        ...
+
+
+class PeerCards:
     """A failed refresh keeps the last card and is tried again by whoever asks next."""
 
     def __init__(self, peers: Peers, config: ToolConfig, clock: Clock) -> None:

@@ -10,11 +10,11 @@ from trunkline.model.values import TaskArtifactUpdateEvent
 from trunkline.protocol import rest
 from trunkline.protocol.client_responses import StreamItem
 from trunkline.protocol.versions import Version
+from trunkline.remote.deduplication import Seen
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
-from trunkline.remote.events import Events
 from trunkline.remote.interfaces import Way
-from trunkline.remote.reading import Reader
-from trunkline.remote.seen import Seen
+from trunkline.remote.responses import Reader
+from trunkline.remote.streams import Events
 from trunkline.testing import FakeClock
 
 JSONRPC = Way(binding="JSONRPC", version=Version.V1_0, url="http://x/rpc")

@@ -13,7 +13,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.remote.seen import Hole, Seen
+from trunkline.remote.deduplication import Hole, Seen
 
 
 def task(*texts: str, state: TaskState = TaskState.WORKING) -> Task:

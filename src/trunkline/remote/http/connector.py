@@ -12,7 +12,7 @@ import aiohappyeyeballs
 
 from trunkline.remote.errors import PeerTimeout, PeerUnreachable, RemoteError
 from trunkline.remote.http.guard import Guard
-from trunkline.remote.http.place import Origin
+from trunkline.remote.http.request import Origin
 
 # As getaddrinfo gives them: the last one is what a socket connects to.
 AddressInfo: TypeAlias = tuple[

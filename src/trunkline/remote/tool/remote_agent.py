@@ -1,23 +1,27 @@
 """`remote_agent`: one request in, one envelope out, whatever happens."""
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
 
+import msgspec
+
+from trunkline.clock import SystemClock, Uuid4Ids
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.tools import OnUpdate, Signal
+from trunkline.remote.agents import Agents
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.headers import spelled_as
-from trunkline.remote.peer import Peers, Target
+from trunkline.remote.target import Limits, Target, spelled_as
 from trunkline.remote.tool import actions, envelope
-from trunkline.remote.tool.call import Call
-from trunkline.remote.tool.cards import MOST_S, Cards
+from trunkline.remote.tool.actions import Call
 from trunkline.remote.tool.catalog import Refreshed, choose, entry_raw, entry_summary, tagged
-from trunkline.remote.tool.config import ToolConfig, with_usable_targets
+from trunkline.remote.tool.config import ToolConfig, parse_config, with_usable_targets
 from trunkline.remote.tool.envelope import Envelope
-from trunkline.remote.tool.failure import (
+from trunkline.remote.tool.failures import (
     Code,
     ToolFailure,
     internal,
@@ -25,11 +29,13 @@ from trunkline.remote.tool.failure import (
     stream_too_long,
     timed_out,
 )
+from trunkline.remote.tool.handle_stores import open_handles
 from trunkline.remote.tool.handles import Handles, Lookup, TaskHandles, Unknown
 from trunkline.remote.tool.limits import Limit, bounded
+from trunkline.remote.tool.peers import MOST_S, PeerCards, Peers
 from trunkline.remote.tool.request import ToolRequest, message_request, read_request
 from trunkline.remote.tool.resolve import Route, check_transports, resolve
-from trunkline.remote.tool.rules import action_of, as_json, problems_of
+from trunkline.remote.tool.validation import action_of, as_json, problems_of
 
 _log = logging.getLogger("trunkline.remote.tool")
 
@@ -53,7 +59,7 @@ class RemoteAgentTool:
                 check_transports(target, enforced=True)
         self._peers = peers
         self._handles = TaskHandles(handles, config.task_handles, clock, ids)
-        self._cards = Cards(peers, self.config, clock)
+        self._cards = PeerCards(peers, self.config, clock)
         self._clock = clock
         self._ids = ids
 
@@ -210,3 +216,51 @@ def _waited_in_vain(call: Call, wait_ms: int) -> ToolFailure:
     details = {"wait_timeout_ms": wait_ms, "suggested_actions": ["watch", "status"], "hint": hint}
     message = f"the task neither ended nor paused within {wait_ms} ms"
     return ToolFailure(Code.WAIT_TIMEOUT, message, details)
+
+
+_SPARE_S: Final = 60.0
+
+
+@asynccontextmanager
+async def open_remote_agent(
+    config: ToolConfig | object, *, handles: Path | None = None, clock: Clock | None = None
+) -> AsyncIterator[RemoteAgentTool]:
+    """`async with open_remote_agent(config) as remote_agent`, then `await remote_agent(request)`.
+
+    `config` is the plugin's document or the same as settings; `handles` is the file in which
+    task handles outlive the process. Raises ConfigError for a configuration that cannot work,
+    and ToolFailure for a transport that is not spoken here.
+    """
+    settings = config if isinstance(config, ToolConfig) else parse_config(config)
+    clock = clock or SystemClock()
+    # The tool itself ends a stream in time; this is for the case that it cannot.
+    limits = Limits(stream_s=settings.defaults.max_stream_ms / 1000 + _SPARE_S)
+    store = open_handles(handles, durable=settings.task_handles.durable)
+    async with Agents(limits=limits, clock=clock) as peers:
+        try:
+            yield RemoteAgentTool(settings, peers=peers, handles=store, clock=clock, ids=Uuid4Ids())
+        finally:
+            await store.close()
+
+
+def is_registered(config: ToolConfig, registration_mode: str) -> bool:
+    """One optional tool, and only where the configuration turns it on."""
+    return registration_mode == "full" and config.enabled
+
+
+def json_result(envelope: Envelope) -> dict[str, Any]:
+    """The envelope as the host passes results of tools to its model."""
+    text = msgspec.json.format(msgspec.json.encode(envelope), indent=2).decode()
+    return {"content": [{"type": "text", "text": text}], "details": envelope}
+
+
+async def execute(
+    tool: RemoteAgentTool,
+    first: str | Mapping[str, Any],
+    params: object = None,
+    signal: Signal | None = None,
+    on_update: OnUpdate | None = None,
+) -> dict[str, Any]:
+    """Both calling conventions: `(params, …)`, and `(call_id, params, signal, on_update)`."""
+    request = params if isinstance(first, str) else first
+    return json_result(await tool(request, on_update=on_update, signal=signal))

@@ -24,7 +24,7 @@ from trunkline.protocol.card_signing import (
 )
 from trunkline.protocol.jcs import canonical
 from trunkline.remote import BadPeerAnswer, InvalidTarget, Target, connect, signers
-from trunkline.remote.signatures import CardKeys
+from trunkline.remote.card_signatures import CardKeys
 
 KEYS: dict[str, ECKey | OKPKey | RSAKey] = {
     "ES256": ECKey.generate_key("P-256", {"kid": "k1"}),

@@ -13,7 +13,7 @@ from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import BadPeerAnswer, RemoteError, noted
 from trunkline.remote.http import Answer
-from trunkline.remote.reading import Reader
+from trunkline.remote.responses import Reader
 
 # Where the answer says nothing; RFC 9111, 4.2.2 leaves it to us.
 _UNSTATED_S: Final = 300.0

@@ -2,7 +2,7 @@ from typing import Any
 
 from trunkline.protocol.refusals import Refusal
 from trunkline.remote.http import Answer
-from trunkline.remote.reading import Reader
+from trunkline.remote.responses import Reader
 from trunkline.testing import FakeClock
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from trunkline.model.card import AgentCard
 from trunkline.protocol import card_reading
-from trunkline.remote.cards import CardCache
+from trunkline.remote.card_cache import CardCache, freshness_s
 from trunkline.remote.errors import PeerTimeout
 from trunkline.remote.http import Answer
-from trunkline.remote.reading import Reader
+from trunkline.remote.responses import Reader
 from trunkline.testing import FakeClock
 
 BODY = b"""{"name": "Agent", "description": "Answers.", "version": "1", "capabilities": {},
@@ -110,3 +110,18 @@ async def test_all_who_wait_for_a_card_learn_at_once_that_it_does_not_come(
     await clock.advance(15)
     assert await later
     assert asked == 2
+
+
+@pytest.mark.parametrize(
+    ("control", "expected"),
+    [
+        ("", 300.0),
+        ("public, max-age=60", 60.0),
+        ("MAX-AGE = 5", 5.0),
+        ("no-store", 0.0),
+        ("no-cache, max-age=60", 0.0),
+        ("max-age=x", 300.0),
+    ],
+)
+def test_freshness(control: str, expected: float) -> None:
+    assert freshness_s({"cache-control": control}) == expected

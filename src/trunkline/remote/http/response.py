@@ -1,12 +1,65 @@
-"""One answer as it comes: a head, pieces of a body, and an end that may be a failure."""
+"""Responses: the head, the body as it arrives, and the limits in time."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, Protocol
 
-from trunkline.remote.errors import RemoteError
-from trunkline.remote.http.answer import refusal_of, too_large
+from msgspec import Struct
+
+from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, RemoteError
+
+SSE: Final = "text/event-stream"
+
+
+def headers_of(lines: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Names in lower case; what came several times is one value, joined by commas."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in lines:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class Answer(Struct, frozen=True):
+    """The names of the headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        return media_type(self.headers)
+
+
+def refusal_of(status: int, headers: Mapping[str, str]) -> BadPeerAnswer | None:
+    """Why an answer is not read at all, if so."""
+    if 300 <= status < 400 and status != 304:
+        # The place it points to was not chosen by whoever chose the target. Nor is it shown: a
+        # peer may put anything there, what we sent included. Most mean the same place with TLS.
+        is_tls = headers.get("location", "").lower().startswith("https://")
+        hint = ", which begins with https://" if is_tls else ""
+        return BadPeerAnswer(
+            f"the agent redirects (status {status}); use the url it redirects to{hint}",
+            reason="REDIRECT",
+        )
+    encoding = headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        return BadPeerAnswer(
+            f'the answer is compressed with "{encoding[:32]}", which was not asked for',
+            reason="WRONG_TYPE",
+        )
+    return None
+
+
+def too_large(max_bytes: int) -> BadPeerAnswer:
+    return BadPeerAnswer(f"the answer is larger than {max_bytes} bytes", reason="TOO_LARGE")
+
 
 # A body that nobody reads is taken in up to here; the rest waits at the peer.
 MAX_UNREAD_BYTES: Final = 256 * 1024
@@ -186,3 +239,47 @@ class Exchange:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+
+class Patience:
+    """Ends an exchange that breaks its limits. One timer looks from time to time.
+
+    To set a timer anew with every piece of a stream would cost more than the piece.
+    """
+
+    def __init__(self, exchange: Exchange, *, ends_at: float, idle_s: float) -> None:
+        self._exchange = exchange
+        self._ends_at = ends_at
+        self._idle_s = idle_s
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_at(min(ends_at, self._loop.time() + idle_s), self._look)
+
+    def end_within(self, seconds: float) -> None:
+        ends_at = self._loop.time() + seconds
+        if ends_at < self._ends_at:
+            self._ends_at = ends_at
+            self._timer.cancel()
+            self._look()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        exchange, now = self._exchange, self._loop.time()
+        if exchange.is_over:
+            return
+        if now >= self._ends_at:
+            exchange.fail(took_too_long())
+            return
+        # Whoever has something to read does not wait for the peer.
+        silent_since = now if exchange.has_unread else exchange.heard_at
+        if now >= silent_since + self._idle_s:
+            exchange.fail(PeerTimeout("the agent is silent for too long", reason="IDLE_TIMEOUT"))
+            return
+        self._timer = self._loop.call_at(
+            min(self._ends_at, silent_since + self._idle_s), self._look
+        )
+
+
+def took_too_long() -> PeerTimeout:
+    return PeerTimeout("the agent took too long", reason="CALL_TIMEOUT")
