@@ -25,8 +25,12 @@ def agent() -> Handler:
         head, _, body = request.partition(b"\r\n\r\n")
         if head.startswith(b"GET"):
             host = head.partition(b"Host: ")[2].partition(b"\r\n")[0].decode()
-            way = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0", "url": f"http://{host}"}
-            said: object = {**CARD, "supportedInterfaces": [way]}
+            endpoint = {
+                "protocolBinding": "JSONRPC",
+                "protocolVersion": "1.0",
+                "url": f"http://{host}",
+            }
+            said: object = {**CARD, "supportedInterfaces": [endpoint]}
         else:
             said = {"jsonrpc": "2.0", "id": json.loads(body)["id"], "result": REPLY}
         writer.write(answer(json.dumps(said).encode(), b"Content-Type: application/json"))

@@ -26,7 +26,7 @@ from trunkline.remote import (
     TransportUnsupported,
     connect,
 )
-from trunkline.remote.interfaces import ways
+from trunkline.remote.interfaces import endpoints_of
 
 SECRET = "the-secret-of-the-target"
 FETCHED = "a-token-that-was-fetched"
@@ -48,12 +48,12 @@ MESSAGE_03 = {
 }
 
 
-def way(url: str, binding: str = "JSONRPC") -> dict[str, str]:
+def endpoint(url: str, binding: str = "JSONRPC") -> dict[str, str]:
     return {"protocolBinding": binding, "protocolVersion": "1.0", "url": url}
 
 
-def card(*ways: dict[str, str], **more: Any) -> dict[str, Any]:
-    return {**BASE, "supportedInterfaces": [*ways], **more}
+def card(*interfaces: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {**BASE, "supportedInterfaces": [*interfaces], **more}
 
 
 def serving(said: dict[str, Any], *, wants: str = "") -> Handler:
@@ -119,20 +119,22 @@ def old(url: str, **more: Any) -> dict[str, Any]:
 
 
 LURES: dict[str, Cards] = {
-    "other origin": lambda own, evil: card(way(evil)),
-    "rest": lambda own, evil: card(way(evil, "HTTP+JSON")),
-    "first of two": lambda own, evil: card(way(evil), way("http://127.0.0.1:1/rpc")),
-    "other port of localhost": lambda own, evil: card(way(evil.replace("127.0.0.1", "LOCALHOST"))),
-    "other port of 0.0.0.0": lambda own, evil: card(way(evil.replace("127.0.0.1", "0.0.0.0"))),
-    "hexadecimal": lambda own, evil: card(way(evil.replace("127.0.0.1", "0x7f.1"))),
+    "other origin": lambda own, evil: card(endpoint(evil)),
+    "rest": lambda own, evil: card(endpoint(evil, "HTTP+JSON")),
+    "first of two": lambda own, evil: card(endpoint(evil), endpoint("http://127.0.0.1:1/rpc")),
+    "other port of localhost": lambda own, evil: card(
+        endpoint(evil.replace("127.0.0.1", "LOCALHOST"))
+    ),
+    "other port of 0.0.0.0": lambda own, evil: card(endpoint(evil.replace("127.0.0.1", "0.0.0.0"))),
+    "hexadecimal": lambda own, evil: card(endpoint(evil.replace("127.0.0.1", "0x7f.1"))),
     "0.3 url": lambda own, evil: old(evil, preferredTransport="JSONRPC"),
     "0.3 additional": lambda own, evil: old(
         "grpc.invalid:1",
         preferredTransport="GRPC",
         additionalInterfaces=[{"transport": "JSONRPC", "url": evil}],
     ),
-    "tenant": lambda own, evil: card({**way(evil), "tenant": "acme"}),
-    "query": lambda own, evil: card(way(f"{evil}?x={own}")),
+    "tenant": lambda own, evil: card({**endpoint(evil), "tenant": "acme"}),
+    "query": lambda own, evil: card(endpoint(f"{evil}?x={own}")),
 }
 CREDENTIALS: dict[str, Callable[[str], dict[str, Any]]] = {
     "bearer": lambda url: {"credentials": Bearer(SECRET)},
@@ -191,14 +193,16 @@ async def test_an_origin_that_the_target_trusts_gets_them(kind: str) -> None:
 
 
 async def test_the_same_machine_by_another_name_is_the_same_origin() -> None:
-    async with trap(lambda own, evil: card(way(own.replace("127.0.0.1", "localhost")))) as found:
+    async with trap(
+        lambda own, evil: card(endpoint(own.replace("127.0.0.1", "localhost")))
+    ) as found:
         async with connect(Target(url=found.target.url, credentials=Bearer(SECRET))) as agent:
             await agent.send("hello")
         assert f"Bearer {SECRET}" in found.target.requests[-1].decode()
 
 
 async def test_a_target_with_credentials_is_rather_called_where_they_may_go() -> None:
-    async with trap(lambda own, evil: card(way(evil), way(own, "HTTP+JSON"))) as found:
+    async with trap(lambda own, evil: card(endpoint(evil), endpoint(own, "HTTP+JSON"))) as found:
         target = Target(url=found.target.url, credentials=Bearer(SECRET), allow_private=True)
         async with connect(target) as agent:
             with pytest.raises(RemoteError):
@@ -213,7 +217,9 @@ async def test_a_target_with_credentials_is_rather_called_where_they_may_go() ->
 
 
 async def test_an_address_that_is_refused_makes_room_for_the_next_one() -> None:
-    async with trap(lambda own, evil: card(way("http://169.254.169.254/rpc"), way(own))) as found:
+    async with trap(
+        lambda own, evil: card(endpoint("http://169.254.169.254/rpc"), endpoint(own))
+    ) as found:
         async with connect(found.target.url) as agent:
             await agent.send("hello")
         assert found.target.requests[-1].startswith(b"POST")
@@ -237,7 +243,7 @@ async def test_who_refuses_a_call_without_credentials_is_explained() -> None:
 async def test_an_interface_with_a_user_in_its_url_is_not_called(url: str) -> None:
     def lure(own: str, evil: str) -> dict[str, Any]:
         places = {"own": urlsplit(own).netloc, "evil": urlsplit(evil).netloc}
-        return card(way(url.format(**places)))
+        return card(endpoint(url.format(**places)))
 
     async with trap(lure) as found:
         target = Target(url=found.target.url, credentials=Bearer(SECRET), allow_private=True)
@@ -256,9 +262,9 @@ async def test_an_interface_with_a_user_in_its_url_is_not_called(url: str) -> No
     ],
 )
 async def test_tls_is_not_given_up_because_a_card_says_so(own: str, named: str) -> None:
-    found = decode(json.dumps(card(way(named))).encode())
+    found = decode(json.dumps(card(endpoint(named))).encode())
     with pytest.raises(TransportUnsupported, match="not encrypted"):
-        ways(found, Target(url=own, credentials=Bearer(SECRET)))
+        endpoints_of(found, Target(url=own, credentials=Bearer(SECRET)))
 
 
 @pytest.mark.parametrize(
@@ -281,7 +287,7 @@ async def test_tls_is_not_given_up_because_a_card_says_so(own: str, named: str) 
 )
 def test_which_names_are_those_of_the_target(named: str, is_trusted: bool) -> None:
     target = Target(url="https://agent.example", trusted_origins=("https://trusted.example/",))
-    [found] = ways(decode(json.dumps(card(way(named))).encode()), target)
+    [found] = endpoints_of(decode(json.dumps(card(endpoint(named))).encode()), target)
     assert found.is_trusted is is_trusted
 
 
@@ -303,7 +309,7 @@ async def test_no_redirect_is_followed_with_or_without_credentials(status: bytes
                 with pytest.raises(BadPeerAnswer, match="redirects"):
                     await agent.card()
             # Of a call.
-            async with peer(serving(card(way(moved.url)))) as target:
+            async with peer(serving(card(endpoint(moved.url)))) as target:
                 trusted = Target(
                     url=target.url, credentials=Bearer(SECRET), trusted_origins=(origin(moved),)
                 )
@@ -329,7 +335,7 @@ async def test_the_token_endpoint_is_no_way_for_a_card_to_a_private_address() ->
     # It is configured for tokens; as an interface of the card it is like any other address.
     said: dict[str, Any] = {}
     async with peer(serving({})) as issuer, peer(serving(said)) as target:
-        said |= card(way(issuer.url))
+        said |= card(endpoint(issuer.url))
         client = ClientCredentials(
             token_url=f"{issuer.url}/token", client_id="me", client_secret=SECRET
         )
@@ -353,7 +359,7 @@ def schemes(evil: str) -> dict[str, Any]:
 
 
 async def test_where_a_card_says_to_get_tokens_nobody_asks() -> None:
-    async with trap(lambda own, evil: card(way(own), **schemes(evil))) as found:
+    async with trap(lambda own, evil: card(endpoint(own), **schemes(evil))) as found:
         client = ClientCredentials(
             token_url=f"{found.target.url}/token", client_id="me", client_secret=SECRET
         )
@@ -370,7 +376,7 @@ async def test_the_keys_that_a_signature_points_to_are_not_fetched() -> None:
     def lure(own: str, evil: str) -> dict[str, Any]:
         header = {"alg": "EdDSA", "kid": "theirs", "jku": f"{evil}/jwks.json", "typ": "JOSE"}
         protected = base64url(json.dumps(header).encode())
-        return card(way(own), signatures=[{"protected": protected, "signature": "AAAA"}])
+        return card(endpoint(own), signatures=[{"protected": protected, "signature": "AAAA"}])
 
     async with trap(lure) as found:
         target = Target(url=found.target.url, card_keys=(public,), require_signature=True)
@@ -389,8 +395,8 @@ async def test_an_extended_card_moves_nobody() -> None:
         await serving(said[which])(request, writer)
 
     async with peer(serving({})) as collector, peer(handle) as target:
-        said["public"] |= card(way(target.url))
-        said["extended"] |= card(way(collector.url))
+        said["public"] |= card(endpoint(target.url))
+        said["extended"] |= card(endpoint(collector.url))
         own = Target(url=target.url, credentials=Bearer(SECRET), allow_private=True)
         async with connect(own) as agent:
             extended = await agent.extended_card()

@@ -27,8 +27,8 @@ from trunkline.protocol.operations import Operation
 from trunkline.remote.credentials import Bearer, Credentials, header_of
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.http import Network
-from trunkline.remote.link import Link
-from trunkline.remote.streams import Follower
+from trunkline.remote.peer_client import PeerClient
+from trunkline.remote.streams import ResumingStream
 from trunkline.remote.target import Limits, Target, check_header, merged, own_headers
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class RemoteAgent:
 
     def __init__(
         self,
-        link: Link,
+        link: PeerClient,
         *,
         limits: Limits,
         headers: Mapping[str, str],
@@ -104,7 +104,7 @@ class RemoteAgent:
             is_repeatable=is_repeatable,
         )
         try:
-            return ANSWERS[reply.way.binding, reply.way.version].sent(reply.payload)
+            return ANSWERS[reply.endpoint.binding, reply.endpoint.version].sent(reply.payload)
         except InvalidAgentResponse as error:
             raise self._link.reader.bad(error) from None
 
@@ -119,7 +119,7 @@ class RemoteAgent:
             yield await self.send(request)
             return
         headers, is_repeatable = await self._send_headers()
-        follower = Follower(
+        follower = ResumingStream(
             self._link, limits=self._limits, headers=headers, is_repeatable=is_repeatable
         )
         async with aclosing(follower.follow(_as_request(request))) as items:
@@ -128,7 +128,7 @@ class RemoteAgent:
 
     async def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]:
         """The task as it is, and what happens to it until it ends."""
-        follower = Follower(
+        follower = ResumingStream(
             self._link, limits=self._limits, headers=self._headers, is_repeatable=True
         )
         async with aclosing(follower.follow(SubscribeToTaskRequest(id=task_id))) as items:
@@ -207,7 +207,9 @@ class RemoteAgent:
             headers=self._headers,
             is_repeatable=is_repeatable,
         )
-        return self._read(ANSWERS[reply.way.binding, reply.way.version], reply.payload, read)
+        return self._read(
+            ANSWERS[reply.endpoint.binding, reply.endpoint.version], reply.payload, read
+        )
 
     def _read(self, answers: Answers, payload: bytes, read: Callable[[Answers, bytes], T]) -> T:
         try:
@@ -281,9 +283,9 @@ class Agents:
         self._max_links = max_links
         self._network = network
         # The one that was asked for last is at the end.
-        self._links: dict[_Key, Link] = {}
+        self._links: dict[_Key, PeerClient] = {}
         # Whoever still uses one of these goes on with it.
-        self._forgotten: WeakSet[Link] = WeakSet()
+        self._forgotten: WeakSet[PeerClient] = WeakSet()
 
     async def __aenter__(self) -> "Agents":
         return self
@@ -304,7 +306,7 @@ class Agents:
         key = _key(target)
         link = self._links.pop(key, None)
         if link is None:
-            link = Link(
+            link = PeerClient(
                 target,
                 limits=self._limits,
                 clock=self._clock,
@@ -361,7 +363,7 @@ def connect(
     if headers:
         target = replace(target, headers=merged(target.headers, headers))
     limits = limits or Limits()
-    link = Link(target, limits=limits, clock=clock or SystemClock(), chance=chance)
+    link = PeerClient(target, limits=limits, clock=clock or SystemClock(), chance=chance)
     limits = _within(limits, target, timeout_s)
     return RemoteAgent(link, limits=limits, headers={}, close=link.close)
 

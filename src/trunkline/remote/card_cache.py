@@ -13,7 +13,7 @@ from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import BadPeerAnswer, RemoteError, noted
 from trunkline.remote.http import Answer
-from trunkline.remote.responses import Reader
+from trunkline.remote.responses import ResponseReader
 
 # Where the answer says nothing; RFC 9111, 4.2.2 leaves it to us.
 _UNSTATED_S: Final = 300.0
@@ -24,7 +24,7 @@ _MAX_AGE: Final = re.compile(r"max-age\s*=\s*\"?([0-9]{1,9})")
 FEATURES: Final = "trunkline-features"
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class CachedCard(Struct, frozen=True, kw_only=True):
     card: AgentCard
     # The card as it was served.
     body: bytes
@@ -43,12 +43,14 @@ Fetch: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Answer]]
 class CardCache:
     """Failures are not kept: the next one to ask asks the peer again."""
 
-    def __init__(self, clock: Clock, reader: Reader, read: Callable[[bytes], AgentCard]) -> None:
+    def __init__(
+        self, clock: Clock, reader: ResponseReader, read: Callable[[bytes], AgentCard]
+    ) -> None:
         """`read` makes a card of its JSON, or raises InvalidAgentResponse or RemoteError."""
         self._clock = clock
         self._read_card = read
         self._reader = reader
-        self._known: Known | None = None
+        self._known: CachedCard | None = None
         self._lock = asyncio.Lock()
         # How the last attempt failed, for those who were waiting for it.
         self._failure: tuple[float, RemoteError] | None = None
@@ -61,13 +63,13 @@ class CardCache:
             return known.card
         return (await self._refresh(fetch, asked_at)).card
 
-    def good_for_calls(self) -> Known | None:
+    def good_for_calls(self) -> CachedCard | None:
         known = self._known
         if known is not None and self._clock.monotonic() < known.good_until:
             return known
         return None
 
-    async def for_call(self, fetch: Fetch) -> Known:
+    async def for_call(self, fetch: Fetch) -> CachedCard:
         """Also a stale one, where the peer has none to give just now."""
         known, now = self.good_for_calls(), self._clock.monotonic()
         if known is not None:
@@ -81,12 +83,12 @@ class CardCache:
             try:
                 return await self._refreshed(fetch)
             except RemoteError:
-                return self._put_up_with()
+                return self._extend_stale()
             except BaseException:
-                self._put_up_with()
+                self._extend_stale()
                 raise
 
-    def _put_up_with(self) -> Known:
+    def _extend_stale(self) -> CachedCard:
         """Go on with the stale one: not every call is to wait for what does not come."""
         known = self._known
         assert known is not None
@@ -94,7 +96,7 @@ class CardCache:
         self._known = known = replace(known, good_until=good_until)
         return known
 
-    async def _refresh(self, fetch: Fetch, asked_at: float) -> Known:
+    async def _refresh(self, fetch: Fetch, asked_at: float) -> CachedCard:
         async with self._lock:
             known = self._known
             # Somebody else asked while we waited; their answer is newer than our question.
@@ -109,14 +111,14 @@ class CardCache:
                 self._failure = self._clock.monotonic(), error
                 raise
 
-    async def _refreshed(self, fetch: Fetch) -> Known:
+    async def _refreshed(self, fetch: Fetch) -> CachedCard:
         known = self._known
         headers = {"If-None-Match": known.etag} if known is not None and known.etag else {}
         answer = await fetch(headers)
         self._known = known = self._read(answer, known)
         return known
 
-    def _read(self, answer: Answer, known: Known | None) -> Known:
+    def _read(self, answer: Answer, known: CachedCard | None) -> CachedCard:
         now = self._clock.monotonic()
         until = now + freshness_s(answer.headers)
         good_until = max(until, now + _FOR_CALLS_S)
@@ -129,7 +131,7 @@ class CardCache:
         except InvalidAgentResponse as error:
             raise self._reader.bad(error, reason="BAD_CARD") from None
         features = answer.headers.get(FEATURES, "").split(",")
-        return Known(
+        return CachedCard(
             card=card,
             body=answer.body,
             features=frozenset(one.strip() for one in features),

@@ -24,7 +24,7 @@ _REMEMBERED: Final = 4096
 _DIGITS: Final = 19
 
 
-class Hole(Exception):
+class MissingEvent(Exception):
     """An event of a peer that numbers them without holes is missing."""
 
 
@@ -52,7 +52,7 @@ class Seen:
         return self.is_over or (self._status is not None and self._status.state in INTERRUPTED)
 
     def is_repeated(self, id: str, payload: bytes) -> bool:
-        """Whether the event with its own id came before. Raises Hole when one before is missing.
+        """Whether an event with this id came before. Raises MissingEvent for a gap before it.
 
         The same id alone proves nothing: some peers count anew on each connection.
         """
@@ -61,7 +61,7 @@ class Seen:
             last = _number(self.last_id)
             missing = number - last - 1 if last is not None else 0
             if missing > 0:
-                raise Hole
+                raise MissingEvent
             return missing < 0
         digest = hash(payload)
         if self._recent.get(id) == digest:

@@ -16,7 +16,7 @@ from trunkline.remote.target import Target
 _BINDINGS: dict[str, Binding] = {"JSONRPC": "JSONRPC", "HTTP+JSON": "HTTP+JSON"}
 
 
-class Way(Struct, frozen=True, kw_only=True):
+class Endpoint(Struct, frozen=True, kw_only=True):
     """One interface that we can speak to."""
 
     binding: Binding
@@ -39,7 +39,7 @@ def guard_of(target: Target) -> Guard:
         raise InvalidTarget(f'"{target.url[:200]}" is not the url of an agent') from None
 
 
-def ways(card: AgentCard, target: Target) -> tuple[Way, ...]:
+def endpoints_of(card: AgentCard, target: Target) -> tuple[Endpoint, ...]:
     """The usable interfaces: in the order of the target's transports, then of the card.
 
     A target that has credentials is rather called where it may send them. Raises
@@ -47,7 +47,7 @@ def ways(card: AgentCard, target: Target) -> tuple[Way, ...]:
     """
     guard = guard_of(target)
     wanted = [name.upper() for name in target.transports]
-    found: list[tuple[bool, int, Way]] = []
+    found: list[tuple[bool, int, Endpoint]] = []
     faults: list[RemoteError] = []
     interfaces = target.interfaces or card.supported_interfaces
     for interface in interfaces:
@@ -63,16 +63,16 @@ def ways(card: AgentCard, target: Target) -> tuple[Way, ...]:
             faults.append(error)
             continue
         url = interface.url.rstrip("/") if binding == "HTTP+JSON" else interface.url
-        way = Way(
+        endpoint = Endpoint(
             binding=binding,
             version=version,
             url=url,
             tenant=interface.tenant,
             is_trusted=is_trusted,
         )
-        found.append((target.has_secrets and not is_trusted, wanted.index(binding), way))
+        found.append((target.has_secrets and not is_trusted, wanted.index(binding), endpoint))
     if found:
-        return tuple(way for _, _, way in sorted(found, key=lambda one: one[:2]))
+        return tuple(endpoint for _, _, endpoint in sorted(found, key=lambda one: one[:2]))
     if faults:
         raise faults[0]
     offered = ", ".join(f"{one.protocol_binding} {one.protocol_version}" for one in interfaces)

@@ -9,7 +9,7 @@ from trunkline.protocol import refusals
 from trunkline.protocol.refusals import Refusal
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
 from trunkline.remote.http import Answer
-from trunkline.remote.interfaces import Way
+from trunkline.remote.interfaces import Endpoint
 from trunkline.remote.retries import retry_after_s
 from trunkline.remote.target import masked
 
@@ -18,30 +18,30 @@ _EVENT: Final = Answer(200, {}, b"")
 _DEEPEST: Final = 32
 
 
-class Reader:
+class ResponseReader:
     """`secrets` gives what must not be shown, at the time it is asked."""
 
     def __init__(self, clock: Clock, secrets: Callable[[], tuple[str, ...]]) -> None:
         self._clock = clock
         self._secrets = secrets
 
-    def event(self, way: Way, data: bytes, id: bytes, *, is_error: bool = False) -> bytes:
+    def event(self, endpoint: Endpoint, data: bytes, id: bytes, *, is_error: bool = False) -> bytes:
         """The JSON in one event of a stream. Raises InvalidAgentResponse and PeerRefused.
 
         `is_error`: the event is named so, by which alone HTTP+JSON of 0.3 tells an error.
         """
-        if way.binding == "JSONRPC":
+        if endpoint.binding == "JSONRPC":
             return self._result(refusals.opened(data, id), _EVENT)
         if is_error or data.startswith(b'{"error"'):
             raise self.refused(refusals.http_refusal(_EVENT.status, data), _EVENT)
         return data
 
-    def payload(self, way: Way, answer: Answer, id: bytes) -> bytes:
+    def payload(self, endpoint: Endpoint, answer: Answer, id: bytes) -> bytes:
         """The JSON of the result, or PeerRefused, or BadPeerAnswer."""
         is_success = 200 <= answer.status < 300
         if answer.media_type == "text/html" and is_success:
             raise BadPeerAnswer("the agent answers with a page of HTML", reason="WRONG_TYPE")
-        if way.binding == "HTTP+JSON" or not is_success:
+        if endpoint.binding == "HTTP+JSON" or not is_success:
             if is_success:
                 return answer.body
             raise self.refused(refusals.http_refusal(answer.status, answer.body), answer)

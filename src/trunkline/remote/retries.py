@@ -71,7 +71,7 @@ def retry_after_s(header: str | None, now_ms: int) -> float | None:
 OPEN_S: Final = 30.0
 
 
-class Breaker:
+class CircuitBreaker:
     """Closed, open after so many failures in a row, half open for one probe after a while.
 
     Times are the caller's, in seconds that never go back.
@@ -118,8 +118,8 @@ class Breaker:
 T = TypeVar("T")
 
 
-class Attempts:
-    def __init__(self, breaker: Breaker, clock: Clock, chance: Callable[[], float]) -> None:
+class Retrier:
+    def __init__(self, breaker: CircuitBreaker, clock: Clock, chance: Callable[[], float]) -> None:
         self._breaker = breaker
         self._clock = clock
         self._chance = chance

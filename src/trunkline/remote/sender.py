@@ -7,8 +7,8 @@ from trunkline.ports.clock import Clock
 from trunkline.protocol.client_requests import Call
 from trunkline.protocol.operations import STREAMING, Operation
 from trunkline.remote.credentials import ClientCredentials, header_of
-from trunkline.remote.http import SSE, Answer, Guard, Http, Network, Opened
-from trunkline.remote.interfaces import Way
+from trunkline.remote.http import SSE, Answer, Guard, HttpClient, Network, StreamedResponse
+from trunkline.remote.interfaces import Endpoint
 from trunkline.remote.target import Limits, Target, own_headers
 from trunkline.remote.tokens import Authorization
 from trunkline.remote.within import within
@@ -32,11 +32,11 @@ _FOR_EVERYBODY: Final = frozenset(
 class Sender:
     def __init__(self, target: Target, clock: Clock, guard: Guard, network: Network | None) -> None:
         self._target = target
-        self._http = Http(guard, network=network)
+        self._http = HttpClient(guard, network=network)
         # By itself, so that no card can lead to the token endpoint, which may be private.
-        self._token_http: Http | None = None
+        self._token_http: HttpClient | None = None
         if isinstance(target.credentials, ClientCredentials):
-            self._token_http = Http(Guard.of(target.credentials.token_url), network=network)
+            self._token_http = HttpClient(Guard.of(target.credentials.token_url), network=network)
         # One that credentials make takes the place of one that is given.
         self._headers = own_headers(target.headers, *header_of(target.credentials))
         self._authorization = Authorization(target.credentials, clock, self._post_form)
@@ -61,13 +61,18 @@ class Sender:
         self._authorization.forget(refused)
 
     async def fetch(
-        self, way: Way, call: Call, operation: Operation, extra: Mapping[str, str], limits: Limits
+        self,
+        endpoint: Endpoint,
+        call: Call,
+        operation: Operation,
+        extra: Mapping[str, str],
+        limits: Limits,
     ) -> Answer:
         """The whole answer. `extra` headers are free of those that a call itself decides."""
         return await self._http.fetch(
             call.method,
-            way.url + call.path,
-            headers=await self._for_call(way, operation, extra),
+            endpoint.url + call.path,
+            headers=await self._for_call(endpoint, operation, extra),
             body=call.body,
             limits=limits,
             max_bytes=limits.max_body_bytes,
@@ -75,32 +80,32 @@ class Sender:
 
     async def open(
         self,
-        way: Way,
+        endpoint: Endpoint,
         call: Call,
         operation: Operation,
         extra: Mapping[str, str],
         limits: Limits,
         within_s: float,
-    ) -> Opened:
+    ) -> StreamedResponse:
         """An answer to read in pieces."""
         return await self._http.open(
             call.method,
-            way.url + call.path,
-            headers=await self._for_call(way, operation, extra),
+            endpoint.url + call.path,
+            headers=await self._for_call(endpoint, operation, extra),
             body=call.body,
             limits=limits,
             within_s=within_s,
         )
 
     async def _for_call(
-        self, way: Way, operation: Operation, extra: Mapping[str, str]
+        self, endpoint: Endpoint, operation: Operation, extra: Mapping[str, str]
     ) -> dict[str, str]:
         accept = f"{SSE}, {_ACCEPT}" if operation in STREAMING else _ACCEPT
-        if not way.is_trusted:
+        if not endpoint.is_trusted:
             given = {**self._headers, **extra}
             return {
                 **{name: given[name] for name in given if name.lower() in _FOR_EVERYBODY},
-                "A2A-Version": way.version,
+                "A2A-Version": endpoint.version,
                 "Content-Type": _JSON,
                 "Accept": accept,
             }
@@ -109,7 +114,7 @@ class Sender:
             **self._headers,
             **extra,
             **(await self._authorization.headers() if fixed is None else fixed),
-            "A2A-Version": way.version,
+            "A2A-Version": endpoint.version,
             "Content-Type": _JSON,
             "Accept": accept,
         }

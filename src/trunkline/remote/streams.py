@@ -14,7 +14,7 @@ from trunkline.protocol.client_responses import ANSWERS, StreamItem
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.sse import Parser
 from trunkline.protocol.versions import Version
-from trunkline.remote.deduplication import Hole, Overlap, Seen
+from trunkline.remote.deduplication import MissingEvent, Overlap, Seen
 from trunkline.remote.errors import (
     BadPeerAnswer,
     PeerRefused,
@@ -24,14 +24,14 @@ from trunkline.remote.errors import (
     StreamEnded,
 )
 from trunkline.remote.http import SSE
-from trunkline.remote.interfaces import Way
-from trunkline.remote.link import Connection, Link
-from trunkline.remote.responses import Reader
+from trunkline.remote.interfaces import Endpoint
+from trunkline.remote.peer_client import Connection, PeerClient
+from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import delay_s, is_passing
 from trunkline.remote.target import Limits
 
 
-class Events:
+class EventReader:
     """`id` is that of the JSON-RPC request that opened the stream.
 
     `overlap` is with a task that was shown since the stream was opened: what it holds already
@@ -40,20 +40,20 @@ class Events:
 
     def __init__(
         self,
-        way: Way,
+        endpoint: Endpoint,
         id: bytes,
-        reader: Reader,
+        reader: ResponseReader,
         seen: Seen,
         *,
         overlap: Overlap | None,
         is_resumed: bool,
         max_event_bytes: int,
     ) -> None:
-        self._way = way
+        self._way = endpoint
         self._id = id
         self._reader = reader
         self._seen = seen
-        self._read = ANSWERS[way.binding, way.version].event
+        self._read = ANSWERS[endpoint.binding, endpoint.version].event
         self._parser = Parser(max_event_bytes=max_event_bytes)
         self._overlap = overlap
         self._may_be_old = self._is_first = is_resumed
@@ -97,7 +97,7 @@ class Events:
                     yield item
         except InvalidAgentResponse as error:
             raise self._reader.bad(error) from None
-        except Hole:
+        except MissingEvent:
             raise BadPeerAnswer("an event of the stream is missing") from None
 
     def _count(self, item: StreamItem) -> None:
@@ -148,11 +148,11 @@ _AT_ONCE_S: Final = 5.0
 _OPENING_S: Final = 1.0
 
 
-class Follower:
+class ResumingStream:
     """One stream of events, over as many connections as it takes."""
 
     def __init__(
-        self, link: Link, *, limits: Limits, headers: Mapping[str, str], is_repeatable: bool
+        self, link: PeerClient, *, limits: Limits, headers: Mapping[str, str], is_repeatable: bool
     ) -> None:
         self._link = link
         self._limits = limits
@@ -286,7 +286,7 @@ class Follower:
             is_repeatable=True,
         )
         try:
-            task = ANSWERS[reply.way.binding, reply.way.version].task(reply.payload)
+            task = ANSWERS[reply.endpoint.binding, reply.endpoint.version].task(reply.payload)
             self._seen.meet(task.id)
         except InvalidAgentResponse as error:
             raise self._link.reader.bad(error) from None
@@ -326,7 +326,7 @@ class Follower:
             if (
                 operation is Operation.SUBSCRIBE_TO_TASK
                 and not self._seen.last_id
-                and connection.way.version is Version.V0_3
+                and connection.endpoint.version is Version.V0_3
             ):
                 begun, is_task = await self._opening(connection, limits)
                 if not is_task:
@@ -352,9 +352,9 @@ class Follower:
 
     def _events(
         self, connection: Connection, limits: Limits, seen: Seen, overlap: Overlap | None
-    ) -> Events:
-        return Events(
-            connection.way,
+    ) -> EventReader:
+        return EventReader(
+            connection.endpoint,
             connection.id,
             self._link.reader,
             seen,
@@ -379,7 +379,7 @@ class Follower:
     def _single(self, connection: Connection, payload: bytes) -> StreamItem | None:
         """The answer of a peer that does not stream; None where it is not new."""
         try:
-            item = ANSWERS[connection.way.binding, connection.way.version].event(payload)
+            item = ANSWERS[connection.endpoint.binding, connection.endpoint.version].event(payload)
             if self._is_resuming and isinstance(item, Task) and self._seen.shows(item):
                 return None
             self._seen.note(item)

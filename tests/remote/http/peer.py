@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import TypeAlias
 
 from trunkline.remote import Limits
-from trunkline.remote.http import Answer, Guard, Http, Opened
+from trunkline.remote.http import Answer, Guard, HttpClient, StreamedResponse
 
 # One request that was read whole, and where to answer it.
 Handler: TypeAlias = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -108,7 +108,7 @@ def chunked(*chunks: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
 
 
 async def fetch(
-    http: Http,
+    http: HttpClient,
     url: str,
     method: str = "POST",
     *,
@@ -120,12 +120,17 @@ async def fetch(
 
 
 async def opened(
-    http: Http, url: str, method: str = "POST", *, limits: Limits = CALM, within_s: float = 30.0
-) -> Opened:
+    http: HttpClient,
+    url: str,
+    method: str = "POST",
+    *,
+    limits: Limits = CALM,
+    within_s: float = 30.0,
+) -> StreamedResponse:
     return await http.open(method, url, headers={}, body=b"{}", limits=limits, within_s=within_s)
 
 
-async def read(opened: Opened) -> bytes:
+async def read(opened: StreamedResponse) -> bytes:
     whole = []
     while chunk := await opened.chunk():
         whole.append(chunk)
@@ -133,8 +138,8 @@ async def read(opened: Opened) -> bytes:
 
 
 @asynccontextmanager
-async def client(tls: ssl.SSLContext | None = None) -> AsyncIterator[Http]:
-    http = Http(Guard(allow_private=True), tls=tls)
+async def client(tls: ssl.SSLContext | None = None) -> AsyncIterator[HttpClient]:
+    http = HttpClient(Guard(allow_private=True), tls=tls)
     try:
         yield http
     finally:

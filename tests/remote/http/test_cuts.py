@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.remote.http.peer import answer, chunked
 
 from trunkline.remote.http.connection import Connection
-from trunkline.remote.http.request import Origin, request_of
+from trunkline.remote.http.request import Origin, build_request
 from trunkline.remote.http.response import MAX_UNREAD_BYTES, Exchange
 
 
@@ -64,7 +64,7 @@ class Asked:
         self.connection = Connection(loop, Origin(False, "x", 80), self.owner)
         self.connection.connection_made(self.wire)
         self.exchange = Exchange(loop, max_bytes=max_bytes, is_reused=False)
-        self.connection.send(request_of("POST", "http://x/", {}, b"{}"), self.exchange)
+        self.connection.send(build_request("POST", "http://x/", {}, b"{}"), self.exchange)
 
     async def outcome(self) -> tuple[object, ...]:
         exchange, body, reason = self.exchange, b"", ""

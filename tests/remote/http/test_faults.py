@@ -25,11 +25,11 @@ from trunkline.remote import (
     PeerUnreachable,
     RemoteError,
 )
-from trunkline.remote.http import Http
+from trunkline.remote.http import HttpClient
 
 
 async def failure(
-    http: Http, url: str, method: str = "POST", *, max_bytes: int = 9999
+    http: HttpClient, url: str, method: str = "POST", *, max_bytes: int = 9999
 ) -> RemoteError:
     with pytest.raises(RemoteError) as failed:
         await fetch(http, url, method, max_bytes=max_bytes)

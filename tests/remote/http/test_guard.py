@@ -11,7 +11,7 @@ from tests.remote.http.test_tls import certificate, trusting
 from tests.remote.names import Names
 
 from trunkline.remote import AddressRefused, BadPeerAnswer, PeerUnreachable
-from trunkline.remote.http import Guard, Http
+from trunkline.remote.http import Guard, HttpClient
 from trunkline.remote.http.request import origin_of
 
 HELLO = says(answer(b"hello"))
@@ -22,8 +22,8 @@ STRICT = Guard()
 @asynccontextmanager
 async def guarded(
     guard: Guard = STRICT, names: Names | None = None, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[Http]:
-    http = Http(guard, tls=tls, network=names)
+) -> AsyncIterator[HttpClient]:
+    http = HttpClient(guard, tls=tls, network=names)
     try:
         yield http
     finally:

@@ -386,7 +386,7 @@ async def test_item3_a_live_handle_outlives_a_new_card_path_in_the_configuration
     )
     assert (await moved(action="status", continuation=found))["ok"]
     assert world.peers.asked[-1].target.card_path == "/mine.json"
-    # Without the handle nobody can tell whether the path was changed on the way.
+    # Without the handle nobody can tell whether the path was changed on the endpoint.
     found["task"].pop("task_handle")
     result = await moved(action="status", continuation=found)
     assert result["error"]["details"]["reason"] == "continuation_changed"

@@ -10,7 +10,7 @@ from trunkline.protocol import card_reading
 from trunkline.remote.card_cache import CardCache, freshness_s
 from trunkline.remote.errors import PeerTimeout
 from trunkline.remote.http import Answer
-from trunkline.remote.responses import Reader
+from trunkline.remote.responses import ResponseReader
 from trunkline.testing import FakeClock
 
 BODY = b"""{"name": "Agent", "description": "Answers.", "version": "1", "capabilities": {},
@@ -44,7 +44,7 @@ def cards(clock: FakeClock) -> CardCache:
     def read(body: bytes) -> AgentCard:
         return card_reading.decode(body)
 
-    return CardCache(clock, Reader(clock, lambda: ()), read)
+    return CardCache(clock, ResponseReader(clock, lambda: ()), read)
 
 
 async def test_not_every_call_waits_for_a_card_that_does_not_come(

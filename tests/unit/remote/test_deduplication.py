@@ -13,7 +13,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.remote.deduplication import Hole, Seen
+from trunkline.remote.deduplication import MissingEvent, Seen
 
 
 def task(*texts: str, state: TaskState = TaskState.WORKING) -> Task:
@@ -73,7 +73,7 @@ def test_a_peer_that_numbers_its_events_can_be_held_to_it() -> None:
     assert shown.is_repeated("7", b"a")
     assert shown.is_repeated("3", b"another")
     assert not shown.is_repeated("8", b"b")
-    with pytest.raises(Hole):
+    with pytest.raises(MissingEvent):
         shown.is_repeated("9", b"c")
     shown.forget_id()
     assert not shown.is_repeated("20", b"after a gap")

@@ -6,7 +6,7 @@ from trunkline.model.card import AgentCapabilities, AgentCard, AgentInterface
 from trunkline.remote.errors import (
     TransportUnsupported,
 )
-from trunkline.remote.interfaces import ways
+from trunkline.remote.interfaces import endpoints_of
 from trunkline.remote.target import Target
 
 
@@ -47,26 +47,26 @@ CARD = card(
 def test_our_order_comes_first_then_that_of_the_card(
     transports: tuple[str, ...], version: str, expected: list[str]
 ) -> None:
-    found = ways(CARD, Target(url="https://x", transports=transports, version=version))
-    assert [way.url.rpartition("/")[2] for way in found] == expected
+    found = endpoints_of(CARD, Target(url="https://x", transports=transports, version=version))
+    assert [endpoint.url.rpartition("/")[2] for endpoint in found] == expected
 
 
 def test_interfaces_of_the_target_replace_those_of_the_card() -> None:
     [given] = card(("http://127.0.0.1:1/rpc", "JSONRPC", "1.0")).supported_interfaces
-    [way] = ways(CARD, Target(url="http://127.0.0.1:1", interfaces=(given,)))
-    assert way.url == "http://127.0.0.1:1/rpc"
+    [endpoint] = endpoints_of(CARD, Target(url="http://127.0.0.1:1", interfaces=(given,)))
+    assert endpoint.url == "http://127.0.0.1:1/rpc"
     with pytest.raises(TransportUnsupported, match=r"the agent offers JSONRPC 1\.0;"):
-        ways(CARD, Target(url="https://x", transports=("HTTP+JSON",), interfaces=(given,)))
+        endpoints_of(CARD, Target(url="https://x", transports=("HTTP+JSON",), interfaces=(given,)))
 
 
 def test_who_has_no_way_says_what_there_is() -> None:
     with pytest.raises(TransportUnsupported, match=r"GRPC 1\.0") as none:
-        ways(CARD, Target(url="https://x", transports=("GRPC",)))
+        endpoints_of(CARD, Target(url="https://x", transports=("GRPC",)))
     assert none.value.reason == "TRANSPORT_UNSUPPORTED"
 
 
 def test_what_is_secret_over_tls_is_not_sent_in_the_clear() -> None:
     only = card(("http://x/rpc", "JSONRPC", "1.0"))
-    assert ways(only, Target(url="http://x"))
+    assert endpoints_of(only, Target(url="http://x"))
     with pytest.raises(TransportUnsupported):
-        ways(only, Target(url="https://x"))
+        endpoints_of(only, Target(url="https://x"))

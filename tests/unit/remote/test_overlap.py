@@ -1,4 +1,4 @@
-"""Events that a snapshot holds already, and events that only look so."""
+"""EventReader that a snapshot holds already, and events that only look so."""
 
 import pytest
 

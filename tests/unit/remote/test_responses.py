@@ -2,12 +2,12 @@ from typing import Any
 
 from trunkline.protocol.refusals import Refusal
 from trunkline.remote.http import Answer
-from trunkline.remote.responses import Reader
+from trunkline.remote.responses import ResponseReader
 from trunkline.testing import FakeClock
 
 
 def refused(data: Any) -> Any:
-    reader = Reader(FakeClock(), lambda: ("the-key",))
+    reader = ResponseReader(FakeClock(), lambda: ("the-key",))
     refusal = Refusal(code=-32001, reason="TASK_NOT_FOUND", message="no", data=data)
     return reader.refused(refusal, Answer(200, {}, b"")).data
 

@@ -10,14 +10,21 @@ from trunkline.remote.errors import (
     RemoteError,
     noted,
 )
-from trunkline.remote.retries import OPEN_S, Attempts, Breaker, delay_s, may_retry, retry_after_s
+from trunkline.remote.retries import (
+    OPEN_S,
+    CircuitBreaker,
+    Retrier,
+    delay_s,
+    may_retry,
+    retry_after_s,
+)
 from trunkline.remote.target import Limits
 from trunkline.testing import FakeClock
 
 LATE = PeerTimeout("the agent took too long")
 
 
-async def fail(attempts: Attempts, error: RemoteError) -> None:
+async def fail(attempts: Retrier, error: RemoteError) -> None:
     async def work(limits: Limits) -> None:
         raise error
 
@@ -26,8 +33,8 @@ async def fail(attempts: Attempts, error: RemoteError) -> None:
 
 
 async def test_a_failure_that_many_waited_for_counts_once() -> None:
-    clock, breaker = FakeClock(), Breaker(failures=2)
-    attempts = Attempts(breaker, clock, lambda: 0.0)
+    clock, breaker = FakeClock(), CircuitBreaker(failures=2)
+    attempts = Retrier(breaker, clock, lambda: 0.0)
     await fail(attempts, LATE)
     for _ in range(5):
         await fail(attempts, noted(LATE))
@@ -93,7 +100,7 @@ def test_retry_after(header: str | None, expected: float | None) -> None:
 
 
 def test_a_circuit_opens_after_failures_in_a_row_only() -> None:
-    breaker = Breaker(failures=2, open_s=10)
+    breaker = CircuitBreaker(failures=2, open_s=10)
     breaker.failed(0)
     breaker.succeeded()
     breaker.failed(1)
@@ -104,7 +111,7 @@ def test_a_circuit_opens_after_failures_in_a_row_only() -> None:
 
 
 def test_half_open_lets_one_probe_through() -> None:
-    breaker = Breaker(failures=1, open_s=10)
+    breaker = CircuitBreaker(failures=1, open_s=10)
     breaker.failed(0)
     assert breaker.wait_s(10) == 0
     assert breaker.wait_s(10) > 0, "the probe is out"

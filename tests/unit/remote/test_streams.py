@@ -12,18 +12,18 @@ from trunkline.protocol.client_responses import StreamItem
 from trunkline.protocol.versions import Version
 from trunkline.remote.deduplication import Seen
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
-from trunkline.remote.interfaces import Way
-from trunkline.remote.responses import Reader
-from trunkline.remote.streams import Events
+from trunkline.remote.interfaces import Endpoint
+from trunkline.remote.responses import ResponseReader
+from trunkline.remote.streams import EventReader
 from trunkline.testing import FakeClock
 
-JSONRPC = Way(binding="JSONRPC", version=Version.V1_0, url="http://x/rpc")
+JSONRPC = Endpoint(binding="JSONRPC", version=Version.V1_0, url="http://x/rpc")
 
 
-def events(way: Way = JSONRPC, *, max_event_bytes: int = 10_000) -> Events:
-    reader = Reader(FakeClock(), lambda: ())
-    return Events(
-        way,
+def events(endpoint: Endpoint = JSONRPC, *, max_event_bytes: int = 10_000) -> EventReader:
+    reader = ResponseReader(FakeClock(), lambda: ())
+    return EventReader(
+        endpoint,
         b'"7"',
         reader,
         Seen(),
@@ -104,9 +104,9 @@ def test_what_makes_no_sense_is_refused_after_any_number_that_did(bad: bytes) ->
 
 
 def test_events_without_an_envelope() -> None:
-    way = Way(binding="HTTP+JSON", version=Version.V1_0, url="http://x")
+    endpoint = Endpoint(binding="HTTP+JSON", version=Version.V1_0, url="http://x")
     frames = b"".join(b"data: %b\n\n" % json.dumps(piece(text)).encode() for text in "123")
-    assert texts(list(events(way).of(frames))) == ["1", "2", "3"]
+    assert texts(list(events(endpoint).of(frames))) == ["1", "2", "3"]
 
 
 def test_an_event_that_is_too_large() -> None:
@@ -119,7 +119,7 @@ def test_an_event_that_is_too_large() -> None:
 @pytest.mark.parametrize("version", list(Version))
 def test_over_http_json_an_event_named_error_is_a_refusal(version: Version) -> None:
     """As a2a-sdk, @a2a-js/sdk and the gateway itself write it in either version."""
-    read = events(Way(binding="HTTP+JSON", version=version, url="http://x"))
+    read = events(Endpoint(binding="HTTP+JSON", version=version, url="http://x"))
     with pytest.raises(PeerRefused, match="nothing for you") as refused:
         list(read.of(rest.error_frame(ContentTypeNotSupported("nothing for you"), version)))
     assert (refused.value.code, refused.value.reason) == (-32005, "CONTENT_TYPE_NOT_SUPPORTED")

@@ -11,7 +11,7 @@ from trunkline.clock import chance
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.remote.http import Guard, Http
+from trunkline.remote.http import Guard, HttpClient
 
 
 class OpenAIBackend:
@@ -26,7 +26,7 @@ class OpenAIBackend:
         self, options: Options, *, clock: Clock, chance: Callable[[], float] = chance
     ) -> None:
         self._options = options
-        self._http = Http(Guard.of(options.base_url))
+        self._http = HttpClient(Guard.of(options.base_url))
         self._exchange = Exchange(options, self._http, clock, chance)
         # Weak, because an iterator that nobody ever looks at has no end that would tell us.
         self._runs: WeakValueDictionary[str, Asked] = WeakValueDictionary()

@@ -11,7 +11,7 @@ from trunkline.backends.openai.options import Options
 from trunkline.backends.openai.wire import error_code
 from trunkline.ports.doctor import Finding
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import Answer, Guard, Http
+from trunkline.remote.http import Answer, Guard, HttpClient
 from trunkline.remote.target import Limits
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -20,7 +20,7 @@ _SHOWN: Final = 5
 
 async def check_openai(options: Options, *, timeout_s: float = 20.0) -> list[Finding]:
     """Asks for the list of models; costs no tokens."""
-    http = Http(Guard.of(options.base_url))
+    http = HttpClient(Guard.of(options.base_url))
     limits = Limits(connect_s=options.limits.connect_s)
     try:
         async with asyncio.timeout(timeout_s):

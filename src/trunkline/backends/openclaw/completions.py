@@ -28,7 +28,7 @@ from trunkline.model.outputs import Final as Done
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import Guard, Http, Opened
+from trunkline.remote.http import Guard, HttpClient, StreamedResponse
 from trunkline.remote.target import Limits
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class OpenClawHttpBackend:
     def __init__(self, address: "Address", *, idle_s: float) -> None:
         self._address = address
         self._limits = Limits(connect_s=address.connect_s, idle_s=idle_s)
-        self._http = Http(Guard.of(address.url))
+        self._http = HttpClient(Guard.of(address.url))
         self._tasks = BackgroundTasks("openclaw")
         self._runs: WeakValueDictionary[str, Asked] = WeakValueDictionary()
 
@@ -97,7 +97,9 @@ class OpenClawHttpBackend:
 
 
 class _Request:
-    def __init__(self, turn: TurnRequest, address: "Address", http: Http, limits: Limits) -> None:
+    def __init__(
+        self, turn: TurnRequest, address: "Address", http: HttpClient, limits: Limits
+    ) -> None:
         self._turn = turn
         self._address = address
         self._http = http
@@ -125,7 +127,7 @@ class _Request:
         finally:
             opened.close()
 
-    async def _read(self, opened: Opened, emit: Emit) -> None:
+    async def _read(self, opened: StreamedResponse, emit: Emit) -> None:
         answer = _Answer()
         parser = Parser(max_event_bytes=self._limits.max_event_bytes)
         while chunk := await opened.chunk():
@@ -136,7 +138,7 @@ class _Request:
                     return
         await emit(Failed(_CUT))
 
-    async def _open(self, prompt: Prompt) -> Opened:
+    async def _open(self, prompt: Prompt) -> StreamedResponse:
         address = self._address
         key = session_key_of(self._turn, address.session_key, agent_id=address.agent_id)
         headers = {

@@ -10,7 +10,7 @@ from trunkline.backends.openclaw.fold import fit_for_callers
 from trunkline.backends.openclaw.trouble import Trouble, misconfigured, unreachable
 from trunkline.ports.doctor import Finding
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import Answer, Guard, Http
+from trunkline.remote.http import Answer, Guard, HttpClient
 from trunkline.remote.target import Limits
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ TOOLS_UNSEEN: Final = Finding(
 )
 
 
-async def check_agent(http: Http, address: "Address", limits: Limits) -> None:
+async def check_agent(http: HttpClient, address: "Address", limits: Limits) -> None:
     """Before every turn, since some releases run an agent that nobody configured, with all
     tools. Raises Trouble."""
     answer = await _fetch(http, address, "GET", _MODELS, limits)
@@ -43,7 +43,7 @@ async def check_agent(http: Http, address: "Address", limits: Limits) -> None:
 
 async def check_completions(address: "Address") -> list[Finding]:
     """Whether OpenClaw has the endpoint and the agent, and lets us in; runs nothing."""
-    http, limits = Http(Guard.of(address.url)), Limits(connect_s=address.connect_s)
+    http, limits = HttpClient(Guard.of(address.url)), Limits(connect_s=address.connect_s)
     found: list[Finding] = []
     try:
         # A request without messages is refused as such by who would take one.
@@ -83,7 +83,7 @@ def refused(status: int, body: bytes) -> Trouble:
 
 
 async def _fetch(
-    http: Http,
+    http: HttpClient,
     address: "Address",
     method: str,
     path: str,

@@ -6,9 +6,9 @@ called), `answer`, `exchange` (an answer as it comes), `connection` (one socket)
 `pool` (those that wait for a further request), `patience` (limits in time), `client`.
 """
 
-from trunkline.remote.http.client import Http, Opened
+from trunkline.remote.http.client import HttpClient, StreamedResponse
 from trunkline.remote.http.connector import Network
 from trunkline.remote.http.guard import Guard
 from trunkline.remote.http.response import SSE, Answer, media_type
 
-__all__ = ["SSE", "Answer", "Guard", "Http", "Network", "Opened", "media_type"]
+__all__ = ["SSE", "Answer", "Guard", "HttpClient", "Network", "StreamedResponse", "media_type"]

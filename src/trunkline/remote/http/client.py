@@ -8,7 +8,7 @@ from trunkline.remote.errors import PeerUnreachable
 from trunkline.remote.http.connector import Connector, Network
 from trunkline.remote.http.guard import Guard
 from trunkline.remote.http.pool import Pool
-from trunkline.remote.http.request import Request, request_of
+from trunkline.remote.http.request import Request, build_request
 from trunkline.remote.http.response import (
     Answer,
     Exchange,
@@ -20,7 +20,7 @@ from trunkline.remote.http.response import (
 from trunkline.remote.target import Limits
 
 
-class Opened:
+class StreamedResponse:
     """An answer whose body is still to come. Whoever opened it closes it."""
 
     def __init__(self, exchange: Exchange, patience: Patience) -> None:
@@ -57,7 +57,7 @@ class Opened:
         self._exchange.leave()
 
 
-class Http:
+class HttpClient:
     """The keep-alive connections to one peer."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Http:
         max_bytes: int,
     ) -> Answer:
         """The whole answer. How long it may take is up to the caller."""
-        request = request_of(method, url, headers, body)
+        request = build_request(method, url, headers, body)
         exchange = await self._send(request, limits, max_bytes)
         try:
             content = await exchange.whole()
@@ -100,14 +100,14 @@ class Http:
         body: bytes | None,
         limits: Limits,
         within_s: float,
-    ) -> Opened:
+    ) -> StreamedResponse:
         """An answer to read in pieces: each within `idle_s`, and all of it within `within_s`."""
         ends_at = asyncio.get_running_loop().time() + within_s
-        return await self._open(request_of(method, url, headers, body), limits, ends_at)
+        return await self._open(build_request(method, url, headers, body), limits, ends_at)
 
     async def _open(
         self, request: Request, limits: Limits, ends_at: float, *, is_new: bool = False
-    ) -> Opened:
+    ) -> StreamedResponse:
         try:
             async with asyncio.timeout_at(ends_at):
                 exchange = await self._send(request, limits, None, is_new=is_new)
@@ -122,7 +122,7 @@ class Http:
             if isinstance(error, PeerUnreachable) and request.is_safe and exchange.is_stale:
                 return await self._open(request, limits, ends_at, is_new=True)
             raise
-        return Opened(exchange, patience)
+        return StreamedResponse(exchange, patience)
 
     async def _send(
         self, request: Request, limits: Limits, max_bytes: int | None, *, is_new: bool = False

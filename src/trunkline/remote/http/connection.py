@@ -33,7 +33,7 @@ def _size(lines: list[tuple[bytes, bytes]]) -> int:
     return sum(len(name) + len(value) + 4 for name, value in lines)
 
 
-class Keeper(Protocol):
+class ConnectionOwner(Protocol):
     """Who a connection belongs to."""
 
     def opened(self, connection: "Connection") -> None:
@@ -50,7 +50,9 @@ class Keeper(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, loop: asyncio.AbstractEventLoop, origin: Origin, keeper: Keeper) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, origin: Origin, keeper: ConnectionOwner
+    ) -> None:
         self._loop = loop
         self.origin = origin
         self._keeper = keeper

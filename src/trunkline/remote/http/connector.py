@@ -45,7 +45,7 @@ class Network(Protocol):
         ...
 
 
-class System:
+class SystemNetwork:
     async def resolve(self, host: str, port: int) -> list[AddressInfo]:
         loop = asyncio.get_running_loop()
         found: list[AddressInfo] = [*await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
@@ -67,7 +67,7 @@ class Connector:
         """`tls` names the trusted certificates, if they are not those of the system."""
         self._guard = guard
         self._tls = tls
-        self._network: Network = network or System()
+        self._network: Network = network or SystemNetwork()
 
     async def connect(self, origin: Origin, make: Callable[[], P], *, within_s: float) -> P:
         """A connection to it. Raises RemoteError; nothing was sent then."""

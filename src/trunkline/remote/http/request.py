@@ -32,7 +32,7 @@ class Origin(Struct, frozen=True):
         return f"{scheme}://{named}" if self.port == usual else f"{scheme}://{named}:{self.port}"
 
 
-class Place(Struct, frozen=True):
+class ParsedUrl(Struct, frozen=True):
     """`host` is the header, `target` what stands in the first line of the request."""
 
     origin: Origin
@@ -40,7 +40,7 @@ class Place(Struct, frozen=True):
     target: str
 
 
-def place_of(url: str) -> Place:
+def parse_url(url: str) -> ParsedUrl:
     """Raises BadPeerAnswer: a url that comes here without being one is that of a card."""
     try:
         parts = urlsplit(url)
@@ -56,7 +56,7 @@ def place_of(url: str) -> Place:
         raise BadPeerAnswer("the url of the interface is not valid", reason="BAD_CARD") from None
     usual = 443 if is_tls else 80
     named = f"[{host}]" if ":" in host else host
-    return Place(
+    return ParsedUrl(
         origin=Origin(is_tls, host, usual if port is None else port),
         host=named if port in (None, usual) else f"{named}:{port}",
         target=target,
@@ -65,7 +65,7 @@ def place_of(url: str) -> Place:
 
 def origin_of(url: str) -> Origin:
     """Raises BadPeerAnswer."""
-    return place_of(url).origin
+    return parse_url(url).origin
 
 
 # Unless the caller says otherwise. What is small on the wire could be anything once unpacked,
@@ -89,7 +89,7 @@ class Request(Struct, frozen=True):
     has_answer: bool
 
 
-def request_of(method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Request:
+def build_request(method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Request:
     """Raises InvalidTarget for a header that is none, and BadPeerAnswer for such a url."""
     given = "".join([f"{name}: {value}\n" for name, value in headers.items()])
     # What would end a header early, and let its author write the rest of the request.
@@ -117,5 +117,5 @@ def request_of(method: str, url: str, headers: Mapping[str, str], body: bytes | 
 @lru_cache(maxsize=512)
 def _start(method: str, url: str) -> tuple[Origin, str]:
     """What all requests for the same begin with."""
-    place = place_of(url)
+    place = parse_url(url)
     return place.origin, f"{method} {place.target} HTTP/1.1\nHost: {place.host}\n"

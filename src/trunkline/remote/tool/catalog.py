@@ -15,7 +15,7 @@ from trunkline.remote.tool.failures import Code, ToolFailure
 Json = dict[str, Any]
 
 
-class Refreshed(Struct, frozen=True, kw_only=True):
+class RefreshedCard(Struct, frozen=True, kw_only=True):
     """The last card that a target gave, and why there is no newer one."""
 
     card: AgentCard | None = None
@@ -28,7 +28,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-def entry_summary(target: Target, seen: Refreshed) -> Json:
+def entry_summary(target: Target, seen: RefreshedCard) -> Json:
     card = seen.card
     entry: Json = {
         "target_alias": target.alias,
@@ -50,7 +50,7 @@ def entry_summary(target: Target, seen: Refreshed) -> Json:
     return entry
 
 
-def entry_raw(target: Target, seen: Refreshed) -> Json:
+def entry_raw(target: Target, seen: RefreshedCard) -> Json:
     card = seen.card
     description = target.description or (card.description if card else "")
     shown: Json = {

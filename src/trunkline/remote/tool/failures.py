@@ -35,7 +35,7 @@ class ToolFailure(Exception):
         return ToolFailure(self.code, self.message, {**more, **self.details})
 
 
-def of_remote(error: RemoteError) -> ToolFailure:
+def from_remote_error(error: RemoteError) -> ToolFailure:
     details: dict[str, Any] = {"errorName": type(error).__name__, "reason": error.reason}
     # The same limit may be noticed here or there; callers read of it in the same words.
     if isinstance(error, PeerTimeout) and not error.is_unsent:

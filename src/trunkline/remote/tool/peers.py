@@ -11,9 +11,9 @@ from trunkline.ports.clock import Clock
 from trunkline.protocol.client_responses import StreamItem
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.target import Target
-from trunkline.remote.tool.catalog import Refreshed
+from trunkline.remote.tool.catalog import RefreshedCard
 from trunkline.remote.tool.config import ToolConfig
-from trunkline.remote.tool.failures import ToolFailure, of_remote, timed_out
+from trunkline.remote.tool.failures import ToolFailure, from_remote_error, timed_out
 from trunkline.remote.tool.limits import Limit, bounded
 
 # One silent peer must not keep the list of all the others for as long as a send may take.
@@ -53,19 +53,19 @@ class PeerCards:
         self._peers = peers
         self._config = config
         self._clock = clock
-        self._seen: dict[str, Refreshed] = {}
-        self._asking: dict[str, asyncio.Future[Refreshed]] = {}
+        self._seen: dict[str, RefreshedCard] = {}
+        self._asking: dict[str, asyncio.Future[RefreshedCard]] = {}
 
-    async def refreshed(self, targets: Sequence[Target]) -> list[Refreshed]:
+    async def refreshed(self, targets: Sequence[Target]) -> list[RefreshedCard]:
         """All at once, and each peer once, however many ask at the same time."""
         return await asyncio.gather(*[self._refreshed(target) for target in targets])
 
-    async def _refreshed(self, target: Target) -> Refreshed:
+    async def _refreshed(self, target: Target) -> RefreshedCard:
         while (under_way := self._asking.get(target.alias)) is not None:
             await asyncio.wait([under_way])
             if not under_way.cancelled():
                 return under_way.result()
-        answer: asyncio.Future[Refreshed] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[RefreshedCard] = asyncio.get_running_loop().create_future()
         self._asking[target.alias] = answer
         try:
             seen = self._seen[target.alias] = await self._ask(target)
@@ -76,8 +76,8 @@ class PeerCards:
             # Called off by the one who asked: whoever joined asks again.
             answer.cancel()
 
-    async def _ask(self, target: Target) -> Refreshed:
-        known = self._seen.get(target.alias, Refreshed())
+    async def _ask(self, target: Target) -> RefreshedCard:
+        known = self._seen.get(target.alias, RefreshedCard())
         limit_s = min(self._config.defaults.timeout_ms / 1000, MOST_S)
         limit = Limit(self._clock, idle_s=limit_s, cap_s=limit_s)
         try:
@@ -86,7 +86,7 @@ class PeerCards:
                 lambda: peer.card(fresh=True), limit, None, at=lambda _: timed_out()
             )
         except RemoteError as error:
-            return Refreshed(card=known.card, at_ms=known.at_ms, error=of_remote(error))
+            return RefreshedCard(card=known.card, at_ms=known.at_ms, error=from_remote_error(error))
         except ToolFailure as failure:
-            return Refreshed(card=known.card, at_ms=known.at_ms, error=failure)
-        return Refreshed(card=card, at_ms=self._clock.now_ms())
+            return RefreshedCard(card=known.card, at_ms=known.at_ms, error=failure)
+        return RefreshedCard(card=card, at_ms=self._clock.now_ms())

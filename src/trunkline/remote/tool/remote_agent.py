@@ -18,14 +18,14 @@ from trunkline.remote.errors import RemoteError
 from trunkline.remote.target import Limits, Target, spelled_as
 from trunkline.remote.tool import actions, envelope
 from trunkline.remote.tool.actions import Call
-from trunkline.remote.tool.catalog import Refreshed, choose, entry_raw, entry_summary, tagged
+from trunkline.remote.tool.catalog import RefreshedCard, choose, entry_raw, entry_summary, tagged
 from trunkline.remote.tool.config import ToolConfig, parse_config, with_usable_targets
 from trunkline.remote.tool.envelope import Envelope
 from trunkline.remote.tool.failures import (
     Code,
     ToolFailure,
+    from_remote_error,
     internal,
-    of_remote,
     stream_too_long,
     timed_out,
 )
@@ -80,7 +80,7 @@ class RemoteAgentTool:
         except ToolFailure as failure:
             return envelope.failure(action, failure)
         except RemoteError as error:
-            return envelope.failure(action, of_remote(error))
+            return envelope.failure(action, from_remote_error(error))
         except Exception as error:  # noqa: BLE001 - logged; the model learns its name only
             _log.exception("remote_agent failed")
             return envelope.failure(action, internal(error))
@@ -108,7 +108,7 @@ class RemoteAgentTool:
         try:
             return await self._perform(call, signal, follows=follows)
         except RemoteError as error:
-            raise call.explain(of_remote(error)) from error
+            raise call.explain(from_remote_error(error)) from error
         except ToolFailure as failure:
             raise call.explain(await self._called_off(call, failure)) from None
 
@@ -199,7 +199,9 @@ class RemoteAgentTool:
             [entry_raw(target, found) for target, found in pairs],
         )
 
-    async def _refreshed(self, targets: Sequence[Target], signal: Signal | None) -> list[Refreshed]:
+    async def _refreshed(
+        self, targets: Sequence[Target], signal: Signal | None
+    ) -> list[RefreshedCard]:
         # Each peer has its own limit; joining a refresh that another caller gives up adds one.
         limit = Limit(self._clock, idle_s=2 * MOST_S, cap_s=2 * MOST_S)
         work = self._cards.refreshed

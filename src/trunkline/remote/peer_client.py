@@ -12,7 +12,7 @@ from trunkline.protocol import card_reading, refusals
 from trunkline.protocol.client_requests import ask
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.operations import Operation
-from trunkline.remote.card_cache import CardCache, Known
+from trunkline.remote.card_cache import CachedCard, CardCache
 from trunkline.remote.card_signatures import CardKeys
 from trunkline.remote.errors import (
     AddressRefused,
@@ -21,36 +21,36 @@ from trunkline.remote.errors import (
     PeerTimeout,
     PeerUnreachable,
 )
-from trunkline.remote.http import SSE, Answer, Network, Opened
+from trunkline.remote.http import SSE, Answer, Network, StreamedResponse
 from trunkline.remote.http.request import origin_of
-from trunkline.remote.interfaces import Way, guard_of, ways
-from trunkline.remote.responses import Reader
-from trunkline.remote.retries import Attempts, Breaker
+from trunkline.remote.interfaces import Endpoint, endpoints_of, guard_of
+from trunkline.remote.responses import ResponseReader
+from trunkline.remote.retries import CircuitBreaker, Retrier
 from trunkline.remote.sender import Sender
 from trunkline.remote.target import Limits, Target
 from trunkline.remote.within import within
 
 T = TypeVar("T")
 # What is done by one interface.
-Once: TypeAlias = Callable[[Way], Awaitable[T]]
+Once: TypeAlias = Callable[[Endpoint], Awaitable[T]]
 
 
 class Reply(Struct, frozen=True):
-    """The JSON of a result, and which way it came."""
+    """The JSON of a result, and the endpoint that gave it."""
 
-    way: Way
+    endpoint: Endpoint
     payload: bytes
 
 
 class Connection(Struct, frozen=True):
     """A stream that is open. `id` is that of the JSON-RPC request."""
 
-    way: Way
-    opened: Opened
+    endpoint: Endpoint
+    opened: StreamedResponse
     id: bytes
 
 
-class Link:
+class PeerClient:
     def __init__(
         self,
         target: Target,
@@ -65,19 +65,19 @@ class Link:
         self.target = target
         self.clock = clock
         self.chance = chance
-        self.breaker = Breaker(failures=limits.circuit_failures)
-        self._attempts = Attempts(self.breaker, clock, chance)
+        self.breaker = CircuitBreaker(failures=limits.circuit_failures)
+        self._attempts = Retrier(self.breaker, clock, chance)
         self._sender = Sender(target, clock, guard_of(target), network)
-        self.reader = Reader(clock, self._sender.secrets)
+        self.reader = ResponseReader(clock, self._sender.secrets)
         self.read_card = card_reading.decode
         if target.card_keys or target.require_signature:
             keys = CardKeys(target.card_keys, is_required=target.require_signature)
             self.read_card = keys.read
         self._cards = CardCache(clock, self.reader, self.read_card)
         self._last_id = 0
-        # The way that worked last is tried first.
-        self._good: Way | None = None
-        self._ways: tuple[AgentCard | None, tuple[Way, ...]] = None, ()
+        # The endpoint that worked last is tried first.
+        self._good: Endpoint | None = None
+        self._endpoints: tuple[AgentCard | None, tuple[Endpoint, ...]] = None, ()
 
     async def close(self) -> None:
         await self._sender.close()
@@ -90,14 +90,14 @@ class Link:
 
         return await self._attempts.make(work, limits, is_repeatable=True)
 
-    async def known(self, limits: Limits) -> Known:
+    async def known(self, limits: Limits) -> CachedCard:
         """The card that calls go by, and what the peer is known to be able to."""
         known = self._cards.good_for_calls()
         if known is not None:
             return known
         return await self._attempts.make(self._known, limits, is_repeatable=True)
 
-    async def _known(self, limits: Limits) -> Known:
+    async def _known(self, limits: Limits) -> CachedCard:
         return await self._cards.for_call(lambda headers: self._fetch_card(limits, headers))
 
     async def _fetch_card(self, limits: Limits, extra: Mapping[str, str]) -> Answer:
@@ -126,16 +126,18 @@ class Link:
     ) -> Reply:
         """Raises RemoteError, after as many attempts as are safe."""
 
-        async def once(way: Way) -> Reply:
+        async def once(endpoint: Endpoint) -> Reply:
             id = self._next_id()
-            given = _for_tenant(value, way) if way.tenant else value
-            call = ask(way.binding, way.version, operation, given, id=id)
-            answer = await self._sender.fetch(way, call, operation, headers, limits)
-            return Reply(way, self.reader.payload(way, answer, id))
+            given = _for_tenant(value, endpoint) if endpoint.tenant else value
+            call = ask(endpoint.binding, endpoint.version, operation, given, id=id)
+            answer = await self._sender.fetch(endpoint, call, operation, headers, limits)
+            return Reply(endpoint, self.reader.payload(endpoint, answer, id))
 
         with within(limits.call_s):
             return await self._attempts.make(
-                lambda limits: self._over_ways(once, limits), limits, is_repeatable=is_repeatable
+                lambda limits: self._over_endpoints(once, limits),
+                limits,
+                is_repeatable=is_repeatable,
             )
 
     @asynccontextmanager
@@ -156,19 +158,21 @@ class Link:
         """
         async with AsyncExitStack() as stack:
 
-            async def once(way: Way) -> Connection:
+            async def once(endpoint: Endpoint) -> Connection:
                 id = self._next_id()
-                given = _for_tenant(value, way) if way.tenant else value
-                call = ask(way.binding, way.version, operation, given, id=id)
-                opened = await self._sender.open(way, call, operation, headers, limits, within_s)
+                given = _for_tenant(value, endpoint) if endpoint.tenant else value
+                call = ask(endpoint.binding, endpoint.version, operation, given, id=id)
+                opened = await self._sender.open(
+                    endpoint, call, operation, headers, limits, within_s
+                )
                 stack.callback(opened.close)
                 if opened.status != 200:
                     body = await opened.body(limits.max_body_bytes)
-                    self.reader.payload(way, Answer(opened.status, opened.headers, body), id)
-                return Connection(way, opened, id)
+                    self.reader.payload(endpoint, Answer(opened.status, opened.headers, body), id)
+                return Connection(endpoint, opened, id)
 
             yield await self._attempts.make(
-                lambda limits: self._over_ways(once, limits),
+                lambda limits: self._over_endpoints(once, limits),
                 limits,
                 is_repeatable=is_repeatable,
                 is_probe=is_probe,
@@ -179,60 +183,64 @@ class Link:
         opened = connection.opened
         body = await opened.body(limits.max_body_bytes)
         return self.reader.payload(
-            connection.way, Answer(opened.status, opened.headers, body), connection.id
+            connection.endpoint, Answer(opened.status, opened.headers, body), connection.id
         )
 
-    async def _over_ways(self, once: Once[T], limits: Limits) -> T:
+    async def _over_endpoints(self, once: Once[T], limits: Limits) -> T:
         """By the first interface that can be reached."""
         known = self._cards.good_for_calls()
-        found, good = self._ways_of(known or await self._known(limits)), self._good
+        found, good = self._endpoints_of(known or await self._known(limits)), self._good
         if good is not None and good is not found[0] and good in found:
-            found = (good, *(way for way in found if way != good))
-        for way in found:
+            found = (good, *(endpoint for endpoint in found if endpoint != good))
+        for endpoint in found:
             try:
-                if self._sender.has_fixed_credentials or not way.is_trusted:
-                    result = await once(way)
+                if self._sender.has_fixed_credentials or not endpoint.is_trusted:
+                    result = await once(endpoint)
                 else:
-                    result = await self._with_token(way, once)
+                    result = await self._with_token(endpoint, once)
             except AddressRefused:
-                if way is found[-1]:
+                if endpoint is found[-1]:
                     raise
             except (PeerUnreachable, PeerTimeout) as error:
-                if not error.is_unsent or way is found[-1]:
+                if not error.is_unsent or endpoint is found[-1]:
                     raise
             except PeerRefused as error:
-                if error.status in (401, 403) and not way.is_trusted and self.target.has_secrets:
-                    raise _without_credentials(error, way) from None
+                if (
+                    error.status in (401, 403)
+                    and not endpoint.is_trusted
+                    and self.target.has_secrets
+                ):
+                    raise _without_credentials(error, endpoint) from None
                 raise
             else:
-                self._good = way
+                self._good = endpoint
                 return result
-        raise AssertionError("a card without a way is refused before")
+        raise AssertionError("a card without an endpoint is refused before")
 
-    def _ways_of(self, known: Known) -> tuple[Way, ...]:
+    def _endpoints_of(self, known: CachedCard) -> tuple[Endpoint, ...]:
         # Worked out once per card.
-        if self._ways[0] is not known.card:
-            self._ways = known.card, ways(known.card, self.target)
-        return self._ways[1]
+        if self._endpoints[0] is not known.card:
+            self._endpoints = known.card, endpoints_of(known.card, self.target)
+        return self._endpoints[1]
 
-    async def _with_token(self, way: Way, once: Once[T]) -> T:
+    async def _with_token(self, endpoint: Endpoint, once: Once[T]) -> T:
         token = await self._sender.token()
         try:
-            return await once(way)
+            return await once(endpoint)
         except PeerRefused as error:
             if error.status != 401:
                 raise
             # The token may have been withdrawn before its time; nothing was done with it.
             self._sender.forget_token(token)
-            return await once(way)
+            return await once(endpoint)
 
     def _next_id(self) -> bytes:
         self._last_id += 1
         return b'"%d"' % self._last_id
 
 
-def _without_credentials(error: PeerRefused, way: Way) -> PeerRefused:
-    origin = origin_of(way.url)
+def _without_credentials(error: PeerRefused, endpoint: Endpoint) -> PeerRefused:
+    origin = origin_of(endpoint.url)
     return PeerRefused(
         f"{error.message}. Headers and credentials of the target were not sent to {origin}, "
         "which only its card names: call the agent by that address, or add it to "
@@ -244,5 +252,5 @@ def _without_credentials(error: PeerRefused, way: Way) -> PeerRefused:
     )
 
 
-def _for_tenant(value: RequestValue, way: Way) -> RequestValue:
-    return value if value.tenant else structs.replace(value, tenant=way.tenant)
+def _for_tenant(value: RequestValue, endpoint: Endpoint) -> RequestValue:
+    return value if value.tenant else structs.replace(value, tenant=endpoint.tenant)
