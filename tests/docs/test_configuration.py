@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 from tools.gen_cli_docs import commands, render
 
+from trunkline.config.called_agents import CredentialSettings
 from trunkline.model.errors import ConfigError
 from trunkline.model.profile import Profile
 from trunkline.settings import (
@@ -22,7 +23,6 @@ from trunkline.settings import (
 )
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.backends import BackendSettings
-from trunkline.settings.credentials import CredentialSettings
 from trunkline.settings.reference import SECTIONS, profile_reference, reference
 from trunkline.settings.shapes import bare_type, description, is_struct
 

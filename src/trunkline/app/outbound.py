@@ -3,6 +3,13 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+from trunkline.config.called_agents import (
+    ApiKeyCredentials,
+    BearerCredentials,
+    CredentialSettings,
+    OAuth2Credentials,
+)
+from trunkline.config.problems import did_you_mean
 from trunkline.model.addresses import without_password
 from trunkline.model.errors import ConfigError
 from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials, Credentials
@@ -19,13 +26,6 @@ from trunkline.remote.tool.a2a_send import A2aSend
 from trunkline.remote.tool.config import normalized, with_usable_targets
 from trunkline.remote.tool.failures import ToolFailure
 from trunkline.settings import Secret, Settings, TargetSettings, handles_path, make_private_dir
-from trunkline.settings.credentials import (
-    ApiKeyCredentials,
-    BearerCredentials,
-    CredentialSettings,
-    OAuth2Credentials,
-)
-from trunkline.settings.problems import did_you_mean
 
 
 def tool_config(settings: Settings) -> ToolConfig:

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from trunkline.app.gateway import Gateway, build
 from trunkline.app.tuning import settle_in
+from trunkline.config.secret import secrets_in
 from trunkline.protocol.versions import Version
 from trunkline.server import logs
 from trunkline.server.listener import Listener, listen
 from trunkline.server.mcp import PATH as MCP_PATH
 from trunkline.settings import Settings
 from trunkline.settings.paths import place_of
-from trunkline.settings.secret import secrets_in
 
 
 class ServeInfo(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from trunkline.app.gateway import build
+from trunkline.config.problems import did_you_mean
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import ConfigError, TrunklineError
 from trunkline.model.events import Entry
@@ -16,7 +17,6 @@ from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import CutOff, Item, NoReply, Opening, Reply
 from trunkline.runtime.service import Service
 from trunkline.settings import EVERY, Settings, StoreSettings
-from trunkline.settings.problems import did_you_mean
 
 Event: TypeAlias = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 _CALLER = Caller(principal="tester")

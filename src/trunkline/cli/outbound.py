@@ -31,7 +31,7 @@ def calling_settings(
 
 def log_quietly(settings: "Settings") -> None:
     """Warnings and worse on stderr, without the keys of any target."""
+    from trunkline.config.secret import secrets_in
     from trunkline.server import logs
-    from trunkline.settings.secret import secrets_in
 
     logs.configure(level="warning", form="human", secrets=secrets_in(settings))

@@ -130,8 +130,8 @@ def _as(definition: "ToolDefinition", vendor: Vendor) -> dict[str, Any]:
 
 
 def _named(found: "list[ToolDefinition]", name: str) -> "ToolDefinition":
+    from trunkline.config.problems import did_you_mean
     from trunkline.model.errors import ConfigError
-    from trunkline.settings.problems import did_you_mean
 
     names = [each.name for each in found]
     if name not in names:

@@ -6,6 +6,14 @@ document into structs), `rules/` (what must hold between keys), `publish.py` (th
 Python targets hold).
 """
 
+from trunkline.config.called_agents import (
+    ApiKeyCredentials,
+    BearerCredentials,
+    CredentialSettings,
+    OAuth2Credentials,
+)
+from trunkline.config.problems import InvalidSettings, Problem
+from trunkline.config.secret import Secret
 from trunkline.settings.agents import (
     AgentSettings,
     ExtendedCardSettings,
@@ -24,20 +32,12 @@ from trunkline.settings.backends import (
     PythonBackend,
     ScriptedBackend,
 )
-from trunkline.settings.credentials import (
-    ApiKeyCredentials,
-    BearerCredentials,
-    CredentialSettings,
-    OAuth2Credentials,
-)
 from trunkline.settings.load import check, demo, for_target, from_document, load
 from trunkline.settings.outbound import RemoteSettings, TargetSettings
 from trunkline.settings.paths import data_dir, database_path, handles_path, make_private_dir
-from trunkline.settings.problems import InvalidSettings, Problem
 from trunkline.settings.publish import handle_of, publish, stands_for_many
 from trunkline.settings.root import Settings
 from trunkline.settings.schema import schema
-from trunkline.settings.secret import Secret
 from trunkline.settings.server import ApiKey, AuthSettings, ServerSettings, StoreSettings
 from trunkline.settings.show import effective
 from trunkline.settings.target import EVERY, slug, split_target

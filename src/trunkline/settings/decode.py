@@ -14,9 +14,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
-from trunkline.model.profile import NOT_AVAILABLE, PRESETS
-from trunkline.settings.agents import AgentSettings
-from trunkline.settings.problems import (
+from trunkline.config.problems import (
     Path,
     Problem,
     Referenced,
@@ -24,9 +22,11 @@ from trunkline.settings.problems import (
     one_of,
     shown,
 )
+from trunkline.config.secret import MASK, Secret
+from trunkline.model.profile import NOT_AVAILABLE, PRESETS
+from trunkline.settings.agents import AgentSettings
 from trunkline.settings.references import secret_of
 from trunkline.settings.root import Settings
-from trunkline.settings.secret import MASK, Secret
 from trunkline.settings.shapes import (
     allows_none,
     bare_type,

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from trunkline.config.problems import InvalidSettings, Problem, Referenced, shown
 from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.backends import PythonBackend
 from trunkline.settings.backends.program import ProgramSettings
 from trunkline.settings.decode import decode
-from trunkline.settings.problems import InvalidSettings, Problem, Referenced, shown
 from trunkline.settings.references import expand
 from trunkline.settings.root import Settings
 from trunkline.settings.rules import find_problems

@@ -4,17 +4,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from trunkline.settings.credentials import CredentialSettings
-from trunkline.settings.secret import Secret
-
-CARD_PATH = "/.well-known/agent-card.json"
-TRANSPORTS = ("JSONRPC", "HTTP+JSON")
-TRUSTED_ORIGINS = (
-    'Origins, such as `"https://rpc.example.com"`, that may have its headers and credentials and '
-    "need not be public if its card names them. Its own origin is always one of them. Any other "
-    "origin that the card names is called without headers and credentials, and at public "
-    "addresses only."
+from trunkline.config.called_agents import (
+    CARD_PATH,
+    TRANSPORTS,
+    TRUSTED_ORIGINS,
+    CredentialSettings,
 )
+from trunkline.config.secret import Secret
 
 
 class NetworkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

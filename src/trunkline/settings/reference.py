@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args, get_origin
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import FieldInfo, fields
 
+from trunkline.config.called_agents import CredentialSettings
+from trunkline.config.secret import Secret
 from trunkline.model.profile import PRESETS, Profile
 from trunkline.settings.agents import (
     AgentSettings,
@@ -17,9 +19,7 @@ from trunkline.settings.agents import (
     SkillSettings,
 )
 from trunkline.settings.backends import BackendSettings
-from trunkline.settings.credentials import CredentialSettings
 from trunkline.settings.outbound import NetworkSettings, RemoteSettings, TargetSettings
-from trunkline.settings.secret import Secret
 from trunkline.settings.server import ApiKey, AuthSettings, ServerSettings, StoreSettings
 from trunkline.settings.shapes import allows_none, bare_type, default_of, description, is_struct
 

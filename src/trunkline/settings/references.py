@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trunkline.settings.problems import Path, Problem, Referenced, dotted
-from trunkline.settings.secret import Secret
+from trunkline.config.problems import Path, Problem, Referenced, dotted
+from trunkline.config.secret import Secret
 
 # `$${` stands for `${` itself. A `${` that is no reference is caught by the last branch.
 REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")

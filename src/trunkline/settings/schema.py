@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
+from trunkline.config.secret import Secret
 from trunkline.settings.root import Settings
-from trunkline.settings.secret import Secret
 
 
 def schema() -> dict[str, Any]:

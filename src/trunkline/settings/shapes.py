@@ -6,7 +6,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import FieldInfo, fields
 
-from trunkline.settings.secret import Secret
+from trunkline.config.secret import Secret
 
 
 def bare_type(kind: Any) -> Any:

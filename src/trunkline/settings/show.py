@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from trunkline.config.secret import MASK, Secret
 from trunkline.settings.paths import database_path
 from trunkline.settings.root import Settings
-from trunkline.settings.secret import MASK, Secret
 from trunkline.settings.server import StoreSettings
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")

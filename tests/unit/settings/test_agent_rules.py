@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import agent, made, only, refused
 
-from trunkline.settings.rules.urls import is_absolute_uri
+from trunkline.config.urls import is_absolute_uri
 
 
 def one(**keys: Any) -> dict[str, Any]:

@@ -4,9 +4,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from trunkline.settings.credentials import CredentialSettings
-from trunkline.settings.outbound import CARD_PATH, TRANSPORTS, TRUSTED_ORIGINS
-from trunkline.settings.secret import Secret
+from trunkline.config.called_agents import (
+    CARD_PATH,
+    TRANSPORTS,
+    TRUSTED_ORIGINS,
+    CredentialSettings,
+)
+from trunkline.config.secret import Secret
 
 
 class A2aBackend(

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from trunkline.settings.secret import Secret
+from trunkline.config.secret import Secret
 
 
 class OpenAIBackend(

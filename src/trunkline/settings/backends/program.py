@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from trunkline.settings.secret import Secret
+from trunkline.config.secret import Secret
 
 MIB = 1024 * 1024
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from trunkline.config.secret import Secret
 from trunkline.model.errors import ConfigError
 from trunkline.settings.openclaw.values import (
     choice,
@@ -18,7 +19,6 @@ from trunkline.settings.openclaw.values import (
     web_url,
 )
 from trunkline.settings.references import secret_of
-from trunkline.settings.secret import Secret
 
 HANDLE = "openclaw-design/main"
 PRINCIPAL = "openclaw"

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trunkline.config.problems import InvalidSettings, Problem
 from trunkline.model.errors import ConfigError
 from trunkline.settings.load import Document, from_document, merged, python_backend, read_toml
 from trunkline.settings.openclaw import design, inbound, network, outbound
@@ -15,7 +16,6 @@ from trunkline.settings.openclaw.accounts import Accounts, parse_accounts
 from trunkline.settings.openclaw.design import Design, parse_design
 from trunkline.settings.openclaw.file import read
 from trunkline.settings.openclaw.values import mapping_at
-from trunkline.settings.problems import InvalidSettings, Problem
 from trunkline.settings.references import expand, literal
 from trunkline.settings.root import Settings
 

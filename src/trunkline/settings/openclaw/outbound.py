@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from trunkline.config.problems import Problem
 from trunkline.model.errors import ConfigError
 from trunkline.settings.openclaw.values import flag, mapping_at, text, text_of
-from trunkline.settings.problems import Problem
 
 PLUGIN: Final = "openclaw-a2a-outbound"
 _KEYS: Final = ("plugins", "entries", PLUGIN)

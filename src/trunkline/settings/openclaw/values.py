@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from trunkline.config.problems import Referenced
 from trunkline.model.errors import ConfigError
-from trunkline.settings.problems import Referenced
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from trunkline.settings.problems import Path, Problem
+from trunkline.config.problems import Path, Problem
 from trunkline.settings.root import Settings
 from trunkline.settings.rules.access import access_problems
 from trunkline.settings.rules.addresses import address_problems

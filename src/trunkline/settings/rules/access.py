@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.secret import MASK
+from trunkline.config.urls import web_url_fault
 from trunkline.settings.hosts import is_loopback_host, is_loopback_url
-from trunkline.settings.problems import Path, Problem, shown
 from trunkline.settings.root import Settings
-from trunkline.settings.rules.urls import web_url_fault
-from trunkline.settings.secret import MASK
 from trunkline.settings.server import ApiKey
 
 # Shorter keys can be guessed; 16 random characters hold 96 bits in base64.

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from trunkline.config.problems import Problem, shown
 from trunkline.settings.agents import AgentSettings
-from trunkline.settings.problems import Problem, shown
 from trunkline.settings.root import Settings
 
 ROOT_PATHS = {

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.urls import is_absolute_uri, web_url_fault
 from trunkline.protocol.rest_routes import RESERVED_TENANTS
 from trunkline.settings.agents import (
     AgentSettings,
@@ -10,10 +12,8 @@ from trunkline.settings.agents import (
     SkillSettings,
 )
 from trunkline.settings.backends import A2aBackend, PythonBackend
-from trunkline.settings.problems import Path, Problem, shown
 from trunkline.settings.root import Settings
 from trunkline.settings.rules.backends import backend_problems
-from trunkline.settings.rules.urls import is_absolute_uri, web_url_fault
 from trunkline.settings.target import EVERY
 
 HANDLE = re.compile(r"[a-z0-9][a-z0-9-]*/([a-z0-9][a-z0-9-]*|\*)")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from trunkline.config.problems import Path, Problem, shown
 from trunkline.settings.agents import AgentSettings
-from trunkline.settings.problems import Path, Problem, shown
 from trunkline.settings.root import Settings
 
 

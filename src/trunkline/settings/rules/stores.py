@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path as File
 
+from trunkline.config.problems import Path, Problem, dotted, shown
 from trunkline.settings.paths import database_path
-from trunkline.settings.problems import Path, Problem, dotted, shown
 from trunkline.settings.root import Settings
 from trunkline.settings.server import StoreSettings
 

@@ -1,31 +1,20 @@
 """Rules of the agents that are called, and of the tool that calls them."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from urllib.parse import urlsplit
+from collections.abc import Iterator
 
-from trunkline.settings.credentials import (
-    ApiKeyCredentials,
-    BearerCredentials,
-    CredentialSettings,
-    OAuth2Credentials,
+from trunkline.config.called_agents import (
+    card_path_problems,
+    credential_problems,
+    header_problems,
+    origin_problems,
+    transport_problems,
 )
-from trunkline.settings.outbound import TRANSPORTS, RemoteSettings, TargetSettings
-from trunkline.settings.problems import Path, Problem, did_you_mean, one_of, shown
+from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.urls import url_fault
+from trunkline.settings.outbound import RemoteSettings, TargetSettings
 from trunkline.settings.root import Settings
-from trunkline.settings.rules.urls import web_url_fault
-from trunkline.settings.secret import MASK, Secret
 
 MAX_ALIAS_CHARS = 100
-# RFC 3986 has no others, and a `%` only before two hexadecimal digits.
-URL_TEXT = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
-# RFC 9110.
-HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-# What a call says itself.
-OWN_HEADERS = frozenset(
-    ("accept", "connection", "content-length", "content-type", "host", "transfer-encoding")
-)
 
 
 def target_problems(settings: Settings) -> Iterator[Problem]:
@@ -52,7 +41,7 @@ def _remote(remote: RemoteSettings) -> Iterator[Problem]:
             reads=(("remote", "enabled"),),
         )
     yield from card_path_problems(remote.card_path, ("remote", "card_path"))
-    yield from transport_problems(remote.transports, ("remote", "transports"), remote)
+    yield from _transports(remote.transports, ("remote", "transports"), remote)
     yield from header_problems(remote.headers, None, ("remote",))
 
 
@@ -74,12 +63,17 @@ def _target(alias: str, target: TargetSettings, remote: RemoteSettings) -> Itera
             remedy='Example: base_url = "https://support.example.com".',
         )
     yield from card_path_problems(target.card_path, (*path, "card_path"))
-    yield from transport_problems(target.transports, (*path, "transports"), remote)
+    yield from _transports(target.transports, (*path, "transports"), remote)
     yield from header_problems(target.headers, target.credentials, path)
     if target.credentials is not None:
         yield from credential_problems(target.credentials, (*path, "credentials"))
     yield from origin_problems(target.trusted_origins, (*path, "trusted_origins"))
     yield from _card_keys(target, path)
+
+
+def _transports(names: tuple[str, ...], path: Path, remote: RemoteSettings) -> Iterator[Problem]:
+    if remote.enforce_transports:
+        yield from transport_problems(names, path, reads=(("remote", "enforce_transports"),))
 
 
 def _card_keys(target: TargetSettings, path: Path) -> Iterator[Problem]:
@@ -107,137 +101,6 @@ def _card_keys(target: TargetSettings, path: Path) -> Iterator[Problem]:
             )
 
 
-def origin_problems(origins: Iterable[str], path: Path) -> Iterator[Problem]:
-    for i, origin in enumerate(origins):
-        fault = url_fault(origin)
-        parts = None if fault else urlsplit(origin)
-        if parts and (parts.path not in ("", "/") or parts.query or parts.fragment):
-            fault = "expected scheme, host and port alone"
-        if fault:
-            yield Problem(
-                path=(*path, i),
-                value=shown(origin),
-                what=fault,
-                remedy='Example: trusted_origins = ["https://rpc.example.com"].',
-            )
-
-
 def _is_alias(alias: str) -> bool:
     is_short = 0 < len(alias) <= MAX_ALIAS_CHARS
     return is_short and alias == alias.strip() and alias.isprintable() and "://" not in alias
-
-
-def url_fault(url: str) -> str:
-    fault = web_url_fault(url)
-    if not fault and not URL_TEXT.fullmatch(url):
-        fault = "expected a URL in ASCII, with anything else percent-encoded"
-    return fault
-
-
-def card_path_problems(card_path: str, path: Path) -> Iterator[Problem]:
-    if card_path and ("://" in card_path or not URL_TEXT.fullmatch(card_path)):
-        yield Problem(
-            path=path,
-            value=shown(card_path),
-            what="expected a path",
-            remedy='Example: card_path = "/.well-known/agent-card.json".',
-        )
-
-
-def transport_problems(
-    names: Iterable[str], path: Path, remote: RemoteSettings | None = None
-) -> Iterator[Problem]:
-    """`remote` may allow bindings that we do not know."""
-    if remote is not None and not remote.enforce_transports:
-        return
-    for i, name in enumerate(names):
-        if name not in TRANSPORTS:
-            yield Problem(
-                path=(*path, i),
-                value=shown(name),
-                what="is a binding that we cannot speak",
-                remedy=f"{did_you_mean(name.upper(), TRANSPORTS)}Known: {one_of(TRANSPORTS)}.",
-                reads=(("remote", "enforce_transports"),) if remote is not None else (),
-            )
-
-
-def header_problems(
-    headers: Mapping[str, Secret], credentials: CredentialSettings | None, path: Path
-) -> Iterator[Problem]:
-    """`path` is that of the table which holds both."""
-    for name, value in headers.items():
-        yield from _header(name, value, (*path, "headers", name))
-    if credentials is not None:
-        yield from _twice(headers, credentials, path)
-
-
-def _header(name: str, value: Secret, path: Path) -> Iterator[Problem]:
-    if not HEADER_NAME.fullmatch(name):
-        yield Problem(
-            path=path,
-            what="cannot be the name of a header",
-            remedy="Use letters, digits and hyphens, for example X-Team.",
-        )
-    elif name.lower() in OWN_HEADERS:
-        yield Problem(
-            path=path, what="is a header that the call itself decides", remedy="Remove it."
-        )
-    if not HEADER_VALUE.fullmatch(value.reveal()):
-        yield Problem(
-            path=path,
-            value=MASK,
-            what="holds characters that cannot be sent in a header",
-            remedy="Use visible ASCII characters, without line breaks.",
-        )
-
-
-def credential_problems(credentials: CredentialSettings, path: Path) -> Iterator[Problem]:
-    match credentials:
-        case BearerCredentials():
-            yield from _secret(credentials.token, (*path, "token"))
-        case ApiKeyCredentials():
-            yield from _secret(credentials.key, (*path, "key"))
-            yield from _header(credentials.header, Secret(""), (*path, "header"))
-        case OAuth2Credentials():
-            yield from _secret(credentials.client_secret, (*path, "client_secret"))
-            fault = url_fault(credentials.token_url)
-            if fault:
-                yield Problem(
-                    path=(*path, "token_url"),
-                    value=shown(credentials.token_url),
-                    what=fault,
-                    remedy='Example: token_url = "https://login.example.com/oauth2/token".',
-                )
-
-
-def _secret(secret: Secret | None, path: Path) -> Iterator[Problem]:
-    text = secret.reveal() if secret is not None else "-"
-    if not text.strip():
-        yield Problem(
-            path=path,
-            value=MASK,
-            what="is empty",
-            remedy="Set the environment variable that it refers to, or leave credentials out.",
-        )
-    elif not HEADER_VALUE.fullmatch(text) or text != text.strip():
-        yield Problem(
-            path=path,
-            value=MASK,
-            what="holds characters that cannot be sent in a header",
-            remedy="Look for a line break or spaces at its end.",
-        )
-
-
-def _twice(
-    headers: Mapping[str, Secret], credentials: CredentialSettings, path: Path
-) -> Iterator[Problem]:
-    taken = "Authorization"
-    if isinstance(credentials, ApiKeyCredentials):
-        taken = credentials.header
-    for name in headers:
-        if name.lower() == taken.lower():
-            yield Problem(
-                path=(*path, "headers", name),
-                what="is set by the credentials already",
-                remedy="Keep one of the two.",
-            )

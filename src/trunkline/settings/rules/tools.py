@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from trunkline.config.problems import Problem
 from trunkline.settings.backends import OpenAIBackend
-from trunkline.settings.problems import Problem
 from trunkline.settings.root import Settings
 
 

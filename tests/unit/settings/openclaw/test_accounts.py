@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from trunkline.config.problems import Referenced
 from trunkline.model.errors import ConfigError
 from trunkline.settings.openclaw.accounts import (
     CHAT,
@@ -13,7 +14,6 @@ from trunkline.settings.openclaw.accounts import (
     TaskStore,
     parse_accounts,
 )
-from trunkline.settings.problems import Referenced
 
 P = "channels.a2a.accounts.main"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from trunkline.config.problems import Path, Problem
 from trunkline.settings.backends import (
     A2aBackend,
     AcpBackend,
@@ -13,7 +14,6 @@ from trunkline.settings.backends import (
     PythonBackend,
     ScriptedBackend,
 )
-from trunkline.settings.problems import Path, Problem
 from trunkline.settings.rules.backends.a2a import a2a_problems
 from trunkline.settings.rules.backends.command import command_problems
 from trunkline.settings.rules.backends.openai import openai_problems

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from trunkline.settings.backends import A2aBackend
-from trunkline.settings.problems import Path, Problem, shown
-from trunkline.settings.rules.targets import (
+from trunkline.config.called_agents import (
     card_path_problems,
     credential_problems,
     header_problems,
     origin_problems,
     transport_problems,
-    url_fault,
 )
+from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.urls import url_fault
+from trunkline.settings.backends import A2aBackend
 
 
 def a2a_problems(backend: A2aBackend, path: Path) -> Iterator[Problem]:

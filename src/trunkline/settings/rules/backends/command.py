@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from trunkline.config.problems import Path, Problem, shown
 from trunkline.settings.backends.command import CommandBackend
-from trunkline.settings.problems import Path, Problem, shown
 from trunkline.settings.rules.backends.program import program_problems
 
 PLACEHOLDER = "{prompt}"

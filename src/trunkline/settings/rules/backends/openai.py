@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
+from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.urls import web_url_fault
 from trunkline.settings.backends import OpenAIBackend
-from trunkline.settings.problems import Path, Problem, shown
-from trunkline.settings.rules.urls import web_url_fault
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.urls import web_url_fault
 from trunkline.settings.backends import OpenClawBackend
-from trunkline.settings.problems import Path, Problem, shown
-from trunkline.settings.rules.urls import web_url_fault
 
 _AGENT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PREFIX: Final = "agent:{agent_id}:"

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path as File
 
+from trunkline.config.problems import Path, Problem, shown
 from trunkline.settings.backends.program import ProgramSettings
-from trunkline.settings.problems import Path, Problem, shown
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

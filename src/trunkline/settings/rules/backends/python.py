@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path as File
 
+from trunkline.config.problems import Path, Problem, shown
 from trunkline.settings.backends import PythonBackend
-from trunkline.settings.problems import Path, Problem, shown
 from trunkline.settings.target import split_target
 
 

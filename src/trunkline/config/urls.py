@@ -1,10 +1,14 @@
-"""Whether a text is a URL that a card may carry."""
+"""Checks of URLs and URIs in a configuration."""
 
+import re
 from urllib.parse import urlsplit
+
+# The characters of RFC 3986 §2, with a `%` only before two hexadecimal digits.
+URL_TEXT = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+")
 
 
 def web_url_fault(url: str) -> str:
-    """Why the text is no absolute http(s) URL; empty when it is one."""
+    """The reason why the text is not an absolute http(s) URL, or an empty text."""
     if not url.isprintable() or any(character.isspace() for character in url):
         return "expected a URL without spaces"
     try:
@@ -27,3 +31,10 @@ def is_absolute_uri(uri: str) -> bool:
     )
     fits = bool(colon and rest) and scheme_fits and uri.isascii()
     return fits and uri.isprintable() and " " not in uri
+
+
+def url_fault(url: str) -> str:
+    fault = web_url_fault(url)
+    if not fault and not URL_TEXT.fullmatch(url):
+        fault = "expected a URL in ASCII, with anything else percent-encoded"
+    return fault

@@ -1,5 +1,5 @@
+from trunkline.config.secret import secrets_in
 from trunkline.settings import from_document
-from trunkline.settings.secret import secrets_in
 
 
 def test_every_secret_of_a_configuration_is_found() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from trunkline.config.secret import MASK, Secret
 from trunkline.model.addresses import without_password
 from trunkline.model.errors import ConfigError
-from trunkline.settings.secret import MASK, Secret
 
 Path = tuple[str | int, ...]
 

@@ -1,0 +1,185 @@
+"""Agents to call: credentials, and the rules of addresses and headers that tables share."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, TypeAlias
+from urllib.parse import urlsplit
+
+from msgspec import Meta, Struct
+
+from trunkline.config.problems import Path, Problem, did_you_mean, one_of, shown
+from trunkline.config.secret import MASK, Secret
+from trunkline.config.urls import URL_TEXT, url_fault
+
+CARD_PATH = "/.well-known/agent-card.json"
+TRANSPORTS = ("JSONRPC", "HTTP+JSON")
+TRUSTED_ORIGINS = (
+    'Origins, such as `"https://rpc.example.com"`, that may have its headers and credentials and '
+    "need not be public if its card names them. Its own origin is always one of them. Any other "
+    "origin that the card names is called without headers and credentials, and at public "
+    "addresses only."
+)
+# Field names and values as RFC 9110 §5.1 and §5.5 have them.
+HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+# The client writes these itself.
+OWN_HEADERS = frozenset(
+    ("accept", "connection", "content-length", "content-type", "host", "transfer-encoding")
+)
+
+
+class BearerCredentials(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="bearer"
+):
+    """A token, sent as `Authorization: Bearer …`."""
+
+    token: Annotated[Secret, Meta(description='The token. Prefer `"${NAME_OF_VARIABLE}"`.')]
+
+
+class ApiKeyCredentials(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="api-key"
+):
+    """A key, sent in its own header."""
+
+    key: Annotated[Secret, Meta(description='The key. Prefer `"${NAME_OF_VARIABLE}"`.')]
+    header: Annotated[str, Meta(description="Name of the header.")] = "X-API-Key"
+
+
+class OAuth2Credentials(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="oauth2"
+):
+    """OAuth 2 client credentials: a token is fetched when needed and cached while it is valid."""
+
+    token_url: Annotated[str, Meta(description="Token endpoint, http or https.")]
+    client_id: Annotated[str, Meta(min_length=1, description="Client id at the token endpoint.")]
+    client_secret: Annotated[
+        Secret, Meta(description='Client secret. Prefer `"${NAME_OF_VARIABLE}"`.')
+    ]
+    scopes: Annotated[tuple[str, ...], Meta(description="Scopes to request.")] = ()
+    audience: Annotated[
+        str, Meta(description="Audience to request, if the endpoint needs one.")
+    ] = ""
+
+
+CredentialSettings: TypeAlias = BearerCredentials | ApiKeyCredentials | OAuth2Credentials
+
+
+def origin_problems(origins: Iterable[str], path: Path) -> Iterator[Problem]:
+    for i, origin in enumerate(origins):
+        fault = url_fault(origin)
+        parts = None if fault else urlsplit(origin)
+        if parts and (parts.path not in ("", "/") or parts.query or parts.fragment):
+            fault = "expected scheme, host and port alone"
+        if fault:
+            yield Problem(
+                path=(*path, i),
+                value=shown(origin),
+                what=fault,
+                remedy='Example: trusted_origins = ["https://rpc.example.com"].',
+            )
+
+
+def card_path_problems(card_path: str, path: Path) -> Iterator[Problem]:
+    if card_path and ("://" in card_path or not URL_TEXT.fullmatch(card_path)):
+        yield Problem(
+            path=path,
+            value=shown(card_path),
+            what="expected a path",
+            remedy='Example: card_path = "/.well-known/agent-card.json".',
+        )
+
+
+def transport_problems(
+    names: Iterable[str], path: Path, *, reads: tuple[Path, ...] = ()
+) -> Iterator[Problem]:
+    for i, name in enumerate(names):
+        if name not in TRANSPORTS:
+            yield Problem(
+                path=(*path, i),
+                value=shown(name),
+                what="is a binding that we cannot speak",
+                remedy=f"{did_you_mean(name.upper(), TRANSPORTS)}Known: {one_of(TRANSPORTS)}.",
+                reads=reads,
+            )
+
+
+def header_problems(
+    headers: Mapping[str, Secret], credentials: CredentialSettings | None, path: Path
+) -> Iterator[Problem]:
+    """`path` is that of the table which holds both."""
+    for name, value in headers.items():
+        yield from _header(name, value, (*path, "headers", name))
+    if credentials is not None:
+        yield from _twice(headers, credentials, path)
+
+
+def _header(name: str, value: Secret, path: Path) -> Iterator[Problem]:
+    if not HEADER_NAME.fullmatch(name):
+        yield Problem(
+            path=path,
+            what="cannot be the name of a header",
+            remedy="Use letters, digits and hyphens, for example X-Team.",
+        )
+    elif name.lower() in OWN_HEADERS:
+        yield Problem(
+            path=path, what="is a header that the call itself decides", remedy="Remove it."
+        )
+    if not HEADER_VALUE.fullmatch(value.reveal()):
+        yield Problem(
+            path=path,
+            value=MASK,
+            what="holds characters that cannot be sent in a header",
+            remedy="Use visible ASCII characters, without line breaks.",
+        )
+
+
+def credential_problems(credentials: CredentialSettings, path: Path) -> Iterator[Problem]:
+    match credentials:
+        case BearerCredentials():
+            yield from _secret(credentials.token, (*path, "token"))
+        case ApiKeyCredentials():
+            yield from _secret(credentials.key, (*path, "key"))
+            yield from _header(credentials.header, Secret(""), (*path, "header"))
+        case OAuth2Credentials():
+            yield from _secret(credentials.client_secret, (*path, "client_secret"))
+            fault = url_fault(credentials.token_url)
+            if fault:
+                yield Problem(
+                    path=(*path, "token_url"),
+                    value=shown(credentials.token_url),
+                    what=fault,
+                    remedy='Example: token_url = "https://login.example.com/oauth2/token".',
+                )
+
+
+def _secret(secret: Secret | None, path: Path) -> Iterator[Problem]:
+    text = secret.reveal() if secret is not None else "-"
+    if not text.strip():
+        yield Problem(
+            path=path,
+            value=MASK,
+            what="is empty",
+            remedy="Set the environment variable that it refers to, or leave credentials out.",
+        )
+    elif not HEADER_VALUE.fullmatch(text) or text != text.strip():
+        yield Problem(
+            path=path,
+            value=MASK,
+            what="holds characters that cannot be sent in a header",
+            remedy="Look for a line break or spaces at its end.",
+        )
+
+
+def _twice(
+    headers: Mapping[str, Secret], credentials: CredentialSettings, path: Path
+) -> Iterator[Problem]:
+    taken = "Authorization"
+    if isinstance(credentials, ApiKeyCredentials):
+        taken = credentials.header
+    for name in headers:
+        if name.lower() == taken.lower():
+            yield Problem(
+                path=(*path, "headers", name),
+                what="is set by the credentials already",
+                remedy="Keep one of the two.",
+            )
