@@ -11,7 +11,7 @@ from tests.acceptance.conftest import Make
 from tests.acceptance.gateway import DEADLINE_S, SOURCE
 from tests.acceptance.remote import served
 
-from trunkline.backends.a2a import failing
+from trunkline.backends.a2a import failures as failing
 from trunkline.settings import from_document
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,12 @@ from tests.acceptance.test_command import Talk, reason, said
 from tests.acceptance.trials import is_running
 from tests.programs import backends as make
 
-from trunkline.backends.acp import AcpBackend, AcpOptions, check_acp
+from trunkline.backends.acp.backend import AcpBackend
+from trunkline.backends.acp.conversation import AcpOptions
+from trunkline.backends.acp.doctor import check_acp
 from trunkline.backends.acp.updates import DENIED
-from trunkline.backends.process.children import Limits
-from trunkline.backends.process.program import Program
+from trunkline.backends.programs.children import Limits
+from trunkline.backends.programs.program import Program
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import (
     Failed,

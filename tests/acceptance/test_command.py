@@ -14,9 +14,12 @@ from tests.acceptance.conftest import eventually
 from tests.acceptance.trials import WARDEN, is_running
 from tests.programs import backends as make
 
-from trunkline.backends.command import ClaudeFormat, CommandBackend, TextFormat, check_command
-from trunkline.backends.process.children import Limits
-from trunkline.backends.process.program import Program
+from trunkline.backends.command.backend import CommandBackend
+from trunkline.backends.command.claude import ClaudeFormat
+from trunkline.backends.command.doctor import check_command
+from trunkline.backends.command.text import TextFormat
+from trunkline.backends.programs.children import Limits
+from trunkline.backends.programs.program import Program
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Note, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from trunkline.backends.openai import History, Limits, OpenAIBackend, Options, Takes, check_openai
+from trunkline.backends.openai.backend import OpenAIBackend
+from trunkline.backends.openai.doctor import check_openai
+from trunkline.backends.openai.options import History, Limits, Options, Takes
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Output, Refused, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part, Role

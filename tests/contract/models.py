@@ -1,6 +1,7 @@
 """A backend together with the fake model that it asks."""
 
-from trunkline.backends.openai import OpenAIBackend, Options
+from trunkline.backends.openai.backend import OpenAIBackend
+from trunkline.backends.openai.options import Options
 from trunkline.clock import SystemClock
 from trunkline.testing.fake_model import FakeModel
 

@@ -12,8 +12,8 @@ from tests.runtime.loopback import Loopback
 from tests.runtime.world import World
 
 from trunkline import Turn, agent
-from trunkline.backends.a2a import A2aBackend
-from trunkline.backends.echo import EchoBackend
+from trunkline.backends.a2a.backend import A2aBackend
+from trunkline.backends.echo.backend import EchoBackend
 from trunkline.backends.python import Agent, PythonBackend
 from trunkline.testing import BACKEND_CHECKS, BackendSubject, FakeClock, ScriptedBackend
 from trunkline.testing.check_backend import Check

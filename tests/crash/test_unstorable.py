@@ -9,6 +9,7 @@ from msgspec import structs
 from tests.runtime.stores import AheadStore
 from tests.runtime.world import World, opened, said, world
 
+from trunkline.backends.scripted.gates import Gates
 from trunkline.model.errors import Unavailable
 from trunkline.model.events import Entry
 from trunkline.model.outputs import ArtifactEmitted, Final, Output
@@ -18,7 +19,6 @@ from trunkline.ports.store import Append, Settled
 from trunkline.runtime.fanout import CutOff, Opening
 from trunkline.runtime.store_refusals import NOT_STORED
 from trunkline.testing import settle
-from trunkline.testing.gates import Gates
 
 WORKING, COMPLETED, FAILED = TaskState.WORKING, TaskState.COMPLETED, TaskState.FAILED
 

@@ -9,7 +9,7 @@ import pytest
 from tests.docs.transcripts import Example, examples_in
 
 from trunkline import testing
-from trunkline.testing.script import COMMANDS
+from trunkline.backends.scripted.script import COMMANDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "testing.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -9,16 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trunkline.backends.acp import AcpBackend, AcpOptions
-from trunkline.backends.command import (
-    ClaudeFormat,
-    CodexFormat,
-    CommandBackend,
-    Format,
-    TextFormat,
-)
-from trunkline.backends.process.children import Limits
-from trunkline.backends.process.program import Program
+from trunkline.backends.acp.backend import AcpBackend
+from trunkline.backends.acp.conversation import AcpOptions
+from trunkline.backends.command.backend import CommandBackend
+from trunkline.backends.command.claude import ClaudeFormat
+from trunkline.backends.command.codex import CodexFormat
+from trunkline.backends.command.format import Format
+from trunkline.backends.command.text import TextFormat
+from trunkline.backends.programs.children import Limits
+from trunkline.backends.programs.program import Program
 from trunkline.clock import SystemClock
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock

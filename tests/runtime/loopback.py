@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 from tests.runtime.world import World
 
-from trunkline.backends.a2a import A2aBackend, Reach
+from trunkline.backends.a2a.backend import A2aBackend
+from trunkline.backends.a2a.upstream import Reach
 from trunkline.model.calls import (
     Caller,
     CancelTaskRequest,

@@ -92,7 +92,7 @@ _FINISHES_MANY = """
 
     from trunkline.model.calls import Caller, SendMessageRequest
     from trunkline.model.values import Message, Part, Role
-    from trunkline.backends.echo import EchoBackend
+    from trunkline.backends.echo.backend import EchoBackend
     from trunkline.runtime.agents import PublishedAgent
     from trunkline.clock import SystemClock, Uuid7Ids
     from trunkline.runtime.runtime import Runtime

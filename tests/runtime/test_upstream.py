@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.runtime.loopback import Loopback
 from tests.runtime.world import World, next_morning, said, world
 
-from trunkline.backends.a2a import failing, notes
+from trunkline.backends.a2a import failures, notes
 from trunkline.backends.a2a.asking import context_for, request_for
 from trunkline.backends.a2a.copying import CANCELED
 from trunkline.model.calls import Caller
@@ -258,13 +258,13 @@ async def test_a_message_behind_a_working_task_begins_another_that_refers_to_it(
 @pytest.mark.parametrize(
     ("error", "state", "words"),
     [
-        (DOWN, FAILED, failing.UNREACHABLE),
-        (PeerRefused("no", status=401), FAILED, failing.NOT_LET_IN),
+        (DOWN, FAILED, failures.UNREACHABLE),
+        (PeerRefused("no", status=401), FAILED, failures.NOT_LET_IN),
         (PeerRefused("not that", reason="CONTENT_TYPE_NOT_SUPPORTED"), REJECTED, "not that"),
         (PeerRefused("too busy", reason="BUSY"), FAILED, "too busy"),
-        (BadPeerAnswer("<html>"), FAILED, failing.NONSENSE),
-        (CUT, FAILED, failing.MAY_HAVE_ARRIVED),
-        (PeerTimeout("late"), FAILED, failing.MAY_HAVE_ARRIVED),
+        (BadPeerAnswer("<html>"), FAILED, failures.NONSENSE),
+        (CUT, FAILED, failures.MAY_HAVE_ARRIVED),
+        (PeerTimeout("late"), FAILED, failures.MAY_HAVE_ARRIVED),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, RemoteError) else None,
 )
@@ -287,7 +287,7 @@ async def test_a_message_waits_for_an_upstream_that_is_down() -> None:
         task = await w.submit("say hi")
         await settle()
         now = await w.get(task.id)
-        assert (now.status.state, said(now)) == (WORKING, failing.TRYING)
+        assert (now.status.state, said(now)) == (WORKING, failures.TRYING)
         up.fails.clear()
         await pass_time(up)
         assert said(await w.ended(task.id)) == "hi"
@@ -315,7 +315,7 @@ async def test_a_card_that_comes_too_late_is_not_a_message_that_may_have_arrived
         up = Loopback(there)
         backend = up.backend()
         up.fails["card"] = PeerTimeout("late")
-        assert await run_turn(backend, turn_request("say hi")) == [Failed(failing.UNREACHABLE)]
+        assert await run_turn(backend, turn_request("say hi")) == [Failed(failures.UNREACHABLE)]
         up.fails.clear()
         assert answer_text(await run_turn(backend, turn_request("say hi"))) == "hi"
         await backend.close()
@@ -329,7 +329,7 @@ async def test_the_wait_for_an_upstream_that_is_down_has_an_end() -> None:
             await settle()
             await up.there.clock.advance(10)
         ended = await w.ended(task.id)
-        assert (ended.status.state, said(ended)) == (FAILED, failing.UNREACHABLE)
+        assert (ended.status.state, said(ended)) == (FAILED, failures.UNREACHABLE)
 
 
 async def test_a_message_that_arrived_is_found_again() -> None:
@@ -367,7 +367,7 @@ async def test_a_task_is_followed_again_after_a_cut() -> None:
         up.there.gates.open("go")
         await settle()
         now = await w.get(task.id)
-        assert (now.status.state, said(now)) == (WORKING, failing.TRYING)
+        assert (now.status.state, said(now)) == (WORKING, failures.TRYING)
         up.fails.clear()
         await pass_time(up)
         ended = await w.ended(task.id)
@@ -384,7 +384,7 @@ async def test_an_upstream_that_forgot_the_task_fails_it() -> None:
         up.fails |= {"cut": CUT, "get": PeerRefused("who?", reason="TASK_NOT_FOUND")}
         up.there.gates.open("go")
         ended = await w.ended(task.id)
-        assert (ended.status.state, said(ended)) == (FAILED, failing.LOST)
+        assert (ended.status.state, said(ended)) == (FAILED, failures.LOST)
 
 
 class Restart:
@@ -472,7 +472,7 @@ async def test_a_message_that_was_on_its_way_is_looked_for() -> None:
         backend = up.backend()
         turn = resumed("say hi", session=kept(run="task-1.3"))
         outputs = await run_turn(backend, turn)
-        assert outputs == [Failed(failing.UNKNOWN_AFTER_RESTART)]
+        assert outputs == [Failed(failures.UNKNOWN_AFTER_RESTART)]
         # Had it arrived, this is what would be there.
         await up.send(request_for(turn, notes.Ask(), context_id=context_for(turn), waits=True))
         assert answer_text(await run_turn(backend, turn)) == "hi"
@@ -516,7 +516,7 @@ async def test_nobody_knows_of_a_message_to_an_upstream_without_a_list() -> None
     async with bridge(lists=False) as (w, up):
         up.fails["cut"] = CUT
         task = await w.send("say hi")
-        assert (task.status.state, said(task)) == (FAILED, failing.MAY_HAVE_ARRIVED)
+        assert (task.status.state, said(task)) == (FAILED, failures.MAY_HAVE_ARRIVED)
 
 
 async def test_a_restart_that_is_not_to_resume_cancels_over_there() -> None:

@@ -1,30 +1,25 @@
-"""Settings to adapters. A new store or backend is one more case here."""
+"""Stores and backends, made of their settings."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-from trunkline.app.models import make_openai
-from trunkline.app.openclaw import make_openclaw
-from trunkline.app.programs import make_acp, make_command
-from trunkline.app.upstreams import make_upstream_backend
-from trunkline.backends.echo import EchoBackend
-from trunkline.backends.python import Agent, PythonBackend
+from trunkline.backends.kind import Resources
+from trunkline.backends.python import Agent
 from trunkline.backends.python.loader import load
 from trunkline.model.calls import ANONYMOUS
-from trunkline.model.errors import ConfigError, GatewayBug
+from trunkline.model.errors import ConfigError
 from trunkline.model.session import Routing
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
+from trunkline.ports.doctor import Finding
 from trunkline.ports.store import Scope, Store
 from trunkline.ports.tools import TurnTool
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.settings import AgentSettings, Settings, StoreSettings, database_path, publish
-from trunkline.settings import backends as kinds
+from trunkline.settings.backends import PythonBackend, kind_of
 from trunkline.settings.publish import handle_of, stands_for_many
 from trunkline.stores.jsonfile import JsonFileStore, by_handle
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
-from trunkline.testing.scripted import ScriptedBackend
 
 
 def make_store(
@@ -59,36 +54,34 @@ def adopting_scope(settings: StoreSettings, *, agent: str) -> Scope:
     return Scope(agent, "", settings.adopt_as or ANONYMOUS)
 
 
-def make_backend(
-    settings: AgentSettings,
-    code: Agent | None,
-    clock: Clock,
-    tools: Mapping[str, TurnTool] | None = None,
-    data: Path | None = None,
+def resources_for(
+    agent: AgentSettings,
+    settings: Settings,
     *,
-    allow_private: bool = False,
-) -> Backend:
-    """`code` is the agent that a Python backend runs, `tools` are those that models may use,
-    `data` is the folder to keep keys in. `allow_private` is that of the network settings."""
-    match settings.backend:
-        case kinds.EchoBackend():
-            return EchoBackend()
-        case kinds.ScriptedBackend(turn_log=turn_log):
-            return ScriptedBackend(clock=clock, turn_log=turn_log)
-        case kinds.CommandBackend() as command:
-            return make_command(command, clock)
-        case kinds.AcpBackend() as acp:
-            return make_acp(acp, clock)
-        case kinds.PythonBackend(target=target):
-            if code is None:
-                raise GatewayBug(f"{target} was not loaded")
-            return PythonBackend(code, clock=clock, grace_s=settings.cancel_grace_s)
-        case kinds.OpenAIBackend() as model:
-            return make_openai(model, clock, tools or {})
-        case kinds.A2aBackend() as given:
-            return make_upstream_backend(given, settings, clock, allow_private=allow_private)
-        case kinds.OpenClawBackend() as openclaw:
-            return make_openclaw(openclaw, clock, data)
+    clock: Clock,
+    code: Agent | None = None,
+    tools: Mapping[str, TurnTool] | None = None,
+) -> Resources:
+    """`code` is the agent that a Python backend runs, `tools` are those that models may use."""
+    return Resources(
+        clock=clock,
+        data_dir=database_path(settings.store).parent,
+        tools=tools or {},
+        code=code,
+        allow_private=settings.network.allow_private_addresses,
+        profile=agent,
+    )
+
+
+def make_backend(agent: AgentSettings, resources: Resources) -> Backend:
+    return kind_of(agent.backend).adapter().make(agent.backend, resources)
+
+
+async def check_backend(agent: AgentSettings, resources: Resources) -> list[Finding]:
+    """The findings of `trunkline doctor`."""
+    if agent.unavailable:
+        return [Finding("warning", f"is off: {agent.unavailable}")]
+    return await kind_of(agent.backend).adapter().check(agent.backend, resources)
 
 
 def load_agents(settings: Settings) -> tuple[Settings, dict[str, Agent]]:
@@ -99,7 +92,7 @@ def load_agents(settings: Settings) -> tuple[Settings, dict[str, Agent]]:
     found: dict[str, list[str]] = {}
     code: dict[str, Agent] = {}
     for handle, agent in settings.agents.items():
-        if not isinstance(agent.backend, kinds.PythonBackend) or agent.unavailable:
+        if not isinstance(agent.backend, PythonBackend) or agent.unavailable:
             continue
         target = agent.backend.target
         agents = load(target)

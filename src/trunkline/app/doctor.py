@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from trunkline.app.backend_checks import check_agent
+from trunkline.app.adapters import check_backend, resources_for
 from trunkline.background import BackgroundTasks
+from trunkline.clock import SystemClock
 from trunkline.model.errors import StoreInUse, StoreUnusable
 from trunkline.ports.doctor import Finding
 from trunkline.server.listener import address, listen
@@ -62,16 +63,13 @@ async def examine(settings: Settings) -> AsyncIterator[Examined]:
 async def _agents(settings: Settings) -> AsyncIterator[tuple[str, list[Finding]]]:
     """What was found of each, in the order of the configuration."""
     tasks, room = BackgroundTasks("doctor"), asyncio.Semaphore(AT_ONCE)
-    data = database_path(settings.store).parent
     found: dict[str, list[Finding]] = {}
 
     async def look_at(handle: str) -> None:
         async with room:
-            found[handle] = await check_agent(
-                settings.agents[handle],
-                data,
-                allow_private=settings.network.allow_private_addresses,
-            )
+            agent = settings.agents[handle]
+            resources = resources_for(agent, settings, clock=SystemClock())
+            found[handle] = await check_backend(agent, resources)
 
     # Code first: as long as it is imported, whoever is asked seems not to answer.
     order = sorted(settings.agents, key=lambda handle: not _is_code(settings.agents[handle]))

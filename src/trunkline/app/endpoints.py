@@ -8,7 +8,7 @@ from msgspec import Struct
 from trunkline.app.card_signer import CardSigner
 from trunkline.app.cards import addresses_of, agent_card, card_shape, extended_card
 from trunkline.app.described import described_by
-from trunkline.backends.a2a import A2aBackend as Upstream
+from trunkline.backends.a2a.backend import A2aBackend as Upstream
 from trunkline.backends.python import Agent
 from trunkline.model.card import AgentCard
 from trunkline.ports.clock import Clock

@@ -7,7 +7,7 @@ from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.responses import Response
 
-from trunkline.app.adapters import load_agents, make_backend, make_store
+from trunkline.app.adapters import load_agents, make_backend, make_store, resources_for
 from trunkline.app.card_signer import JWKS_PATH, card_signer
 from trunkline.app.cards import input_modes, output_modes
 from trunkline.app.channel import Account, Channel
@@ -39,7 +39,6 @@ from trunkline.settings import (
     AgentSettings,
     Settings,
     StoreSettings,
-    database_path,
 )
 from trunkline.version import VERSION
 
@@ -59,20 +58,15 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
     """`base_url` is what cards advertise, with scheme and without a slash at the end."""
     settings, code = load_agents(settings)
     clock = clock or SystemClock()
-    data = database_path(settings.store).parent
     tools = model_tools(settings)
     by_store: dict[StoreSettings, list[PublishedAgent]] = {}
     for handle, agent_settings in settings.agents.items():
         if agent_settings.unavailable:
             continue
-        backend = make_backend(
-            agent_settings,
-            code.get(handle),
-            clock,
-            tools,
-            data,
-            allow_private=settings.network.allow_private_addresses,
+        resources = resources_for(
+            agent_settings, settings, clock=clock, code=code.get(handle), tools=tools
         )
+        backend = make_backend(agent_settings, resources)
         agent = _published(handle, agent_settings, backend, code.get(handle))
         by_store.setdefault(agent_settings.store or settings.store, []).append(agent)
     server = settings.server

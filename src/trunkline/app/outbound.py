@@ -1,18 +1,13 @@
 """Settings to the agents that are called: targets, and the tool that calls them."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from trunkline.config.called_agents import (
-    ApiKeyCredentials,
-    BearerCredentials,
-    CredentialSettings,
-    OAuth2Credentials,
-)
 from trunkline.config.problems import did_you_mean
+from trunkline.config.secret import revealed
 from trunkline.model.addresses import without_password
 from trunkline.model.errors import ConfigError
-from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials, Credentials
+from trunkline.remote.credentials import credentials_of
 from trunkline.remote.target import Target
 from trunkline.remote.tool import (
     Defaults,
@@ -25,7 +20,7 @@ from trunkline.remote.tool import (
 from trunkline.remote.tool.a2a_send import A2aSend
 from trunkline.remote.tool.config import normalized, with_usable_targets
 from trunkline.remote.tool.failures import ToolFailure
-from trunkline.settings import Secret, Settings, TargetSettings, handles_path, make_private_dir
+from trunkline.settings import Settings, TargetSettings, handles_path, make_private_dir
 
 
 def tool_config(settings: Settings) -> ToolConfig:
@@ -136,24 +131,6 @@ def _target(alias: str, given: TargetSettings, settings: Settings) -> Target:
     )
 
 
-def credentials_of(given: CredentialSettings | None) -> Credentials | None:
-    match given:
-        case BearerCredentials():
-            return Bearer(given.token.reveal())
-        case ApiKeyCredentials():
-            return ApiKey(key=given.key.reveal(), header=given.header)
-        case OAuth2Credentials():
-            return ClientCredentials(
-                token_url=given.token_url,
-                client_id=given.client_id,
-                client_secret=given.client_secret.reveal(),
-                scopes=given.scopes,
-                audience=given.audience,
-            )
-        case None:
-            return None
-
-
 def _unknown(alias: str, aliases: tuple[str, ...]) -> str:
     if not alias:
         return "no target is named and none is the default. Name one, or set default = true."
@@ -161,10 +138,6 @@ def _unknown(alias: str, aliases: tuple[str, ...]) -> str:
     looks_like_url = "." in alias or ":" in alias or "/" in alias or alias == "localhost"
     hint = f'For a URL, write its scheme: "https://{alias}". ' if looks_like_url else ""
     return f'there is no target "{alias}". {did_you_mean(alias, aliases)}{hint}{known}'
-
-
-def revealed(headers: Mapping[str, Secret]) -> dict[str, str]:
-    return {name: value.reveal() for name, value in headers.items()}
 
 
 def _ms(seconds: float) -> int:

@@ -19,7 +19,7 @@ from trunkline.runtime.recorder import say
 from trunkline.runtime.retention import Gone, count_prunable, forgets, prune
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import EVERY, Settings, StoreSettings, database_path
-from trunkline.settings.backends import RESUMABLE
+from trunkline.settings.backends import kind_of
 
 T = TypeVar("T")
 _PAGE = 100
@@ -166,7 +166,7 @@ def _is_orphan(settings: Settings, stored: StoredTask, *, is_named: bool) -> boo
         # It may be published elsewhere, so it takes somebody who means this one.
         return is_named
     found = settings.agents.get(stored.scope.agent)
-    can_resume = found is not None and isinstance(found.backend, RESUMABLE)
+    can_resume = found is not None and kind_of(found.backend).can_resume
     return recover(stored.state, profile.on_restart, can_resume=can_resume) is Recovery.LEAVE
 
 

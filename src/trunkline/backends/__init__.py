@@ -1,4 +1,4 @@
-"""Agents behind the gateway: one adapter per way of running them.
+"""Agents behind the gateway: one folder per kind of backend.
 
 Each implements `ports.Backend`, passes `trunkline.testing.check_backend`, and imports
 only what is further in. They do not know each other; what several of them need is in

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from trunkline.backends.process import sentences
+from trunkline.backends.programs import failures
 from trunkline.model.outputs import Failed, Output, Text
 
 _encode = msgspec.json.Encoder().encode
@@ -21,7 +21,7 @@ async def limited(
             said_bytes += size_of(output)
             if said_bytes > max_bytes:
                 await stop()
-                yield Failed(sentences.flooded(max_bytes))
+                yield Failed(failures.flooded(max_bytes))
                 return
             yield output
 

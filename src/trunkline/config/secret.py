@@ -1,7 +1,7 @@
 """A text that may be used but never shown."""
 
 import hmac
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -60,3 +60,7 @@ def secrets_in(value: object) -> Iterator[str]:
                 yield from secrets_in(item)
         case _:
             pass
+
+
+def revealed(headers: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: value.reveal() for name, value in headers.items()}

@@ -6,6 +6,13 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from trunkline.config.called_agents import (
+    ApiKeyCredentials,
+    BearerCredentials,
+    CredentialSettings,
+    OAuth2Credentials,
+)
+
 MASK: Final = "***"
 
 
@@ -74,3 +81,21 @@ def secrets_of(credentials: Credentials | None) -> tuple[str, ...]:
             return credentials.client_secret, credentials.basic().removeprefix("Basic ")
         case None:
             return ()
+
+
+def credentials_of(given: CredentialSettings | None) -> Credentials | None:
+    match given:
+        case BearerCredentials():
+            return Bearer(given.token.reveal())
+        case ApiKeyCredentials():
+            return ApiKey(key=given.key.reveal(), header=given.header)
+        case OAuth2Credentials():
+            return ClientCredentials(
+                token_url=given.token_url,
+                client_id=given.client_id,
+                client_secret=given.client_secret.reveal(),
+                scopes=given.scopes,
+                audience=given.audience,
+            )
+        case None:
+            return None

@@ -6,6 +6,7 @@ document into structs), `rules/` (what must hold between keys), `publish.py` (th
 Python targets hold).
 """
 
+from trunkline.backends.python.settings import split_target
 from trunkline.config.called_agents import (
     ApiKeyCredentials,
     BearerCredentials,
@@ -40,7 +41,7 @@ from trunkline.settings.root import Settings
 from trunkline.settings.schema import schema
 from trunkline.settings.server import ApiKey, AuthSettings, ServerSettings, StoreSettings
 from trunkline.settings.show import effective
-from trunkline.settings.target import EVERY, slug, split_target
+from trunkline.settings.target import EVERY, slug
 
 __all__ = [
     "EVERY",

@@ -9,17 +9,18 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from trunkline.backends.programs.settings import ProgramSettings
+from trunkline.backends.python.settings import is_file_target, join_target, split_target
 from trunkline.config.problems import InvalidSettings, Problem, Referenced, shown
 from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.backends import PythonBackend
-from trunkline.settings.backends.program import ProgramSettings
 from trunkline.settings.decode import decode
 from trunkline.settings.references import expand
 from trunkline.settings.root import Settings
 from trunkline.settings.rules import find_problems
 from trunkline.settings.server import StoreSettings
-from trunkline.settings.target import EVERY, is_file_target, join_target, split_target
+from trunkline.settings.target import EVERY
 from trunkline.settings.text import read_text
 
 Document = Mapping[str, Any]

@@ -12,13 +12,13 @@
 `docs/guides/testing.md` shows each at work.
 """
 
+from trunkline.backends.scripted.backend import ScriptedBackend
+from trunkline.backends.scripted.gates import Gates
 from trunkline.testing.check_backend import BACKEND_CHECKS, BackendSubject, check_backend
 from trunkline.testing.check_store import check_store
 from trunkline.testing.clock import FakeClock, SequentialIds, settle
 from trunkline.testing.crashing_store import CrashingStore
-from trunkline.testing.gates import Gates
 from trunkline.testing.play import play, stateful
-from trunkline.testing.scripted import ScriptedBackend
 from trunkline.testing.session import FakeSession
 from trunkline.testing.turns import answer_text, run_turn, turn_request
 

@@ -12,7 +12,8 @@ import pytest
 from tests.acceptance.gateway import SOURCE
 from tests.acceptance.openclaw.claws import NEW, OLD, TOKEN, Claw, FakeClaw, RealClaw
 
-from trunkline.backends.openclaw import Address, OpenClawBackend, Times
+from trunkline.backends.openclaw.address import Address, Times
+from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import Backend, TurnRequest

@@ -8,7 +8,8 @@ from tests.acceptance.openclaw.fake.__main__ import AGENTS
 from tests.acceptance.openclaw.fake.gateway import Gateway
 from tests.acceptance.openclaw.fake.server import Server
 
-from trunkline.backends.openclaw import Address, OpenClawBackend
+from trunkline.backends.openclaw.address import Address
+from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.backends.openclaw.completions import OpenClawHttpBackend
 from trunkline.clock import SystemClock
 from trunkline.ports.backend import Backend

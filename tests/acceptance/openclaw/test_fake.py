@@ -13,7 +13,8 @@ from tests.acceptance.openclaw.claws import TOKEN, FakeClaw
 from tests.acceptance.openclaw.conftest import a_turn, backend_of, outputs_of
 from tests.acceptance.openclaw.fake.access import Refused, scopes_for
 
-from trunkline.backends.openclaw import Address, OpenClawBackend, Times
+from trunkline.backends.openclaw.address import Address, Times
+from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.backends.openclaw.doctor import check_openclaw
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Output

@@ -15,7 +15,8 @@ from tests.acceptance.openclaw.conftest import (
 )
 from tests.acceptance.openclaw.wire import Wire, wire_to
 
-from trunkline.backends.openclaw import Address, OpenClawBackend, Times
+from trunkline.backends.openclaw.address import Address, Times
+from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.backends.openclaw.recovery import LOST
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Note, Output, Text, TextReplaced

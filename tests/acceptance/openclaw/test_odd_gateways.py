@@ -12,7 +12,8 @@ from aiohttp import web
 from tests.acceptance.openclaw.conftest import a_turn
 from tests.remote.http.peer import answer, peer
 
-from trunkline.backends.openclaw import Address, OpenClawBackend
+from trunkline.backends.openclaw.address import Address
+from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.backends.openclaw.completions import OpenClawHttpBackend
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed

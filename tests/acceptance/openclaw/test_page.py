@@ -11,14 +11,17 @@ from tests.acceptance.gateway import SOURCE, gateway
 from tests.acceptance.openclaw.claws import TOKEN, Claw
 from tests.acceptance.openclaw.conftest import a_turn, outputs_of
 
-from trunkline.app.openclaw import check_openclaw, make_openclaw
+from trunkline.backends.kind import Resources
+from trunkline.backends.openclaw.backend import make
 from trunkline.backends.openclaw.completions import OpenClawHttpBackend
+from trunkline.backends.openclaw.doctor import check
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Text
 from trunkline.ports.backend import Backend
 from trunkline.settings import OpenClawBackend, Secret, load
 from trunkline.testing import answer_text
 
+RESOURCES = Resources(clock=SystemClock(), data_dir=Path())
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "openclaw"
 PAGE = (ROOT / "docs" / "guides" / "backends" / "openclaw.md").read_text()
@@ -57,7 +60,7 @@ async def test_the_example_prints_what_is_shown(claw: Claw, tmp_path: Path) -> N
 
 async def test_the_doctor(claw: Claw) -> None:
     async def levels(**keys: object) -> list[str]:
-        found = await check_openclaw(settings(claw, **keys), SystemClock())
+        found = await check(settings(claw, **keys), RESOURCES)
         assert not any(TOKEN in f"{one.what} {one.remedy}" for one in found)
         return [one.level for one in found]
 
@@ -71,7 +74,7 @@ async def test_the_doctor(claw: Claw) -> None:
 
 @pytest.fixture
 async def over_http(claw: Claw) -> AsyncIterator[Backend]:
-    made = make_openclaw(settings(claw, surface="http"), SystemClock())
+    made = make(settings(claw, surface="http"), RESOURCES)
     yield made
     await made.close()
 
@@ -114,7 +117,7 @@ async def test_http_cancel_of_a_run_that_waits(over_http: Backend, claw: Claw) -
 
 async def test_http_stops_who_says_too_much(over_http: Backend, claw: Claw) -> None:
     given = settings(claw, surface="http", max_output_bytes=20)
-    backend = make_openclaw(given, SystemClock())
+    backend = make(given, RESOURCES)
     turn = a_turn("SLOW 600 100")
     outputs = await outputs_of(backend, turn)
     assert isinstance(outputs[-1], Failed)
@@ -129,7 +132,7 @@ async def test_http_stops_who_says_too_much(over_http: Backend, claw: Claw) -> N
 async def test_trap_4_http_runs_no_agent_that_is_not_configured(
     claw: Claw, caplog: pytest.LogCaptureFixture
 ) -> None:
-    backend = make_openclaw(settings(claw, surface="http", agent_id="nobody"), SystemClock())
+    backend = make(settings(claw, surface="http", agent_id="nobody"), RESOURCES)
     [failed] = await outputs_of(backend, a_turn('TOOL exec {"command": "echo hi"}'))
     assert failed == Failed("The agent is not set up correctly; its operator has to correct that.")
     assert "OpenClaw has no agent 'nobody'; it has default, guest, helper, main" in caplog.text
@@ -139,7 +142,7 @@ async def test_trap_4_http_runs_no_agent_that_is_not_configured(
 async def test_trap_5_http_says_at_the_start_that_tools_do_not_show(
     claw: Claw, caplog: pytest.LogCaptureFixture
 ) -> None:
-    backend = make_openclaw(settings(claw, surface="http"), SystemClock())
+    backend = make(settings(claw, surface="http"), RESOURCES)
     assert isinstance(backend, OpenClawHttpBackend)
     await backend._look("acme/claw")
     await backend.close()
@@ -149,11 +152,11 @@ async def test_trap_5_http_says_at_the_start_that_tools_do_not_show(
 async def test_http_failures(over_http: Backend, claw: Claw) -> None:
     [failed] = await outputs_of(over_http, a_turn("FAIL 400"))
     assert isinstance(failed, Failed)
-    wrong = make_openclaw(settings(claw, surface="http", token=Secret("no")), SystemClock())
+    wrong = make(settings(claw, surface="http", token=Secret("no")), RESOURCES)
     [failed] = await outputs_of(wrong, a_turn("hello"))
     assert failed == Failed("The agent is not set up correctly; its operator has to correct that.")
     await wrong.close()
-    gone = make_openclaw(settings(claw, surface="http", url="http://127.0.0.1:9"), SystemClock())
+    gone = make(settings(claw, surface="http", url="http://127.0.0.1:9"), RESOURCES)
     [failed] = await outputs_of(gone, a_turn("hello"))
     assert failed == Failed("The agent cannot be reached now; send the message again later.")
     await gone.close()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.acceptance.openclaw.claws import Claw, FakeClaw
 from tests.acceptance.openclaw.conftest import a_turn, backend_of, outputs_of
 
-from trunkline.backends.openclaw import OpenClawBackend
+from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.model.outputs import (
     Failed,
     Final,

@@ -1,5 +1,6 @@
 """What `remote_agent` and the `a2a` backend do about a card that names another origin."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ from tests.remote.test_origins import LURES, SECRET, origin, trap
 from tests.unit.settings.documents import made
 
 from trunkline.app.outbound import tool_config
-from trunkline.app.upstreams import make_upstream_backend
-from trunkline.backends.a2a import failing
-from trunkline.backends.a2a.check import check_a2a
+from trunkline.backends.a2a import failures
+from trunkline.backends.a2a.backend import make
+from trunkline.backends.a2a.doctor import check_a2a
+from trunkline.backends.kind import Resources
 from trunkline.model.outputs import Failed
 from trunkline.remote import connect
 from trunkline.remote.tool import open_remote_agent
@@ -55,7 +57,7 @@ async def outputs(url: str, **more: Any) -> list[Any]:
     document = {"kind": "a2a", "url": url, "credentials": {"kind": "bearer", "token": SECRET}}
     agent = made(agents={"a/b": {"backend": {**document, **more}}}).agents["a/b"]
     assert isinstance(agent.backend, A2aBackend)
-    backend = make_upstream_backend(agent.backend, agent, FakeClock(), allow_private=False)
+    backend = make(agent.backend, Resources(clock=FakeClock(), data_dir=Path(), profile=agent))
     try:
         return list(await run_turn(backend, turn_request("hello")))
     finally:
@@ -66,7 +68,7 @@ async def outputs(url: str, **more: Any) -> list[Any]:
 async def test_the_backend_fails_the_turn_at_once(on_unreachable: str) -> None:
     async with trap(LURES["other origin"]) as found:
         *_, last = await outputs(found.target.url, on_unreachable=on_unreachable)
-        assert last == Failed(failing.ADDRESS_REFUSED)
+        assert last == Failed(failures.ADDRESS_REFUSED)
         assert found.collector.connections == 0
 
 

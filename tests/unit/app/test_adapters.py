@@ -5,17 +5,18 @@ from typing import Any, Literal
 import pytest
 from tests.unit.settings.documents import agent
 
-from trunkline.app.adapters import load_agents, make_backend, make_store
-from trunkline.backends.echo import EchoBackend
-from trunkline.backends.python import PythonBackend
+from trunkline.app.adapters import load_agents, make_backend, make_store, resources_for
+from trunkline.backends.echo.backend import EchoBackend
+from trunkline.backends.python import Agent, PythonBackend
+from trunkline.backends.scripted.backend import ScriptedBackend
 from trunkline.model.errors import ConfigError, GatewayBug
+from trunkline.ports.backend import Backend
 from trunkline.ports.store import Scope
 from trunkline.settings import Settings, StoreSettings, from_document
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import FakeClock
-from trunkline.testing.scripted import ScriptedBackend
 
 TWO_AGENTS = """
 from trunkline import agent
@@ -114,8 +115,12 @@ async def test_tasks_of_another_program_get_an_owner(
     await store.close()
 
 
+def made(settings: Settings, handle: str, code: Agent | None) -> Backend:
+    agent = settings.agents[handle]
+    return make_backend(agent, resources_for(agent, settings, clock=FakeClock(), code=code))
+
+
 def test_backends_by_kind(target: str) -> None:
-    clock = FakeClock()
     settings = published(
         acme__echo=agent(),
         acme__script=agent(backend={"kind": "scripted"}),
@@ -123,7 +128,7 @@ def test_backends_by_kind(target: str) -> None:
     )
     settings, code = load_agents(settings)
     kinds = [
-        type(make_backend(settings.agents[handle], code.get(handle), clock))
+        type(made(settings, handle, code.get(handle)))
         for handle in ("acme/echo", "acme/script", "acme/rust")
     ]
     assert kinds == [EchoBackend, ScriptedBackend, PythonBackend]
@@ -132,4 +137,4 @@ def test_backends_by_kind(target: str) -> None:
 def test_code_that_was_not_loaded_is_our_own_fault(target: str) -> None:
     settings = published(acme__rust=python(f"{target}:first"))
     with pytest.raises(GatewayBug, match="was not loaded"):
-        make_backend(settings.agents["acme/rust"], None, FakeClock())
+        made(settings, "acme/rust", None)

@@ -1,6 +1,6 @@
 import pytest
 
-from trunkline.app.upstreams import reconnects_within
+from trunkline.backends.a2a.upstream import reconnects_within
 from trunkline.remote import Limits
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trunkline.backends.a2a import failing, notes
+from trunkline.backends.a2a import failures, notes
 from trunkline.backends.a2a.asking import context_for, headers_for, request_for
 from trunkline.backends.a2a.copying import ASKS, CANCELED, NEEDS_AUTH, REFUSED, SAID_NOTHING, Copy
 from trunkline.backends.a2a.notes import Ask, Follow, Kept, LookAt, LookFor
@@ -210,17 +210,17 @@ def test_extensions_are_passed_on() -> None:
 
 
 def test_what_is_worth_another_attempt() -> None:
-    assert failing.is_unsent(PeerUnreachable("no", is_unsent=True))
-    assert failing.is_unsent(PeerUnreachable("left alone", reason="CIRCUIT_OPEN"))
-    assert failing.is_unsent(PeerRefused("starting", status=503))
-    assert failing.is_unsent(PeerRefused("busy", status=429))
-    assert not failing.is_unsent(PeerRefused("passed on", status=502))
-    assert not failing.is_unsent(PeerRefused("passed on", status=504))
-    assert not failing.is_unsent(PeerUnreachable("reset"))
-    assert not failing.is_unsent(PeerTimeout("late"))
-    assert failing.is_passing(StreamEnded("gone"))
-    assert failing.is_passing(PeerRefused("busy", status=429))
-    assert not failing.is_passing(PeerRefused("no", status=400))
+    assert failures.is_unsent(PeerUnreachable("no", is_unsent=True))
+    assert failures.is_unsent(PeerUnreachable("left alone", reason="CIRCUIT_OPEN"))
+    assert failures.is_unsent(PeerRefused("starting", status=503))
+    assert failures.is_unsent(PeerRefused("busy", status=429))
+    assert not failures.is_unsent(PeerRefused("passed on", status=502))
+    assert not failures.is_unsent(PeerRefused("passed on", status=504))
+    assert not failures.is_unsent(PeerUnreachable("reset"))
+    assert not failures.is_unsent(PeerTimeout("late"))
+    assert failures.is_passing(StreamEnded("gone"))
+    assert failures.is_passing(PeerRefused("busy", status=429))
+    assert not failures.is_passing(PeerRefused("no", status=400))
 
 
 async def test_a_pipe_holds_back_who_is_too_fast() -> None:

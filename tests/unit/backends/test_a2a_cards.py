@@ -9,8 +9,8 @@ from tests.runtime.world import World
 
 from trunkline.app.cards import addresses_of, agent_card
 from trunkline.app.described import described_by
-from trunkline.backends.a2a import UpstreamCard, check_a2a
-from trunkline.backends.a2a.cards import LOOK_EVERY_S
+from trunkline.backends.a2a.cards import LOOK_EVERY_S, UpstreamCard
+from trunkline.backends.a2a.doctor import check_a2a
 from trunkline.background import BackgroundTasks
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import StoreUnusable

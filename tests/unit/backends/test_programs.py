@@ -11,13 +11,15 @@ from trunkline.backends.acp import rpc
 from trunkline.backends.acp.content import blocks
 from trunkline.backends.acp.permission import asked, chosen, question
 from trunkline.backends.acp.updates import Updates
-from trunkline.backends.command import ClaudeFormat, CodexFormat, TextFormat
+from trunkline.backends.command.claude import ClaudeFormat
+from trunkline.backends.command.codex import CodexFormat
 from trunkline.backends.command.format import Start
-from trunkline.backends.process.bytes_read import Lines, LineTooLong, Tail, Utf8
-from trunkline.backends.process.program import Program, environment_of
-from trunkline.backends.process.prompt import CannotTell, File, Prompt, prompt_of, safe_name
-from trunkline.backends.process.scope import session_id
-from trunkline.backends.process.sentences import exited, flooded
+from trunkline.backends.command.text import TextFormat
+from trunkline.backends.programs.bytes_read import Lines, LineTooLong, Tail, Utf8
+from trunkline.backends.programs.failures import exited, flooded
+from trunkline.backends.programs.program import Program, environment_of
+from trunkline.backends.programs.prompt import CannotTell, File, Prompt, prompt_of, safe_name
+from trunkline.backends.programs.scope import session_id
 from trunkline.model.outputs import ArtifactEmitted, Failed, Final, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
 from trunkline.testing import turn_request

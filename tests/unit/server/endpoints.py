@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trunkline.backends.echo import EchoBackend
+from trunkline.backends.echo.backend import EchoBackend
 from trunkline.model.card import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from trunkline.protocol.dialects import dialects_for
 from trunkline.runtime.agents import PublishedAgent

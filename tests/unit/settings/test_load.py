@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from tests.unit.settings.documents import agent, document, refused
 
+from trunkline.backends.python.settings import split_target
 from trunkline.model.errors import ConfigError
 from trunkline.settings import (
     AgentSettings,
@@ -16,7 +17,7 @@ from trunkline.settings import (
     load,
     publish,
 )
-from trunkline.settings.target import slug, split_target
+from trunkline.settings.target import slug
 
 AGENT = '[agents."acme/echo"]\nname = "Echo"\nbackend = { kind = "echo" }\n'
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import KEY, made, only
 
-from trunkline.app.models import openai_options
-from trunkline.backends.openai import History, Limits, Options, Takes
+from trunkline.backends.openai.options import History, Limits, Options, Takes, openai_options
 from trunkline.model.errors import GatewayBug
 from trunkline.settings import OpenAIBackend, effective
 

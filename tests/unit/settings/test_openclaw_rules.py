@@ -1,16 +1,17 @@
 """Rules of `kind = "openclaw"`."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trunkline.app.openclaw import openclaw_address
+from trunkline.backends.openclaw.address import openclaw_address
+from trunkline.backends.openclaw.rules import openclaw_problems
 from trunkline.settings import OpenClawBackend, Secret
-from trunkline.settings.rules.backends import backend_problems
 
 
 def problems(**keys: Any) -> list[str]:
-    return [str(problem) for problem in backend_problems(OpenClawBackend(**keys), ("backend",))]
+    return [str(problem) for problem in openclaw_problems(OpenClawBackend(**keys), ("backend",))]
 
 
 def test_the_defaults_are_right() -> None:
@@ -63,12 +64,12 @@ def test_a_device_is_of_no_use_over_http() -> None:
 
 def test_the_url_fits_the_surface() -> None:
     over_http = OpenClawBackend(url="wss://claw.test", surface="http")
-    assert openclaw_address(over_http).url == "https://claw.test"
+    assert openclaw_address(over_http, Path()).url == "https://claw.test"
     over_socket = OpenClawBackend(url="http://127.0.0.1:18789", token=Secret("t"))
-    assert openclaw_address(over_socket).url == "ws://127.0.0.1:18789"
+    assert openclaw_address(over_socket, Path()).url == "ws://127.0.0.1:18789"
 
 
 def test_the_token_shows_nowhere() -> None:
     settings = OpenClawBackend(token=Secret("very-secret"))
     assert "very-secret" not in repr(settings)
-    assert "very-secret" not in repr(openclaw_address(settings))
+    assert "very-secret" not in repr(openclaw_address(settings, Path()))

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import problems
 
-from trunkline.app.programs import limits_of, program_of
+from trunkline.backends.programs.children import limits_of
+from trunkline.backends.programs.program import program_of
 from trunkline.settings import AcpBackend, CommandBackend, effective, from_document
 
 COMMAND = {"kind": "command", "command": ["cat"]}

@@ -1,14 +1,25 @@
 """Another A2A agent as a backend: the gateway owns the task, the upstream has its own.
 
 Read `notes` (what is kept of an upstream task, and what a restart makes of it), `asking` (the
-message as the upstream gets it), `copying` (what its events become), `failing` (what the caller
+message as the upstream gets it), `copying` (what its events become), `failures` (what the caller
 is told when a call fails), then `run` (one turn) with `keeping`, `insisting` and `pipe`,
-`cards` (the upstream's card, kept fresh), `backend` and `check`.
+`cards` (the upstream's card, kept fresh), `backend` and `doctor`.
 """
 
-from trunkline.backends.a2a.backend import A2aBackend
-from trunkline.backends.a2a.cards import UpstreamCard
-from trunkline.backends.a2a.check import check_a2a
-from trunkline.backends.a2a.upstream import Reach, Upstream
+from trunkline.backends.a2a.rules import a2a_problems
+from trunkline.backends.a2a.settings import A2aBackend
+from trunkline.backends.kind import Adapter, Kind
 
-__all__ = ["A2aBackend", "Reach", "Upstream", "UpstreamCard", "check_a2a"]
+__all__ = ["KIND"]
+
+
+def _adapter() -> Adapter[A2aBackend]:
+    from trunkline.backends.a2a.backend import make
+    from trunkline.backends.a2a.doctor import check
+
+    return Adapter(make, check)
+
+
+KIND = Kind(
+    settings=A2aBackend, rules=a2a_problems, adapter=_adapter, can_resume=True, has_own_name=True
+)

@@ -7,12 +7,21 @@ from weakref import WeakValueDictionary
 from trunkline.backends.a2a import notes as kept_notes
 from trunkline.backends.a2a.cards import UpstreamCard
 from trunkline.backends.a2a.run import Run
-from trunkline.backends.a2a.upstream import MakeUpstream, Reach
+from trunkline.backends.a2a.settings import A2aBackend as A2aSettings
+from trunkline.backends.a2a.upstream import (
+    MakeUpstream,
+    Reach,
+    Upstream,
+    limits_of,
+    upstream_target,
+)
 from trunkline.backends.flood import limited
+from trunkline.backends.kind import Resources
 from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
+from trunkline.remote import Agents
 from trunkline.remote.errors import RemoteError
 
 _log = logging.getLogger("trunkline.backends.a2a")
@@ -102,3 +111,28 @@ class A2aBackend:
         await self._tasks.close()
         if self._close_upstream is not None:
             await self._close_upstream()
+
+
+def make(settings: A2aSettings, resources: Resources) -> A2aBackend:
+    target = upstream_target(settings, allow_private=resources.allow_private)
+    agents = Agents(clock=resources.clock, limits=limits_of(settings))
+    usual = agents.at(target)
+
+    def upstream(headers: dict[str, str], timeout_s: float | None) -> Upstream:
+        if not headers and timeout_s is None:
+            return usual
+        return agents.at(target, headers=headers, timeout_s=timeout_s)
+
+    return A2aBackend(
+        upstream,
+        url=settings.url,
+        clock=resources.clock,
+        reach=Reach(
+            on_unreachable=settings.on_unreachable,
+            retry_s=settings.retry_s,
+            turn_s=resources.profile.task_deadline_s,
+            max_output_bytes=settings.max_output_bytes,
+            version=settings.a2a_version,
+        ),
+        close_upstream=agents.close,
+    )

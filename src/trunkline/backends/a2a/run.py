@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from trunkline.backends.a2a import failing
+from trunkline.backends.a2a import failures as failing
 from trunkline.backends.a2a.asking import context_for, headers_for, request_for
 from trunkline.backends.a2a.copying import Copy, still_asks
 from trunkline.backends.a2a.insisting import FIRST_RETRY_S, LONGEST_RETRY_S, Insistence

@@ -1,14 +1,24 @@
-"""What the backend needs of the agent behind it."""
+"""`Upstream`: the agent behind the gateway, as the backend calls it."""
 
 from collections.abc import AsyncGenerator, Callable
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from trunkline.backends.a2a.settings import A2aBackend
+from trunkline.config.secret import revealed
 from trunkline.model.calls import ListTasksRequest, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Task
 from trunkline.protocol.client_responses import StreamItem, TaskPage
+from trunkline.remote import Limits, Target
+from trunkline.remote.credentials import credentials_of
+from trunkline.remote.retries import delay_s
+
+# The turn decides how long it tries, so the circuit never opens: an agent that is back is
+# reached at once.
+_LIMITS = Limits(circuit_failures=1_000_000)
 
 
 class Upstream(Protocol):
@@ -42,3 +52,30 @@ class Reach(Struct, frozen=True, kw_only=True):
     max_output_bytes: int = 16 * 1024 * 1024
     # The version that the settings insist on, if they do.
     version: str = ""
+
+
+def reconnects_within(retry_s: float) -> int:
+    """The number of reconnects of the client that fit into `retry_s`; then the turn takes over."""
+    count, spent_s = 0, delay_s(0, 1.0)
+    while count < _LIMITS.reconnects and spent_s <= retry_s:
+        count += 1
+        spent_s += delay_s(count, 1.0)
+    return count
+
+
+def limits_of(settings: A2aBackend) -> Limits:
+    return replace(_LIMITS, reconnects=reconnects_within(settings.retry_s))
+
+
+def upstream_target(settings: A2aBackend, *, allow_private: bool) -> Target:
+    return Target(
+        url=settings.url,
+        card_path=settings.card_path,
+        transports=settings.transports,
+        version=settings.a2a_version,
+        headers=revealed(settings.headers),
+        credentials=credentials_of(settings.credentials),
+        trusted_origins=settings.trusted_origins,
+        allow_private=allow_private,
+        timeout_s=settings.timeout_s,
+    )

@@ -3,11 +3,21 @@
 Read in this order: `rpc` (what a line means), `updates` (what an agent reports, as outputs),
 `permission` (a question, and the answer to it), `content` (a message for the agent), all
 without I/O; then `link` (requests and answers on one process), `conversation` (one session on
-it), `run` (one turn), `backend`, `checking` (for the operator).
+it), `run` (one turn), `backend`, `doctor`.
 """
 
-from trunkline.backends.acp.backend import AcpBackend
-from trunkline.backends.acp.checking import check_acp
-from trunkline.backends.acp.conversation import AcpOptions
+from trunkline.backends.acp.settings import AcpBackend
+from trunkline.backends.kind import Adapter, Kind
+from trunkline.backends.programs.rules import program_problems
 
-__all__ = ["AcpBackend", "AcpOptions", "check_acp"]
+__all__ = ["KIND"]
+
+
+def _adapter() -> Adapter[AcpBackend]:
+    from trunkline.backends.acp.backend import make
+    from trunkline.backends.acp.doctor import check
+
+    return Adapter(make, check)
+
+
+KIND = Kind(settings=AcpBackend, rules=program_problems, adapter=_adapter)

@@ -7,12 +7,14 @@ from weakref import WeakValueDictionary
 from trunkline.backends.acp.conversation import AcpOptions, Conversation, Paused
 from trunkline.backends.acp.permission import CANCELLED
 from trunkline.backends.acp.run import Run, hush
-from trunkline.backends.process.child import Child
-from trunkline.backends.process.children import Children, Limits, TooMany
-from trunkline.backends.process.missing import warn_if_missing
-from trunkline.backends.process.pool import Pool
-from trunkline.backends.process.program import Program
-from trunkline.backends.process.scope import Sessions
+from trunkline.backends.acp.settings import AcpBackend as AcpSettings
+from trunkline.backends.kind import Resources
+from trunkline.backends.programs.child import Child
+from trunkline.backends.programs.children import Children, Limits, TooMany, limits_of
+from trunkline.backends.programs.missing import warn_if_missing
+from trunkline.backends.programs.pool import Pool
+from trunkline.backends.programs.program import Program, program_of
+from trunkline.backends.programs.scope import Sessions
 from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import Notes, TurnRequest
@@ -124,3 +126,16 @@ class AcpBackend:
                 self.pool.put(paused.session, conversation)
             else:
                 await self.dismiss(conversation)
+
+
+def make(settings: AcpSettings, resources: Resources) -> AcpBackend:
+    options = AcpOptions(
+        mode=settings.mode,
+        permissions=settings.permissions,
+        start_timeout_s=settings.start_timeout_s,
+        idle_s=settings.idle_s,
+        question_timeout_s=settings.question_timeout_s,
+    )
+    return AcpBackend(
+        program_of(settings), clock=resources.clock, limits=limits_of(settings), options=options
+    )

@@ -3,9 +3,9 @@
 import base64
 from typing import Any
 
-from trunkline.backends.process import sentences
-from trunkline.backends.process.frames import table
-from trunkline.backends.process.prompt import CannotTell, File, Prompt
+from trunkline.backends.programs import failures
+from trunkline.backends.programs.frames import table
+from trunkline.backends.programs.prompt import CannotTell, File, Prompt
 
 
 def blocks(prompt: Prompt, capabilities: dict[str, Any]) -> list[dict[str, Any]]:
@@ -28,4 +28,4 @@ def _file(file: File, able: dict[str, Any]) -> dict[str, Any]:
         uri = f"attachment:///{file.name.replace(' ', '%20')}"
         resource = {"uri": uri, "mimeType": file.media_type, "blob": data}
         return {"type": "resource", "resource": resource}
-    raise CannotTell(sentences.takes_no_file(file.media_type))
+    raise CannotTell(failures.takes_no_file(file.media_type))

@@ -4,8 +4,8 @@ from itertools import count
 from typing import Any
 
 from trunkline.backends.acp import rpc
-from trunkline.backends.process.child import Child
-from trunkline.backends.process.frames import table
+from trunkline.backends.programs.child import Child
+from trunkline.backends.programs.frames import table
 
 
 class LinkLost(Exception):

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from trunkline.backends.process.frames import frame_of, table, text
+from trunkline.backends.programs.frames import frame_of, table, text
 
 METHOD_NOT_FOUND = -32601
 AUTH_REQUIRED = -32000

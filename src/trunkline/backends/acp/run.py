@@ -17,13 +17,13 @@ from trunkline.backends.acp.conversation import (
 from trunkline.backends.acp.link import CallFailed, Link, LinkLost, result_of
 from trunkline.backends.acp.permission import CANCELLED, asked, chosen, question, rejected
 from trunkline.backends.acp.updates import Updates
-from trunkline.backends.process import sentences
-from trunkline.backends.process.bytes_read import LineTooLong
-from trunkline.backends.process.child import Flooded
-from trunkline.backends.process.frames import table
-from trunkline.backends.process.prompt import prompt_of
-from trunkline.backends.process.scope import session_id
-from trunkline.backends.process.work import EXIT_S, Work
+from trunkline.backends.programs import failures
+from trunkline.backends.programs.bytes_read import LineTooLong
+from trunkline.backends.programs.child import Flooded
+from trunkline.backends.programs.frames import table
+from trunkline.backends.programs.prompt import prompt_of
+from trunkline.backends.programs.scope import session_id
+from trunkline.backends.programs.work import EXIT_S, Work
 from trunkline.model.errors import StoreError
 from trunkline.model.outputs import Failed, Output
 from trunkline.model.values import text_of
@@ -154,7 +154,7 @@ class Run(Work):
             last = await self._hear(conversation, prompt_id, updates)
         except CallFailed as error:
             self._tell_operator(str(conversation.link.child.errors), str(error))
-            last = Failed(sentences.MODEL_FAILED)
+            last = Failed(failures.MODEL_FAILED)
         except DONE_WITH as error:
             last = await self._lost(conversation, error)
         except BaseException:
@@ -228,14 +228,14 @@ class Run(Work):
         child, limits = conversation.link.child, self._backend.children.limits
         try:
             if isinstance(error, Flooded):
-                reason = sentences.flooded(limits.max_output_bytes)
+                reason = failures.flooded(limits.max_output_bytes)
             elif isinstance(error, LineTooLong):
-                reason = sentences.line_too_long(limits.max_line_bytes)
+                reason = failures.line_too_long(limits.max_line_bytes)
             elif not await child.exits_within(EXIT_S):
-                reason = sentences.STUCK
+                reason = failures.STUCK
             else:
                 code = child.exited.result()
-                reason = sentences.exited(code) if code else sentences.NO_ANSWER
+                reason = failures.exited(code) if code else failures.NO_ANSWER
         finally:
             await self._backend.dismiss(conversation)
         self._tell_operator(str(child.errors), reason)

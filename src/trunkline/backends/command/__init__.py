@@ -1,21 +1,21 @@
 """Agents that are programs: plain text, Claude Code, Codex.
 
 Read in this order: `format` (what differs between them), `text`, `claude` and `codex` (what
-their bytes mean, without I/O), `run` (one turn), `backend`, `checking` (for the operator).
+their bytes mean, without I/O), `run` (one turn), `backend`, `doctor`.
 """
 
-from trunkline.backends.command.backend import CommandBackend
-from trunkline.backends.command.checking import check_command
-from trunkline.backends.command.claude import ClaudeFormat
-from trunkline.backends.command.codex import CodexFormat
-from trunkline.backends.command.format import Format
-from trunkline.backends.command.text import TextFormat
+from trunkline.backends.command.rules import command_problems
+from trunkline.backends.command.settings import CommandBackend
+from trunkline.backends.kind import Adapter, Kind
 
-__all__ = [
-    "ClaudeFormat",
-    "CodexFormat",
-    "CommandBackend",
-    "Format",
-    "TextFormat",
-    "check_command",
-]
+__all__ = ["KIND"]
+
+
+def _adapter() -> Adapter[CommandBackend]:
+    from trunkline.backends.command.backend import make
+    from trunkline.backends.command.doctor import check
+
+    return Adapter(make, check)
+
+
+KIND = Kind(settings=CommandBackend, rules=command_problems, adapter=_adapter)

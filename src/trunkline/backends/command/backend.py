@@ -4,14 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
+from trunkline.backends.command.claude import ClaudeFormat
+from trunkline.backends.command.codex import CodexFormat
 from trunkline.backends.command.format import Format
 from trunkline.backends.command.means import Means
 from trunkline.backends.command.run import Run
-from trunkline.backends.process.children import Children, Limits
-from trunkline.backends.process.missing import warn_if_missing
-from trunkline.backends.process.pool import Pool
-from trunkline.backends.process.program import Program
-from trunkline.backends.process.scope import Sessions
+from trunkline.backends.command.settings import CommandBackend as CommandSettings
+from trunkline.backends.command.text import TextFormat
+from trunkline.backends.kind import Resources
+from trunkline.backends.programs.children import Children, Limits, limits_of
+from trunkline.backends.programs.missing import warn_if_missing
+from trunkline.backends.programs.pool import Pool
+from trunkline.backends.programs.program import Program, program_of
+from trunkline.backends.programs.scope import Sessions
 from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import Notes, TurnRequest
@@ -74,3 +79,24 @@ class CommandBackend:
             await self._means.pool.close()
         await self._children.close()
         await self._tasks.close()
+
+
+def make(settings: CommandSettings, resources: Resources) -> CommandBackend:
+    return CommandBackend(
+        program_of(settings),
+        _format(settings),
+        clock=resources.clock,
+        limits=limits_of(settings),
+        keeps_for_s=settings.idle_s if settings.session == "session" else None,
+        has_folder=settings.files == "folder",
+    )
+
+
+def _format(settings: CommandSettings) -> Format:
+    match settings.format:
+        case "text":
+            return TextFormat(settings.command, end_line=settings.end_line)
+        case "claude":
+            return ClaudeFormat()
+        case "codex":
+            return CodexFormat()

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from trunkline.backends.command.format import Reader, Start, missing
-from trunkline.backends.process import sentences
-from trunkline.backends.process.frames import frame_of, numbers, table, tables, text
-from trunkline.backends.process.prompt import CannotTell, File, Prompt
+from trunkline.backends.programs import failures
+from trunkline.backends.programs.frames import frame_of, numbers, table, tables, text
+from trunkline.backends.programs.prompt import CannotTell, File, Prompt
 from trunkline.model.outputs import Failed, Final, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
 
@@ -110,7 +110,7 @@ class ClaudeReader:
                 return ()
 
     def end(self, code: int) -> Iterable[Output]:
-        yield Failed(sentences.exited(code) if code else sentences.NO_ANSWER)
+        yield Failed(failures.exited(code) if code else failures.NO_ANSWER)
 
     def _event(self, event: dict[str, Any]) -> Iterator[Output]:
         match event.get("type"):
@@ -168,7 +168,7 @@ class ClaudeReader:
             errors = frame.get("errors")
             told = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
             self.trouble = told or answer or kind
-            yield Failed(STOPPED.get(kind, sentences.MODEL_FAILED))
+            yield Failed(STOPPED.get(kind, failures.MODEL_FAILED))
             return
         # What streamed is the answer, unless the program has another word for it.
         is_told = not answer or answer.strip() == self._streamed.strip()

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from trunkline.backends.command.format import Reader, Start, missing
-from trunkline.backends.process import sentences
-from trunkline.backends.process.frames import frame_of, numbers, table, tables, text
-from trunkline.backends.process.prompt import CannotTell, File, Prompt
+from trunkline.backends.programs import failures
+from trunkline.backends.programs.frames import frame_of, numbers, table, tables, text
+from trunkline.backends.programs.prompt import CannotTell, File, Prompt
 from trunkline.model.outputs import Failed, Final, Note, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
 
@@ -103,7 +103,7 @@ class CodexReader:
                 return ()
 
     def end(self, code: int) -> Iterable[Output]:
-        yield Failed(sentences.exited(code) if code else sentences.NO_ANSWER)
+        yield Failed(failures.exited(code) if code else failures.NO_ANSWER)
 
     def _item(self, kind: str, item: dict[str, Any]) -> Iterator[Output]:
         match item.get("type"):
@@ -152,7 +152,7 @@ class CodexReader:
     def _failed(self, error: dict[str, Any]) -> Iterator[Output]:
         self.is_done = True
         self.trouble = text(error.get("message")) or self.trouble
-        yield Failed(sentences.MODEL_FAILED)
+        yield Failed(failures.MODEL_FAILED)
 
 
 def _plan(item: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from trunkline.backends.process.prompt import File, Prompt
+from trunkline.backends.programs.prompt import File, Prompt
 from trunkline.model.outputs import Output
 
 
@@ -13,7 +13,7 @@ class Start(Struct, frozen=True, kw_only=True):
     """What a program needs to know when it starts."""
 
     prompt: Prompt
-    # Names the session for good, see `process.scope`.
+    # Names the session for good, see `programs.scope`.
     session_id: str
     # What the program called the session in an earlier turn; empty in the first.
     known: str = ""

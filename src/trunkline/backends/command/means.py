@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from trunkline.backends.command.format import Format
-from trunkline.backends.process.attachments import Attachments
-from trunkline.backends.process.child import Child
-from trunkline.backends.process.children import Children, TooMany
-from trunkline.backends.process.pool import Pool
-from trunkline.backends.process.program import Program
-from trunkline.backends.process.scope import Sessions
+from trunkline.backends.programs.attachments import Attachments
+from trunkline.backends.programs.child import Child
+from trunkline.backends.programs.children import Children, TooMany
+from trunkline.backends.programs.pool import Pool
+from trunkline.backends.programs.program import Program
+from trunkline.backends.programs.scope import Sessions
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 

@@ -8,13 +8,13 @@ from msgspec import structs
 
 from trunkline.backends.command.format import Reader, Start
 from trunkline.backends.command.means import Means, Speaker
-from trunkline.backends.process import sentences
-from trunkline.backends.process.attachments import Attachments
-from trunkline.backends.process.bytes_read import LineTooLong
-from trunkline.backends.process.child import Flooded
-from trunkline.backends.process.prompt import CannotTell, Prompt, prompt_of, with_paths
-from trunkline.backends.process.scope import session_id
-from trunkline.backends.process.work import EXIT_S, Work
+from trunkline.backends.programs import failures
+from trunkline.backends.programs.attachments import Attachments
+from trunkline.backends.programs.bytes_read import LineTooLong
+from trunkline.backends.programs.child import Flooded
+from trunkline.backends.programs.prompt import CannotTell, Prompt, prompt_of, with_paths
+from trunkline.backends.programs.scope import session_id
+from trunkline.backends.programs.work import EXIT_S, Work
 from trunkline.model.errors import StoreError
 from trunkline.model.outputs import ENDS_TURN, Failed, Output
 from trunkline.ports.backend import TurnRequest
@@ -120,7 +120,7 @@ class Run(Work):
         own = tuple(file for file in prompt.files if self._means.format.takes(file))
         others = [file for file in prompt.files if file not in own]
         if others and not self._means.has_folder:
-            raise CannotTell(sentences.takes_no_file(others[0].media_type))
+            raise CannotTell(failures.takes_no_file(others[0].media_type))
         text = with_paths(prompt.text, attachments.write(others))
         return Prompt(text=text, files=own)
 
@@ -135,9 +135,9 @@ class Run(Work):
                 speaker.child.end_input()
             return await self._read(speaker, reader)
         except Flooded:
-            return Failed(sentences.flooded(limits.max_output_bytes))
+            return Failed(failures.flooded(limits.max_output_bytes))
         except LineTooLong:
-            return Failed(sentences.line_too_long(limits.max_line_bytes))
+            return Failed(failures.line_too_long(limits.max_line_bytes))
 
     async def _read(self, speaker: Speaker, reader: Reader) -> Output:
         child = speaker.child
@@ -151,12 +151,12 @@ class Run(Work):
                 await self.outbox.put(output)
             await self._note(reader.known)
         if not await child.exits_within(EXIT_S):
-            return Failed(sentences.STUCK)
+            return Failed(failures.STUCK)
         for output in reader.end(child.exited.result()):
             if isinstance(output, ENDS_TURN):
                 return output
             await self.outbox.put(output)
-        return Failed(sentences.NO_ANSWER)
+        return Failed(failures.NO_ANSWER)
 
     async def _release(self, speaker: Speaker, reader: Reader) -> None:
         """The turn is over; the program is kept for the next one, or ends."""

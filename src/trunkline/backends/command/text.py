@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from trunkline.backends.command.format import Reader, Start
-from trunkline.backends.process import sentences
-from trunkline.backends.process.bytes_read import Utf8
-from trunkline.backends.process.prompt import CannotTell, File, Prompt
+from trunkline.backends.programs import failures
+from trunkline.backends.programs.bytes_read import Utf8
+from trunkline.backends.programs.prompt import CannotTell, File, Prompt
 from trunkline.model.outputs import Failed, Final, Output, Text
 
 PLACEHOLDER = "{prompt}"
@@ -80,7 +80,7 @@ class _Whole:
     def end(self, code: int) -> Iterable[Output]:
         if text := self._utf8.end():
             yield Text(text)
-        yield Final() if code == 0 else Failed(sentences.exited(code))
+        yield Final() if code == 0 else Failed(failures.exited(code))
 
 
 class _UntilLine:
@@ -104,4 +104,4 @@ class _UntilLine:
         self._is_first = False
 
     def end(self, code: int) -> Iterable[Output]:
-        yield Failed(sentences.exited(code) if code else sentences.NO_ANSWER)
+        yield Failed(failures.exited(code) if code else failures.NO_ANSWER)

@@ -2,11 +2,21 @@
 
 Pure: `options`, `content` and `conversation` (what the model is told), `wire`, `thoughts` and
 `answer` (what it says), `failures`. With I/O: `exchange` (one question), `tool_calls`, `run`
-(one turn), `backend`, and `check` for the doctor.
+(one turn), `backend`, and `doctor`.
 """
 
-from trunkline.backends.openai.backend import OpenAIBackend
-from trunkline.backends.openai.check import check_openai
-from trunkline.backends.openai.options import History, Limits, Options, Takes
+from trunkline.backends.kind import Adapter, Kind
+from trunkline.backends.openai.rules import openai_problems
+from trunkline.backends.openai.settings import OpenAIBackend
 
-__all__ = ["History", "Limits", "OpenAIBackend", "Options", "Takes", "check_openai"]
+__all__ = ["KIND"]
+
+
+def _adapter() -> Adapter[OpenAIBackend]:
+    from trunkline.backends.openai.backend import make
+    from trunkline.backends.openai.doctor import check
+
+    return Adapter(make, check)
+
+
+KIND = Kind(settings=OpenAIBackend, rules=openai_problems, adapter=_adapter)

@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Callable
 from weakref import WeakValueDictionary
 
 from trunkline.backends.asked import Asked, Emit
+from trunkline.backends.kind import Resources
 from trunkline.backends.openai.exchange import Exchange
-from trunkline.backends.openai.options import Options
+from trunkline.backends.openai.options import Options, openai_options
 from trunkline.backends.openai.run import Turn
+from trunkline.backends.openai.settings import OpenAIBackend as OpenAISettings
 from trunkline.clock import chance
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
@@ -51,3 +53,7 @@ class OpenAIBackend:
         for tool in self._options.tools:
             await tool.close()
         await self._http.close()
+
+
+def make(settings: OpenAISettings, resources: Resources) -> OpenAIBackend:
+    return OpenAIBackend(openai_options(settings, resources.tools), clock=resources.clock)

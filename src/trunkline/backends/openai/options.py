@@ -5,6 +5,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from trunkline.backends.openai.settings import OpenAIBackend
+from trunkline.config.secret import revealed
+from trunkline.model.errors import GatewayBug
 from trunkline.ports.tools import TurnTool
 
 MASK: Final = "***"
@@ -69,3 +72,33 @@ class Options(Struct, frozen=True, kw_only=True):
                 if len(secret) >= _SECRET_CHARS:
                     text = text.replace(secret, MASK)
         return text
+
+
+def openai_options(settings: OpenAIBackend, tools: Mapping[str, TurnTool]) -> Options:
+    """`tools` are all of the gateway; the settings name those that the model gets."""
+    missing = [name for name in settings.tools if name not in tools]
+    if missing:
+        raise GatewayBug(f"tools were not made: {', '.join(missing)}")
+    headers = revealed(settings.headers)
+    if settings.api_key is not None:
+        headers["Authorization"] = f"Bearer {settings.api_key.reveal()}"
+    return Options(
+        base_url=settings.base_url,
+        model=settings.model,
+        headers=headers,
+        system_prompt=settings.system_prompt,
+        stream=settings.stream,
+        temperature=settings.temperature,
+        extra_body=settings.extra_body,
+        history=History(turns=settings.max_history_turns, tokens=settings.max_history_tokens),
+        takes=Takes(images=settings.images, files=settings.files, links=settings.links),
+        limits=Limits(
+            connect_s=settings.connect_s,
+            idle_s=settings.idle_s,
+            total_s=settings.total_s,
+            max_answer_bytes=settings.max_answer_bytes,
+            attempts=settings.attempts,
+        ),
+        tools=tuple(tools[name] for name in settings.tools),
+        max_tool_rounds=settings.max_tool_rounds,
+    )

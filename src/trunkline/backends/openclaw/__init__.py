@@ -7,7 +7,18 @@ has), `notes` (what outlives us), `exchange` (what is said about a run), `run` (
 `backend`, and the same over HTTP: `web` and `completions`.
 """
 
-from trunkline.backends.openclaw.backend import Address, OpenClawBackend
-from trunkline.backends.openclaw.times import Times
+from trunkline.backends.kind import Adapter, Kind
+from trunkline.backends.openclaw.rules import openclaw_problems
+from trunkline.backends.openclaw.settings import OpenClawBackend
 
-__all__ = ["Address", "OpenClawBackend", "Times"]
+__all__ = ["KIND"]
+
+
+def _adapter() -> Adapter[OpenClawBackend]:
+    from trunkline.backends.openclaw.backend import make
+    from trunkline.backends.openclaw.doctor import check
+
+    return Adapter(make, check)
+
+
+KIND = Kind(settings=OpenClawBackend, rules=openclaw_problems, adapter=_adapter, can_resume=True)

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from trunkline.backends.openclaw.connection import Connection
-from trunkline.backends.openclaw.trouble import Trouble, misconfigured
+from trunkline.backends.openclaw.failures import Trouble, misconfigured
 from trunkline.ports.doctor import Finding
 
 # Tools that reach the machine OpenClaw runs on, or whoever it can speak for.

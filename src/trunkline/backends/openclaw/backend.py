@@ -2,27 +2,27 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from msgspec import Struct
-
 from trunkline.backends.flood import limited
+from trunkline.backends.kind import Resources
+from trunkline.backends.openclaw.address import Address, Times, openclaw_address
 from trunkline.backends.openclaw.agents import check_agent, host_tools, host_tools_finding
+from trunkline.backends.openclaw.completions import OpenClawHttpBackend
 from trunkline.backends.openclaw.device import Device, load_device, proof
 from trunkline.backends.openclaw.exchange import Exchange
+from trunkline.backends.openclaw.failures import Trouble
 from trunkline.backends.openclaw.hello import connect_params
 from trunkline.backends.openclaw.link import Link
 from trunkline.backends.openclaw.notes import MemoryNotes, RunNotes, note_of_run
 from trunkline.backends.openclaw.run import Run
-from trunkline.backends.openclaw.session_key import DEFAULT_TEMPLATE, key_by, session_key_of
+from trunkline.backends.openclaw.session_key import session_key_of
+from trunkline.backends.openclaw.settings import OpenClawBackend as OpenClawSettings
 from trunkline.backends.openclaw.stopping import stop_run
-from trunkline.backends.openclaw.times import Times
-from trunkline.backends.openclaw.trouble import Trouble
 from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Output
-from trunkline.ports.backend import Notes, TurnRequest
+from trunkline.ports.backend import Backend, Notes, TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.remote.websocket import WebSocket, open_websocket
 
@@ -31,28 +31,6 @@ _log = logging.getLogger("trunkline.backends.openclaw")
 # A frame of OpenClaw has up to 25 MB.
 MAX_FRAME_BYTES: Final = 26 * 1024 * 1024
 _HEARTBEAT_S: Final = 30.0
-
-
-class Address(Struct, frozen=True, kw_only=True):
-    """Where an OpenClaw is, and how we get in."""
-
-    url: str
-    token: str = ""
-    agent_id: str = "main"
-    session_key: str = DEFAULT_TEMPLATE
-    # The file of the device's key; None for no device.
-    device_file: Path | None = None
-    platform: str = "linux"
-    connect_s: float = 10.0
-    # What may be said in one turn.
-    max_output_bytes: int = 16 * 1024 * 1024
-
-    def key_by(self, **ids: str) -> str:
-        """The session of a conversation, by the ids of its caller and its context."""
-        return key_by(self.session_key, agent_id=self.agent_id, **ids)
-
-    def __repr__(self) -> str:
-        return f"Address({self.url}, {self.agent_id})"
 
 
 class OpenClawBackend:
@@ -161,3 +139,15 @@ def _introduction(address: Address) -> Callable[[str, int], dict[str, Any]]:
         return connect_params(token=address.token, platform=address.platform, device=shown)
 
     return introduce
+
+
+def make(settings: OpenClawSettings, resources: Resources) -> Backend:
+    address = openclaw_address(settings, resources.data_dir)
+    if settings.surface == "http":
+        return OpenClawHttpBackend(address, idle_s=settings.idle_s)
+    times = Times(
+        unreachable_s=settings.unreachable_s,
+        accept_s=settings.accept_s,
+        recovery_s=settings.recovery_s,
+    )
+    return OpenClawBackend(address, clock=resources.clock, times=times)

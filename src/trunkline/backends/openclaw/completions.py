@@ -2,17 +2,18 @@
 
 import logging
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from trunkline.backends.asked import Asked, Emit
 from trunkline.backends.flood import limited
+from trunkline.backends.openclaw.address import Address
+from trunkline.backends.openclaw.failures import Trouble, unreachable
 from trunkline.backends.openclaw.fold import fit_for_callers
 from trunkline.backends.openclaw.prompt import Prompt, Unfit, prompt_for
 from trunkline.backends.openclaw.session_key import session_key_of
-from trunkline.backends.openclaw.trouble import Trouble, unreachable
 from trunkline.backends.openclaw.web import (
     COMPLETIONS,
     MAX_ERROR_BYTES,
@@ -31,9 +32,6 @@ from trunkline.remote.errors import RemoteError
 from trunkline.remote.http import Guard, HttpClient, StreamedResponse
 from trunkline.remote.target import Limits
 
-if TYPE_CHECKING:
-    from trunkline.backends.openclaw.backend import Address
-
 _log = logging.getLogger("trunkline.backends.openclaw")
 
 _LONGEST_S: Final = 24 * 3600.0
@@ -48,7 +46,7 @@ class OpenClawHttpBackend:
     # A run ends with its request, so there is nothing to pick up.
     can_resume = False
 
-    def __init__(self, address: "Address", *, idle_s: float) -> None:
+    def __init__(self, address: Address, *, idle_s: float) -> None:
         self._address = address
         self._limits = Limits(connect_s=address.connect_s, idle_s=idle_s)
         self._http = HttpClient(Guard.of(address.url))
@@ -98,7 +96,7 @@ class OpenClawHttpBackend:
 
 class _Request:
     def __init__(
-        self, turn: TurnRequest, address: "Address", http: HttpClient, limits: Limits
+        self, turn: TurnRequest, address: Address, http: HttpClient, limits: Limits
     ) -> None:
         self._turn = turn
         self._address = address

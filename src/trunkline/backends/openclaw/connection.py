@@ -7,6 +7,7 @@ from functools import partial
 from itertools import count
 from typing import Any, Final
 
+from trunkline.backends.openclaw.failures import Trouble, misconfigured, unreachable
 from trunkline.backends.openclaw.frames import (
     Event,
     Garbled,
@@ -18,7 +19,6 @@ from trunkline.backends.openclaw.frames import (
     happening,
 )
 from trunkline.backends.openclaw.hello import Hello, read_hello, refused
-from trunkline.backends.openclaw.trouble import Trouble, misconfigured, unreachable
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import BadPeerAnswer, RemoteError
 from trunkline.remote.websocket import SocketClosed, WebSocket

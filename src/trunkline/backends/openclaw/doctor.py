@@ -1,22 +1,37 @@
-"""Whether an OpenClaw is there, lets us in, has the agent, and what that agent may do."""
+"""Findings of `trunkline doctor` about an OpenClaw: access, the agent and its tools."""
 
 import asyncio
 import re
 from typing import Final
 from urllib.parse import urlsplit
 
+from trunkline.backends.kind import Resources
+from trunkline.backends.openclaw.address import Address, openclaw_address
 from trunkline.backends.openclaw.agents import check_agent, host_tools, host_tools_finding
-from trunkline.backends.openclaw.backend import Address, make_link
+from trunkline.backends.openclaw.backend import make_link
 from trunkline.backends.openclaw.connection import Connection
+from trunkline.backends.openclaw.failures import Trouble
 from trunkline.backends.openclaw.hello import Hello
-from trunkline.backends.openclaw.trouble import Trouble
+from trunkline.backends.openclaw.settings import OpenClawBackend
+from trunkline.backends.openclaw.web import check_completions
 from trunkline.background import BackgroundTasks
+from trunkline.model.errors import ConfigError
 from trunkline.ports.clock import Clock
 from trunkline.ports.doctor import Finding
 
 _ALL_S: Final = 45.0
 # The first release whose `agent` runs can be stopped.
 _OLDEST: Final = (2026, 5)
+
+
+async def check(settings: OpenClawBackend, resources: Resources) -> list[Finding]:
+    address = openclaw_address(settings, resources.data_dir)
+    if settings.surface == "http":
+        return await check_completions(address)
+    try:
+        return await check_openclaw(address, clock=resources.clock)
+    except ConfigError as error:
+        return [Finding("error", error.message)]
 
 
 async def check_openclaw(address: Address, *, clock: Clock) -> list[Finding]:

@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from trunkline.backends.openclaw.address import Times
 from trunkline.backends.openclaw.agents import check_agent
 from trunkline.backends.openclaw.connection import Connection
+from trunkline.backends.openclaw.failures import Trouble, unreachable
 from trunkline.backends.openclaw.fold import RunFold
 from trunkline.backends.openclaw.frames import (
     AgentEvent,
@@ -25,8 +27,6 @@ from trunkline.backends.openclaw.questions import Answers, asked
 from trunkline.backends.openclaw.recovery import LOST, Action, Seen, Verdict, judge
 from trunkline.backends.openclaw.refusals import is_draining, is_spent, not_accepted
 from trunkline.backends.openclaw.telling import Telling
-from trunkline.backends.openclaw.times import Times
-from trunkline.backends.openclaw.trouble import Trouble, unreachable
 from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Failed, Note, Output, Question
 from trunkline.model.values import Part, text_of

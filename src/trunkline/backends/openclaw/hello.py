@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from trunkline.backends.openclaw.failures import Trouble, misconfigured, unreachable
 from trunkline.backends.openclaw.frames import Fault
-from trunkline.backends.openclaw.trouble import Trouble, misconfigured, unreachable
 from trunkline.version import VERSION
 
 # One client for all releases that can be met; 2026.3 speaks 3, later ones 4.

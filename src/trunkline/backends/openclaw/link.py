@@ -5,8 +5,8 @@ import logging
 from typing import Final, Protocol
 
 from trunkline.backends.openclaw.connection import Connection, Introduction
+from trunkline.backends.openclaw.failures import Trouble, misconfigured, unreachable
 from trunkline.backends.openclaw.frames import AgentEvent, Happening
-from trunkline.backends.openclaw.trouble import Trouble, misconfigured, unreachable
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import RemoteError

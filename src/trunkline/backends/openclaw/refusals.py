@@ -1,8 +1,8 @@
 """Why OpenClaw does not take a run, and what that means."""
 
+from trunkline.backends.openclaw.failures import Trouble, misconfigured, unreachable
 from trunkline.backends.openclaw.frames import Fault
 from trunkline.backends.openclaw.prompt import Unfit
-from trunkline.backends.openclaw.trouble import Trouble, misconfigured, unreachable
 
 
 def is_draining(fault: Fault) -> bool:

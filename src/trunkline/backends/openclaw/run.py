@@ -4,14 +4,14 @@ import logging
 from collections.abc import AsyncGenerator
 from typing import Final
 
+from trunkline.backends.openclaw.address import Times
 from trunkline.backends.openclaw.exchange import Exchange
+from trunkline.backends.openclaw.failures import Trouble, unreachable
 from trunkline.backends.openclaw.link import Link
 from trunkline.backends.openclaw.notes import RunNotes
 from trunkline.backends.openclaw.prompt import Unfit
 from trunkline.backends.openclaw.questions import answers_in, asked
 from trunkline.backends.openclaw.stopping import stop_run
-from trunkline.backends.openclaw.times import Times
-from trunkline.backends.openclaw.trouble import Trouble, unreachable
 from trunkline.model.outputs import ENDS_TURN, Failed, Note, Output, Question, Refused
 from trunkline.model.values import Part
 from trunkline.ports.clock import Clock

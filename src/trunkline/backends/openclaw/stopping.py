@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from trunkline.backends.openclaw.connection import Connection
+from trunkline.backends.openclaw.failures import Trouble
 from trunkline.backends.openclaw.link import Link
-from trunkline.backends.openclaw.trouble import Trouble
 from trunkline.ports.clock import Clock
 
 _log = logging.getLogger("trunkline.backends.openclaw")

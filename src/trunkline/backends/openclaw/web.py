@@ -1,20 +1,18 @@
 """OpenClaw over HTTP: who we are there, which agents it has, and what a refusal means."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
+from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.agents import no_such_agent
+from trunkline.backends.openclaw.failures import Trouble, misconfigured, unreachable
 from trunkline.backends.openclaw.fold import fit_for_callers
-from trunkline.backends.openclaw.trouble import Trouble, misconfigured, unreachable
 from trunkline.ports.doctor import Finding
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.http import Answer, Guard, HttpClient
 from trunkline.remote.target import Limits
-
-if TYPE_CHECKING:
-    from trunkline.backends.openclaw.backend import Address
 
 COMPLETIONS: Final = "/v1/chat/completions"
 # Its agents, each as `openclaw/<id>`.
@@ -30,7 +28,7 @@ TOOLS_UNSEEN: Final = Finding(
 )
 
 
-async def check_agent(http: HttpClient, address: "Address", limits: Limits) -> None:
+async def check_agent(http: HttpClient, address: Address, limits: Limits) -> None:
     """Before every turn, since some releases run an agent that nobody configured, with all
     tools. Raises Trouble."""
     answer = await _fetch(http, address, "GET", _MODELS, limits)
@@ -41,7 +39,7 @@ async def check_agent(http: HttpClient, address: "Address", limits: Limits) -> N
         raise no_such_agent(address.agent_id, known)
 
 
-async def check_completions(address: "Address") -> list[Finding]:
+async def check_completions(address: Address) -> list[Finding]:
     """Whether OpenClaw has the endpoint and the agent, and lets us in; runs nothing."""
     http, limits = HttpClient(Guard.of(address.url)), Limits(connect_s=address.connect_s)
     found: list[Finding] = []
@@ -59,7 +57,7 @@ async def check_completions(address: "Address") -> list[Finding]:
     return [*found, Finding("ok", f"it has the agent {address.agent_id}"), TOOLS_UNSEEN]
 
 
-def authorization(address: "Address") -> dict[str, str]:
+def authorization(address: Address) -> dict[str, str]:
     return {"Authorization": f"Bearer {address.token}"} if address.token else {}
 
 
@@ -84,7 +82,7 @@ def refused(status: int, body: bytes) -> Trouble:
 
 async def _fetch(
     http: HttpClient,
-    address: "Address",
+    address: Address,
     method: str,
     path: str,
     limits: Limits,

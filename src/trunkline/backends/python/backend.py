@@ -6,11 +6,14 @@ import inspect
 from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
+from trunkline.backends.kind import Resources
+from trunkline.backends.python import settings as python_settings
 from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.decorator import Agent
 from trunkline.backends.python.inline import InlineRun
 from trunkline.backends.python.run import Run
 from trunkline.backends.python.turn import Turn
+from trunkline.model.errors import GatewayBug
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
@@ -87,4 +90,12 @@ def _is_async(fn: object) -> bool:
     return any(
         inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target)
         for target in (fn, getattr(fn, "__call__", None))  # noqa: B004
+    )
+
+
+def make(settings: python_settings.PythonBackend, resources: Resources) -> PythonBackend:
+    if not isinstance(resources.code, Agent):
+        raise GatewayBug(f"{settings.target} was not loaded")
+    return PythonBackend(
+        resources.code, clock=resources.clock, grace_s=resources.profile.cancel_grace_s
     )

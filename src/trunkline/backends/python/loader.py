@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 
 from trunkline.backends.python.adapters import adapted
-from trunkline.backends.python.blame import blame
 from trunkline.backends.python.decorator import Agent
+from trunkline.backends.python.failures import blame
 from trunkline.model.errors import ConfigError
 
 _EXAMPLE = """\

@@ -11,9 +11,8 @@ from trunkline.settings.agents import (
     ExtensionSettings,
     SkillSettings,
 )
-from trunkline.settings.backends import A2aBackend, PythonBackend
+from trunkline.settings.backends import PythonBackend, kind_of
 from trunkline.settings.root import Settings
-from trunkline.settings.rules.backends import backend_problems
 from trunkline.settings.target import EVERY
 
 HANDLE = re.compile(r"[a-z0-9][a-z0-9-]*/([a-z0-9][a-z0-9-]*|\*)")
@@ -67,8 +66,7 @@ def _identity(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem
             what="expected a handle owner/slug of lower-case letters, digits and hyphens",
             remedy='Example: [agents."acme/rust-expert"].',
         )
-    own_name = isinstance(agent.backend, PythonBackend | A2aBackend)
-    if not agent.name.strip() and not own_name:
+    if not agent.name.strip() and not kind_of(agent.backend).has_own_name:
         yield Problem(path=(*path, "name"), what="missing", remedy='Example: name = "Echo".')
 
 
@@ -87,7 +85,7 @@ def _runs_on(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]
             what="only a python backend can stand for several agents",
             remedy='Give the agent a slug of its own, for example "acme/echo".',
         )
-    yield from backend_problems(agent.backend, (*path, "backend"))
+    yield from kind_of(agent.backend).rules(agent.backend, (*path, "backend"))
 
 
 def _card(agent: AgentSettings, path: Path) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from trunkline.backends.openai.check import found
+from trunkline.backends.openai.doctor import found
 from trunkline.backends.openai.options import Options
 from trunkline.ports.doctor import Finding
 from trunkline.remote.http import Answer

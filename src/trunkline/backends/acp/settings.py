@@ -1,0 +1,41 @@
+"""Agents that speak the Agent Client Protocol."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from trunkline.backends.programs.settings import ProgramSettings
+
+
+class AcpBackend(
+    ProgramSettings,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="kind",
+    tag="acp",
+):
+    """A program that speaks the Agent Client Protocol on its standard input and output.
+
+    Each session has its own process.
+    """
+
+    mode: Annotated[
+        str,
+        Meta(description="Id of the mode to set in each session. Empty: the default of the agent."),
+    ] = ""
+    permissions: Annotated[
+        Literal["ask", "reject"],
+        Meta(description="When the agent needs permission for a tool: ask the caller, or reject."),
+    ] = "ask"
+    start_timeout_s: Annotated[
+        float, Meta(gt=0, description="Maximum seconds to start and open a session.")
+    ] = 60.0
+    question_timeout_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="Maximum seconds that the process waits for the answer to a question. A"
+            " later answer fails the task.",
+        ),
+    ] = 3600.0

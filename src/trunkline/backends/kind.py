@@ -1,0 +1,65 @@
+"""`Kind`: all that the gateway knows about one kind of backend."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path as File
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from trunkline.config.problems import Path, Problem
+from trunkline.model.profile import Profile
+from trunkline.ports.backend import Backend
+from trunkline.ports.clock import Clock
+from trunkline.ports.doctor import Finding
+from trunkline.ports.tools import TurnTool
+
+S = TypeVar("S", bound=Struct)
+
+
+class Resources(Struct, frozen=True, kw_only=True):
+    """Parts and settings of the gateway that a backend may use beside its own settings."""
+
+    clock: Clock
+    # The folder in which the gateway keeps its keys.
+    data_dir: File
+    # All tools for models, by name.
+    tools: Mapping[str, TurnTool] = {}
+    # The agent that was loaded from the target of a `python` backend.
+    code: object = None
+    allow_private: bool = False
+    profile: Profile = Profile()
+
+
+class Adapter(Struct, Generic[S], frozen=True):
+    """The implementation of a kind."""
+
+    make: Callable[[S, Resources], Backend]
+    # The findings of `trunkline doctor`. It asks for nothing that costs or changes anything.
+    check: Callable[[S, Resources], Awaitable[list[Finding]]]
+
+
+def no_rules(settings: Struct, path: Path) -> Iterable[Problem]:
+    return ()
+
+
+class Kind(Struct, Generic[S], frozen=True, kw_only=True):
+    """A kind of backend. Each folder of `backends` exports one as `KIND`."""
+
+    settings: type[S]
+    # Called with the path of the backend's own table.
+    rules: Callable[[S, Path], Iterable[Problem]] = no_rules
+    # Imports the implementation, so that reading a configuration does not.
+    adapter: Callable[[], Adapter[S]]
+    # Whether runs continue while the gateway is away.
+    can_resume: bool = False
+    # Whether the agent itself has a name, so that its table needs none.
+    has_own_name: bool = False
+
+    @property
+    def name(self) -> str:
+        return str(self.settings.__struct_config__.tag)
+
+
+async def check_nothing(settings: Struct, resources: Resources) -> list[Finding]:
+    """For backends that run inside the gateway."""
+    return [Finding("ok", "needs nothing else")]

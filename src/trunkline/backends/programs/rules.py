@@ -1,0 +1,43 @@
+"""Rules of every kind of backend that is a program."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path as File
+
+from trunkline.backends.programs.settings import ProgramSettings
+from trunkline.config.problems import Path, Problem, shown
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def program_problems(backend: ProgramSettings, path: Path) -> Iterator[Problem]:
+    for i, word in enumerate(backend.command):
+        if "\0" in word or (i == 0 and not word.strip()):
+            yield Problem(
+                path=(*path, "command", i),
+                value=shown(word),
+                what="expected a program" if i == 0 else "holds a character that cannot be passed",
+                remedy='Example: command = ["claude", "-p"].',
+            )
+    if backend.cwd and not File(backend.cwd).is_dir():
+        yield Problem(
+            path=(*path, "cwd"),
+            value=shown(backend.cwd),
+            what="no such folder",
+            remedy="Make it, or correct the path; relative ones start at the folder of this file.",
+        )
+    for i, name in enumerate(backend.inherit_env):
+        if not VARIABLE.fullmatch(name):
+            yield _no_variable((*path, "inherit_env", i), name)
+    for name in backend.env:
+        if not VARIABLE.fullmatch(name):
+            yield _no_variable((*path, "env", name), name)
+
+
+def _no_variable(path: Path, name: str) -> Problem:
+    return Problem(
+        path=path,
+        value=shown(name),
+        what="expected the name of a variable",
+        remedy="Use letters, digits and _, and no digit in front.",
+    )
