@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.bindings.world import World, open_world
 
-from trunkline.app.channel import PLUGIN_ID, Channel
+from trunkline.app.openclaw_channel import PLUGIN_ID, Channel
 from trunkline.model.errors import UnsupportedOperation
 from trunkline.model.session import Delivered, ReplyPayload
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from trunkline.app.adapters import adopting_scope
-from trunkline.app.upkeep import existing_stores
+from trunkline.app.store_maintenance import existing_stores
 from trunkline.clock import SystemClock
 from trunkline.settings import Settings, StoreSettings, database_path
 from trunkline.stores.findings import Findings

@@ -10,11 +10,11 @@ from starlette.responses import Response
 from trunkline.app.adapters import load_agents, make_backend, make_store, resources_for
 from trunkline.app.card_signer import JWKS_PATH, card_signer
 from trunkline.app.cards import input_modes, output_modes
-from trunkline.app.channel import Account, Channel
 from trunkline.app.endpoints import Endpoints
 from trunkline.app.idle import idle_addresses
 from trunkline.app.mcp import Mcp, mcp_endpoint
 from trunkline.app.model_tools import model_tools
+from trunkline.app.openclaw_channel import Account, Channel
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.python import Agent
 from trunkline.clock import SystemClock, Uuid7Ids

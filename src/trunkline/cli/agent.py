@@ -16,7 +16,7 @@ from trunkline.cli.storage import ConfigOption
 from trunkline.cli.typed import seconds
 
 if TYPE_CHECKING:
-    from trunkline.app.trying import Trial
+    from trunkline.app.try_agent import Trial
     from trunkline.cli.remote.plain import PlainScreen
     from trunkline.model.values import Part
     from trunkline.remote.progress import Progress
@@ -139,7 +139,7 @@ async def _try(
     show: _Show,
     timeout_s: float | None,
 ) -> Exit:
-    from trunkline.app.trying import trial
+    from trunkline.app.try_agent import trial
     from trunkline.server import logs
 
     keys = [key.key.reveal() for key in settings.auth.keys.values() if key.key is not None]

@@ -14,7 +14,7 @@ from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_over
 from trunkline.cli.typed import whole
 
 if TYPE_CHECKING:
-    from trunkline.app.upkeep import Pruned
+    from trunkline.app.store_maintenance import Pruned
     from trunkline.settings import Settings
     from trunkline.stores.findings import Findings
 
@@ -109,7 +109,7 @@ def prune(
     with reported(context):
         older_than_s = _seconds(older_than) if older_than else None
         settings = settings_of(config, openclaw_config, data, db)
-        from trunkline.app.upkeep import prune_stores
+        from trunkline.app.store_maintenance import prune_stores
 
         done = prune_stores(
             settings, agent=agent, older_than_s=older_than_s, keep=keep, dry_run=dry_run
@@ -157,7 +157,7 @@ def settle(
 
     with reported(context):
         settings = settings_of(config, openclaw_config, data, db)
-        from trunkline.app.upkeep import settle_stores
+        from trunkline.app.store_maintenance import settle_stores
 
         orphans = settle_stores(settings, agent=agent, reason=reason, dry_run=dry_run)
     if output is Form.json:

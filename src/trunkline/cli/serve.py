@@ -76,7 +76,7 @@ def serve(
                 path = database_path(kept)
                 make_private_dir(path.parent if kept.kind == "sqlite" else path)
         # Imported here because it loads the whole gateway, which no other command needs.
-        from trunkline.app import serve as serve_gateway
+        from trunkline.app.serve import serve as serve_gateway
 
         code = serve_gateway(
             settings,

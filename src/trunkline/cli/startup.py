@@ -38,7 +38,7 @@ HELLO = {
 
 
 class Started(Protocol):
-    """`trunkline.app.ServeInfo`, as far as it is printed."""
+    """`trunkline.app.serve.ServeInfo`, as far as it is printed."""
 
     @property
     def url(self) -> str: ...

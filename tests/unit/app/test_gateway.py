@@ -7,7 +7,7 @@ import pytest
 from tests.unit.server.requests import Answer, body, request
 from tests.unit.settings.documents import KEY, agent
 
-from trunkline.app import Gateway, build, create_app
+from trunkline.app.gateway import Gateway, build, create_app
 from trunkline.protocol.versions import Version
 from trunkline.server.logs import extras
 from trunkline.settings import Settings, from_document

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 from tests.unit.settings.documents import KEY, made
 
-from trunkline.app import build
+from trunkline.app.gateway import build
 from trunkline.settings import Settings
 
 HEADERS = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {KEY}"}

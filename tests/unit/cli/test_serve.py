@@ -35,10 +35,10 @@ class Info(Struct, frozen=True, kw_only=True):
 
 
 class Gateway(ModuleType):
-    """Stands where `trunkline.app` does, and remembers what it was asked to serve."""
+    """Stands where `trunkline.app.serve` does, and remembers what it was asked to serve."""
 
     def __init__(self) -> None:
-        super().__init__("trunkline.app")
+        super().__init__("trunkline.app.serve")
         self.served: list[Settings] = []
         self.failure: Exception | None = None
         self.code = 0
@@ -60,7 +60,7 @@ class Gateway(ModuleType):
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Gateway:
     made = Gateway()
-    monkeypatch.setitem(sys.modules, "trunkline.app", made)
+    monkeypatch.setitem(sys.modules, "trunkline.app.serve", made)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     monkeypatch.delenv("TRUNKLINE_CONFIG", raising=False)
     monkeypatch.chdir(tmp_path)
