@@ -1,9 +1,11 @@
 """Settings to agent cards, at the addresses where they are served."""
 
+from typing import TypeAlias
+
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trunkline.app.described import Described, Own
+from trunkline.backends.python import Agent
 from trunkline.model.card import (
     AgentCapabilities,
     AgentCard,
@@ -35,6 +37,41 @@ class Addresses(Struct, frozen=True, kw_only=True):
     jsonrpc: str
     # None: not served over HTTP+JSON.
     rest: str | None
+
+
+class UpstreamDescription(Struct, frozen=True, kw_only=True):
+    """The part of an upstream agent's card that our card repeats."""
+
+    name: str
+    description: str
+    version: str
+    skills: tuple[AgentSkill, ...]
+    input_modes: tuple[str, ...]
+    output_modes: tuple[str, ...]
+    extensions: tuple[AgentExtension, ...]
+    documentation_url: str
+    provider: AgentProvider | None
+    icon_url: str | None
+
+
+def describe_upstream(card: AgentCard) -> UpstreamDescription:
+    """Without its addresses, security and signatures, which do not hold for ours."""
+    return UpstreamDescription(
+        name=card.name,
+        description=card.description,
+        version=card.version,
+        skills=tuple(replace(skill, security_requirements=()) for skill in card.skills),
+        input_modes=card.default_input_modes,
+        output_modes=card.default_output_modes,
+        extensions=card.capabilities.extensions,
+        documentation_url=card.documentation_url or "",
+        provider=card.provider,
+        icon_url=card.icon_url,
+    )
+
+
+# The agent behind a card, which fills in the keys that the settings leave out.
+Described: TypeAlias = Agent | UpstreamDescription
 
 
 def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> list[Addresses]:
@@ -71,18 +108,18 @@ def agent_card(
     handle: str,
     settings: AgentSettings,
     *,
-    code: Own | None,
+    code: Described | None,
     addresses: Addresses,
     base_url: str,
     access: Settings,
 ) -> AgentCard:
-    """`code` is the agent behind it, which fills in what the settings leave out."""
+    """The card of an agent at `addresses`; `code` is the agent behind it."""
     name = settings.name or (code.name if code is not None else handle)
     description = settings.description or (code.description if code is not None else name)
     schemes, requirements = _security(access)
     documentation = settings.documentation_url or (code.documentation_url if code else "")
     provider = settings.provider
-    upstream = code if isinstance(code, Described) else None
+    upstream = code if isinstance(code, UpstreamDescription) else None
     inputs = _shown_modes(settings, input_modes(settings, code))
     outputs = _shown_modes(settings, output_modes(settings, code))
     skills = _skills(settings.skills) or _fallback_skills(handle, name, description, code)
@@ -145,11 +182,11 @@ def _replaced(
     return tuple(by_id.values())
 
 
-def input_modes(settings: AgentSettings, code: Own | None) -> tuple[str, ...]:
+def input_modes(settings: AgentSettings, code: Described | None) -> tuple[str, ...]:
     return _modes(settings.input_modes, code.input_modes if code is not None else None)
 
 
-def output_modes(settings: AgentSettings, code: Own | None) -> tuple[str, ...]:
+def output_modes(settings: AgentSettings, code: Described | None) -> tuple[str, ...]:
     return _modes(settings.output_modes, code.output_modes if code is not None else None)
 
 
@@ -163,7 +200,7 @@ def _modes(configured: tuple[str, ...] | None, own: tuple[str, ...] | None) -> t
     return configured or own or DEFAULT_MODES
 
 
-def _version(settings: AgentSettings, code: Own | None) -> str:
+def _version(settings: AgentSettings, code: Described | None) -> str:
     if settings.version != _DEFAULT_VERSION:
         return settings.version
     if code is not None:
@@ -255,7 +292,7 @@ def _with_modes(
 
 
 def _fallback_skills(
-    handle: str, name: str, description: str, code: Own | None
+    handle: str, name: str, description: str, code: Described | None
 ) -> tuple[AgentSkill, ...]:
     """A card must have a skill: the agent's own, or the agent as one."""
     if code is not None:

@@ -1,4 +1,5 @@
-"""Where agents are reached, and the cards that say so."""
+"""Endpoints: where agents are reached, the cards that say so, and the answers of agents that are
+out of service."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -6,16 +7,24 @@ from functools import partial
 from msgspec import Struct
 
 from trunkline.app.card_signer import CardSigner
-from trunkline.app.cards import addresses_of, agent_card, card_shape, extended_card
-from trunkline.app.described import described_by
+from trunkline.app.cards import (
+    addresses_of,
+    agent_card,
+    card_shape,
+    describe_upstream,
+    extended_card,
+)
 from trunkline.backends.a2a.backend import A2aBackend as Upstream
 from trunkline.backends.python import Agent
 from trunkline.model.card import AgentCard
+from trunkline.model.errors import Unavailable
 from trunkline.ports.clock import Clock
-from trunkline.protocol import openclaw
+from trunkline.protocol import openclaw, rest
 from trunkline.protocol.dialects import dialects_for
+from trunkline.protocol.versions import Version
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
+from trunkline.server.application import Idle
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.exchange import Limits
 from trunkline.settings import AgentSettings, Settings
@@ -74,7 +83,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         upstream: AgentCard,
     ) -> None:
         """The agent behind it has another card."""
-        card = make_card(code=described_by(upstream))
+        card = make_card(code=describe_upstream(upstream))
         endpoint.card, endpoint.extended_card = self._cards(card, settings)
         endpoint.renewed_ms = self.clock.now_ms()
 
@@ -86,3 +95,28 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         if self.signer is None:
             return card, extended
         return self.signer.sign(card), None if extended is None else self.signer.sign(extended)
+
+
+def idle_addresses(settings: Settings) -> Idle:
+    at: dict[str, bytes] = {}
+    below: dict[str, bytes] = {}
+    default = settings.default_agent()
+    for handle, agent in settings.agents.items():
+        if not agent.unavailable:
+            continue
+        body = _refusal(handle, agent)
+        for addresses in addresses_of(handle, agent, is_default=handle == default):
+            at |= dict.fromkeys((*addresses.card_paths, addresses.jsonrpc), body)
+            if addresses.rest is not None:
+                at[f"{addresses.jsonrpc}/"] = body
+                below[addresses.rest] = body
+    return Idle(at=at, below=below)
+
+
+def _refusal(handle: str, settings: AgentSettings) -> bytes:
+    if settings.error_style == "openclaw-inbound":
+        return openclaw.not_running(settings.account_id or handle)
+    # An operator must act first, so no time is given after which to try again.
+    error = Unavailable(settings.unavailable, retry_after_s=0)
+    _, body = rest.error(error, Version.V1_0)
+    return body

@@ -1,7 +1,9 @@
 """All parts as one: the runtime, and the ASGI application in front of it."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from starlette.applications import Starlette
@@ -10,14 +12,13 @@ from starlette.responses import Response
 from trunkline.app.adapters import load_agents, make_backend, make_store, resources_for
 from trunkline.app.card_signer import JWKS_PATH, card_signer
 from trunkline.app.cards import input_modes, output_modes
-from trunkline.app.endpoints import Endpoints
-from trunkline.app.idle import idle_addresses
-from trunkline.app.mcp import Mcp, mcp_endpoint
+from trunkline.app.endpoints import Endpoints, idle_addresses
 from trunkline.app.model_tools import model_tools
 from trunkline.app.openclaw_channel import Account, Channel
-from trunkline.app.runtimes import Runtimes
+from trunkline.app.tools import mcp_endpoint
 from trunkline.backends.python import Agent
 from trunkline.clock import SystemClock, Uuid7Ids
+from trunkline.model.card import AgentSkill
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.runtime.agents import PublishedAgent
@@ -38,9 +39,48 @@ from trunkline.settings import (
     A2aBackend,
     AgentSettings,
     Settings,
+    SkillSettings,
     StoreSettings,
 )
 from trunkline.version import VERSION
+
+if TYPE_CHECKING:
+    from trunkline.server.mcp.http import McpEndpoint
+
+
+class Runtimes:
+    """The runtimes of a gateway: one for each store that its agents use."""
+
+    def __init__(self, runtimes: tuple[Runtime, ...]) -> None:
+        self._runtimes = runtimes
+
+    def __iter__(self) -> Iterator[Runtime]:
+        return iter(self._runtimes)
+
+    def problems(self) -> list[str]:
+        """Why the gateway should get no traffic now, for `/readyz`."""
+        return [problem for runtime in self._runtimes for problem in runtime.problems()]
+
+    async def open(self) -> None:
+        """Open all of them, or none when one cannot be."""
+        opened: list[Runtime] = []
+        try:
+            for runtime in self._runtimes:
+                opened.append(runtime)
+                await runtime.open()
+        except BaseException:
+            for runtime in reversed(opened):
+                await runtime.close()
+            raise
+
+    async def drain(self, *, grace_s: float) -> None:
+        async with asyncio.TaskGroup() as draining:
+            for runtime in self._runtimes:
+                draining.create_task(runtime.drain(grace_s=grace_s))
+
+    async def close(self) -> None:
+        for runtime in self._runtimes:
+            await runtime.close()
 
 
 class Gateway(Struct, frozen=True, kw_only=True):
@@ -49,7 +89,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     runtimes: Runtimes
     endpoints: tuple[Endpoint, ...]
     channel: Channel
-    mcp: Mcp | None
+    mcp: "McpEndpoint | None"
     # Of what is held for callers, for whoever serves the connections.
     budget: MemoryBudget
 
@@ -179,39 +219,23 @@ def _runtime(
 def _published(
     handle: str, settings: AgentSettings, backend: Backend, code: Agent | None
 ) -> PublishedAgent:
+    skills: Sequence[SkillSettings | AgentSkill] = settings.skills or (code.skills if code else ())
+    accepted = [*input_modes(settings, code), *(m for skill in skills for m in skill.input_modes)]
+    produced = [*output_modes(settings, code), *(m for skill in skills for m in skill.output_modes)]
+    if isinstance(settings.backend, A2aBackend):
+        # The upstream agent checks the media types that the settings do not name.
+        accepted = ["*/*"] if settings.input_modes is None else accepted
+        produced = ["*/*"] if settings.output_modes is None else produced
     return PublishedAgent(
         handle=handle,
         backend=backend,
-        input_modes=_all_input_modes(settings, code),
-        output_modes=_all_output_modes(settings, code),
+        # Those of every skill too: a message does not say which skill it means.
+        input_modes=tuple(dict.fromkeys(accepted)),
+        output_modes=tuple(dict.fromkeys(produced)),
         profile=settings.own_profile(),
         agent_id=settings.agent_id,
         account_id=settings.account_id,
     )
-
-
-def _all_input_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
-    """What the agent or any of its skills takes: nobody knows which skill a message means."""
-    if isinstance(settings.backend, A2aBackend) and settings.input_modes is None:
-        # The agent behind it knows what it takes, and says so.
-        return ("*/*",)
-    modes = [*input_modes(settings, code)]
-    for skill in settings.skills:
-        modes += skill.input_modes
-    if code is not None and not settings.skills:
-        for own in code.skills:
-            modes += own.input_modes
-    return tuple(dict.fromkeys(modes))
-
-
-def _all_output_modes(settings: AgentSettings, code: Agent | None) -> tuple[str, ...]:
-    """What the agent or any of its skills gives."""
-    if isinstance(settings.backend, A2aBackend) and settings.output_modes is None:
-        return ("*/*",)
-    modes = [*output_modes(settings, code)]
-    for skill in settings.skills or (() if code is None else code.skills):
-        modes += skill.output_modes
-    return tuple(dict.fromkeys(modes))
 
 
 def _accounts(runtimes: Runtimes) -> dict[str, Account]:

@@ -1,4 +1,4 @@
-"""What operators do to the stores of a gateway that is not running."""
+"""Maintenance of the stores of a gateway that is not running: check, prune, settle orphans."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from trunkline.app.adapters import make_store
+from trunkline.app.adapters import adopting_scope, make_store
 from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.engine.recovery import Recovery, recover
 from trunkline.engine.transitions import Step
@@ -20,6 +20,9 @@ from trunkline.runtime.retention import Gone, count_prunable, forgets, prune
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import EVERY, Settings, StoreSettings, database_path
 from trunkline.settings.backends import kind_of
+from trunkline.stores.findings import Findings
+from trunkline.stores.jsonfile.check import check as check_folder
+from trunkline.stores.sqlite.check import check as check_database
 
 T = TypeVar("T")
 _PAGE = 100
@@ -38,6 +41,19 @@ class Orphan(Struct, frozen=True):
     task_id: str
     state: TaskState
     status_ms: int
+
+
+def check_stores(settings: Settings) -> list[Findings]:
+    """Raises StoreError for a store that cannot be checked at all."""
+    return [_check_store(settings, store) for store in existing_stores(settings)]
+
+
+def _check_store(settings: Settings, store: StoreSettings) -> Findings:
+    path = database_path(store)
+    if store.kind == "sqlite":
+        return check_database(path)
+    adopts = adopting_scope(store, agent=settings.adopting_agent(store))
+    return asyncio.run(check_folder(path, clock=SystemClock(), adopts=adopts))
 
 
 def prune_stores(

@@ -48,7 +48,7 @@ def check(
     """
     with reported(context):
         settings = settings_of(config, openclaw_config, data, db)
-        from trunkline.app.checking import check_stores
+        from trunkline.app.store_maintenance import check_stores
 
         found = check_stores(settings)
     if output is Form.json:

@@ -50,7 +50,7 @@ def mcp(
 async def _serve(settings: "Settings") -> None:
     import asyncio
 
-    from trunkline.app.mcp import serve_stdio
+    from trunkline.app.tools import serve_stdio
     from trunkline.cli.interrupts import call_off_on_interrupt
 
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
