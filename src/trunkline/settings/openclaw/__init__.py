@@ -1,9 +1,9 @@
 """An existing `openclaw.json` as settings.
 
-Read `file.py` (text to document), `accounts.py` (the accounts of the inbound plugin) with
-`inbound.py` (accounts to agents), `design.py` (the section `a2a` of the integration design),
-`outbound.py` (the targets of the outbound plugin), and `load.py` (all of it, with a TOML file
-and flags on top).
+Read `file.py` (text to document), `inbound.py` (the accounts of the inbound plugin as agents),
+`design.py` (the section `a2a` of the integration design as an agent), `outbound.py` (the targets
+of the outbound plugin), `listen_address.py` (`gateway.bind`), and `load.py` (all of it, with a
+TOML file and flags on top). `values.py` reads single values as the plugins do.
 """
 
 from trunkline.settings.openclaw.load import OpenClaw, load_openclaw, load_openclaw_targets

@@ -1,6 +1,6 @@
 """The `a2a` section of OpenClaw's integration design, as an agent with `openclaw-design`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -27,7 +27,8 @@ AGENT_ID = "main"
 DATABASE = "~/.openclaw/data/a2a-tasks.db"
 ROOT_CARD = "/.well-known/agent-card.json"
 
-# What `agentCard` may override, and our key for it. The rest follows from what is served.
+# The keys that `agentCard` may override, with our key for each. All others follow from what is
+# served.
 CARD_KEYS = {
     "version": "version",
     "provider": "provider",
@@ -37,33 +38,24 @@ CARD_KEYS = {
     "defaultOutputModes": "output_modes",
     "skills": "skills",
 }
-
-
-class Entry(Struct, frozen=True, kw_only=True):
-    """A skill or an exposed tool."""
-
-    name: str
-    title: str = ""
-    description: str = ""
-    # Whether everybody may read the description.
-    is_open: bool = True
+# Our key of the agent, and the key of `a2a.server` that it comes from.
+SERVER_KEYS = {
+    "agent_id": "agentId",
+    "account_id": "accountId",
+    "public_url": "publicUrl",
+    "jsonrpc_path": "path",
+    "rest_path": "path",
+}
 
 
 class Design(Struct, frozen=True, kw_only=True):
-    name: str = NAME
-    description: str = ""
-    path: str = "/a2a"
-    public_url: str
-    api_key: Secret | None = None
+    # The table of the agent, as far as the section alone decides it.
+    agent: dict[str, Any]
+    # Skills with a description that only authenticated callers may read.
+    hidden_skills: list[dict[str, str]]
+    api_key: Secret | None
     # In which header the key is sent; empty: in either.
-    scheme: str = ""
-    agent_id: str = AGENT_ID
-    account_id: str = ""
-    streaming: bool = True
-    ttl_days: float = 7.0
-    timeout_minutes: float = 30.0
-    card: Mapping[str, Any] = {}
-    entries: tuple[Entry, ...] = ()
+    scheme: str
 
 
 def parse_design(document: Mapping[str, Any]) -> Design | None:
@@ -72,67 +64,34 @@ def parse_design(document: Mapping[str, Any]) -> Design | None:
     if not server or not flag(a2a, "enabled", "a2a") or not flag(server, "enabled", "a2a.server"):
         return None
     _check_mode(server)
+    agent, card = mapping_at(document, "agent"), mapping_at(a2a, "agentCard")
     tasks = mapping_at(a2a, "tasks")
-    card = mapping_at(a2a, "agentCard")
-    agent = mapping_at(document, "agent")
     key, scheme = _auth(server, a2a)
+    name = text_of(agent.get("name")) or text_of(card.get("name")) or NAME
+    path = _path(server)
+    skills, hidden = _skills(document)
     return Design(
-        name=text_of(agent.get("name")) or text_of(card.get("name")) or NAME,
-        description=text_of(agent.get("description")) or text_of(card.get("description")),
-        path=_path(server),
-        public_url=_public_url(server),
+        agent={
+            "name": name,
+            "description": text_of(agent.get("description"))
+            or text_of(card.get("description"))
+            or name,
+            "profile": "openclaw-design",
+            "jsonrpc_path": path,
+            "rest_path": f"{path.rstrip('/')}/rest",
+            "public_url": _public_url(server),
+            "agent_id": _id("agentId", server, a2a) or AGENT_ID,
+            "account_id": _id("accountId", server, a2a),
+            "streaming": flag(a2a, "streaming", "a2a"),
+            "retention_s": number(tasks, "ttlDays", "a2a.tasks", default=7.0) * 86400,
+            "task_deadline_s": number(tasks, "timeoutMinutes", "a2a.tasks", default=30.0) * 60,
+            "skills": skills,
+            **_overrides(card),
+        },
+        hidden_skills=[] if "skills" in card else hidden,
         api_key=key,
         scheme=scheme,
-        agent_id=_id("agentId", server, a2a) or AGENT_ID,
-        account_id=_id("accountId", server, a2a),
-        streaming=flag(a2a, "streaming", "a2a"),
-        ttl_days=number(tasks, "ttlDays", "a2a.tasks", default=7.0),
-        timeout_minutes=number(tasks, "timeoutMinutes", "a2a.tasks", default=30.0),
-        card=_overrides(card),
-        entries=tuple(_entries(document)),
     )
-
-
-def agent_of(
-    design: Design,
-    *,
-    backend: Mapping[str, Any],
-    account_id: str,
-    has_keys: bool,
-    at_root: bool,
-    default: bool,
-) -> dict[str, Any]:
-    """The table of the agent.
-
-    `has_keys`: there are callers who may see the extended card. `at_root`: its card is at the
-    well-known address of the host as well.
-    """
-    public = [_skill(entry, described=entry.is_open) for entry in design.entries]
-    hidden = [
-        _skill(entry, described=True)
-        for entry in design.entries
-        if entry.description and not entry.is_open
-    ]
-    extends = has_keys and "skills" not in design.card and bool(hidden)
-    return {
-        "name": design.name,
-        "description": design.description or design.name,
-        "profile": "openclaw-design",
-        "default": default,
-        "backend": dict(backend),
-        "public_url": design.public_url,
-        "jsonrpc_path": design.path,
-        "rest_path": f"{design.path.rstrip('/')}/rest",
-        **({"agent_card_path": ROOT_CARD} if at_root else {}),
-        "agent_id": design.agent_id,
-        "account_id": account_id,
-        "streaming": design.streaming,
-        "retention_s": design.ttl_days * 86400,
-        "task_deadline_s": design.timeout_minutes * 60,
-        "skills": public,
-        **({"extended_card": {"skills": hidden}} if extends else {}),
-        **design.card,
-    }
 
 
 def _check_mode(server: Mapping[str, Any]) -> None:
@@ -211,25 +170,22 @@ def _renamed_modes(skills: Any) -> Any:
     ]
 
 
-def _entries(document: Mapping[str, Any]) -> Iterator[Entry]:
-    """Skills, then exposed tools; of several with one name, the first."""
-    seen: set[str] = set()
+def _skills(document: Mapping[str, Any]) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Skills and exposed tools as everybody sees them, and those that authenticated callers see
+    with their description. Of several with one name, the first counts."""
+    public: dict[str, dict[str, str]] = {}
+    hidden: list[dict[str, str]] = []
     for key in ("skills", "tools"):
         for raw in document.get(key, ()):
-            name = text_of(raw.get("name"))
-            is_hidden = key == "tools" and raw.get("expose") is False
-            if not name or is_hidden or name in seen:
+            name, expose = text_of(raw.get("name")), raw.get("expose")
+            if not name or name in public or (key == "tools" and expose is False):
                 continue
-            seen.add(name)
-            yield Entry(
-                name=name,
-                title=text_of(raw.get("displayName")),
-                description=text_of(raw.get("description")),
-                is_open=key == "skills" or raw.get("expose") is True,
-            )
-
-
-def _skill(entry: Entry, *, described: bool) -> dict[str, Any]:
-    title = entry.title or entry.name
-    description = entry.description if described else ""
-    return {"id": entry.name, "name": title, "description": description or title}
+            title = text_of(raw.get("displayName")) or name
+            description = text_of(raw.get("description"))
+            skill = {"id": name, "name": title, "description": title}
+            described = skill | {"description": description or title}
+            is_open = key == "skills" or expose is True
+            public[name] = described if is_open else skill
+            if description and not is_open:
+                hidden.append(described)
+    return list(public.values()), hidden

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from trunkline.config.problems import InvalidSettings, Problem
 from trunkline.model.errors import ConfigError
 from trunkline.settings.load import Document, from_document, merged, python_backend, read_toml
-from trunkline.settings.openclaw import design, inbound, network, outbound
-from trunkline.settings.openclaw.accounts import Accounts, parse_accounts
+from trunkline.settings.openclaw import design, inbound, listen_address, outbound
 from trunkline.settings.openclaw.design import Design, parse_design
 from trunkline.settings.openclaw.file import read
+from trunkline.settings.openclaw.inbound import Accounts, parse_accounts
 from trunkline.settings.openclaw.values import mapping_at
 from trunkline.settings.references import expand, literal
 from trunkline.settings.root import Settings
@@ -24,7 +24,7 @@ ECHO: Document = {"kind": "echo"}
 
 class OpenClaw(Struct, frozen=True, kw_only=True):
     settings: Settings
-    # What a person who starts the gateway should know.
+    # Remarks for the person who starts the gateway.
     notes: tuple[str, ...] = ()
 
 
@@ -46,9 +46,9 @@ def load_openclaw(
         accounts, server = parse_accounts(document), parse_design(document)
         calls = outbound.document_of(document)
         above = merged(read_toml(Path(config)) if config is not None else {}, overrides or {})
-        # What the file says is not looked at where something above says otherwise.
+        # A host in the TOML file or on the command line wins, so gateway.bind may be wrong then.
         has_host = bool(mapping_at(above, "server").get("host"))
-        host = "" if has_host else network.host_of(mapping_at(document, "gateway"))
+        host = "" if has_host else listen_address.host_of(mapping_at(document, "gateway"))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}") from None
     made = _document(accounts, server, above, ECHO if target is None else python_backend(target))
@@ -57,19 +57,13 @@ def load_openclaw(
         made["server"] = {"host": host}
     if not made["agents"] and not calls and not _says_enough(above):
         raise ConfigError(f"{path}: {_nothing(accounts)}")
-    try:
-        settings = from_document(
-            merged(literal(made), above),
-            folder=Path(config).absolute().parent if config is not None else None,
-            source=str(path) if config is None else f"{path} with {config}",
-            environment=environment,
-        )
-    except InvalidSettings as error:
-        found = [
-            one if has_host and one.path == ("server", "host") else _renamed(one, accounts)
-            for one in (outbound.renamed(each, document) for each in error.problems)
-        ]
-        raise InvalidSettings(found, source=error.source) from None
+
+    def renamed(problem: Problem) -> Problem:
+        problem = outbound.renamed(problem, document)
+        is_above = has_host and problem.path == ("server", "host")
+        return problem if is_above else _renamed(problem, accounts)
+
+    settings = _settings(made, above, path, config, environment, renamed)
     return OpenClaw(
         settings=settings,
         notes=tuple(_notes(document, accounts, settings, has_target=target is not None)),
@@ -98,6 +92,21 @@ def load_openclaw_targets(
             f"{path}: there is nobody to call. Add a target below {outbound.WHERE}.config.targets, "
             "or an agent below a2a.client.agents."
         )
+    return _settings(
+        made, above, path, config, environment, lambda one: outbound.renamed(one, document)
+    )
+
+
+def _settings(
+    made: Document,
+    above: Document,
+    path: str | Path,
+    config: str | Path | None,
+    environment: Mapping[str, str],
+    renamed: Callable[[Problem], Problem],
+) -> Settings:
+    """Settings from `made`, with the keys of `above` on top. `renamed` gives a problem the name
+    that its key has in the file."""
     try:
         return from_document(
             merged(literal(made), above),
@@ -106,7 +115,7 @@ def load_openclaw_targets(
             environment=environment,
         )
     except InvalidSettings as error:
-        found = [outbound.renamed(one, document) for one in error.problems]
+        found = [renamed(problem) for problem in error.problems]
         raise InvalidSettings(found, source=error.source) from None
 
 
@@ -131,7 +140,7 @@ def _ours(document: Document) -> Document:
         "channels": {"a2a": dict(mapping_at(document, "channels", "a2a"))},
         "a2a": {**a2a, **calls.pop("a2a")},
         "agent": {key: agent[key] for key in ("name", "description") if key in agent},
-        "gateway": network.ours(mapping_at(document, "gateway")),
+        "gateway": listen_address.ours(mapping_at(document, "gateway")),
         "skills": _entries(document.get("skills")),
         "tools": _entries(document.get("tools")),
         **calls,
@@ -177,14 +186,17 @@ def _document(
     if server is not None:
         taken = [agent["agent_card_path"] for agent in agents.values()]
         ids = [account.id for account in accounts.all]
-        agents[design.HANDLE] = design.agent_of(
-            server,
-            backend=backend,
-            account_id=server.account_id or (design.HANDLE if "default" in ids else "default"),
-            has_keys=has_keys,
-            at_root=not has_default and design.ROOT_CARD not in taken,
-            default=not has_default and not any(agent["default"] for agent in agents.values()),
-        )
+        is_at_root = not has_default and design.ROOT_CARD not in taken
+        free_id = design.HANDLE if "default" in ids else "default"
+        extends = has_keys and server.hidden_skills
+        agents[design.HANDLE] = {
+            **server.agent,
+            "backend": dict(backend),
+            "account_id": server.agent["account_id"] or free_id,
+            "default": not has_default and not any(agent["default"] for agent in agents.values()),
+            **({"agent_card_path": design.ROOT_CARD} if is_at_root else {}),
+            **({"extended_card": {"skills": server.hidden_skills}} if extends else {}),
+        }
         document["store"] = {"kind": "sqlite", "path": design.DATABASE}
         if server.api_key is not None:
             document["auth"]["keys"] = {design.PRINCIPAL: {"key": server.api_key}}
@@ -214,14 +226,8 @@ def _renamed(problem: Problem, accounts: Accounts) -> Problem:
     match problem.path:
         case ("server", "host"):
             return replace(problem, path=("gateway", "bind"))
-        case ("agents", design.HANDLE, "agent_id"):
-            return replace(problem, path=("a2a", "server", "agentId"))
-        case ("agents", design.HANDLE, "account_id"):
-            return replace(problem, path=("a2a", "server", "accountId"))
-        case ("agents", design.HANDLE, "public_url"):
-            return replace(problem, path=("a2a", "server", "publicUrl"))
-        case ("agents", design.HANDLE, "jsonrpc_path" | "rest_path"):
-            return replace(problem, path=("a2a", "server", "path"))
+        case ("agents", design.HANDLE, str(key)) if key in design.SERVER_KEYS:
+            return replace(problem, path=("a2a", "server", design.SERVER_KEYS[key]))
         case ("agents", design.HANDLE, str(key), *rest):
             of_card = {ours: theirs for theirs, ours in design.CARD_KEYS.items()}
             return replace(problem, path=("a2a", "agentCard", of_card.get(key, key), *rest))

@@ -1,234 +1,337 @@
-"""Accounts as agents (I-2, I-3), and what is said at start."""
+"""`channels.a2a.accounts`: inventory I-2 (keys) and I-3 (the account model)."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.settings.openclaw.documents import KEY, URL, accounts, loaded, refused, written
 
-from trunkline.model.profile import preset
-from trunkline.settings import AgentSettings, PythonBackend, SkillSettings
-from trunkline.settings.openclaw import load_openclaw
-from trunkline.version import VERSION
+from trunkline.config.problems import Referenced
+from trunkline.model.errors import ConfigError
+from trunkline.settings.openclaw.inbound import (
+    CHAT,
+    Account,
+    Accounts,
+    Skill,
+    TaskStore,
+    parse_accounts,
+)
 
-ELSEWHERE = {"agentCardPath": "/b/card", "jsonRpcPath": "/b/rpc"}
-TOML_KEY = f'[auth.keys.me]\nkey = "{KEY}"\n'
+P = "channels.a2a.accounts.main"
 
 
-def agent(folder: Path, **keys: Any) -> AgentSettings:
-    settings = loaded(folder, accounts(default={"publicBaseUrl": URL, **keys})).settings
-    return settings.agents["openclaw/default"]
+def document(**accounts: Any) -> dict[str, Any]:
+    return {"channels": {"a2a": {"accounts": accounts}}}
 
 
-def test_i2_an_account_is_an_agent(tmp_path: Path) -> None:
-    made = agent(
-        tmp_path,
-        label="Mine",
-        description="Answers",
+def only(**keys: Any) -> Account:
+    [account] = parse_accounts(document(main=keys)).all
+    return account
+
+
+def fault(**accounts: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_accounts(document(**accounts))
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        {"channels": None},
+        {"channels": []},
+        {"channels": {}},
+        {"channels": {"a2a": "x"}},
+        {"channels": {"a2a": {"accounts": [1]}}},
+        {"channels": {"a2a": {"accounts": {}}}},
+    ],
+)
+def test_i2_missing_levels_are_no_accounts(raw: dict[str, Any]) -> None:
+    assert parse_accounts(raw) == Accounts()
+
+
+def test_i2_every_default() -> None:
+    assert only() == Account(
+        id="main",
+        enabled=True,
+        label="main",
+        description="",
+        public_base_url="",
+        default_agent_id="",
+        session_store="",
+        protocol_version="0.3.0",
+        agent_card_path="/.well-known/agent-card.json",
+        json_rpc_path="/a2a/jsonrpc",
+        max_body_bytes=1048576,
+        default_input_modes=("text/plain", "application/json"),
+        default_output_modes=("text/plain", "application/json"),
+        agent_style="hybrid",
+        origin_routing_policy="suppress-generic-followup",
+        task_store=TaskStore(kind="memory"),
+        skills=(Skill(id="chat", name="Chat"),),
+    )
+
+
+def test_i2_an_account_that_is_no_object_has_the_defaults() -> None:
+    assert parse_accounts(document(main=True)).all == (only(),)
+
+
+def test_i2_every_key_is_read() -> None:
+    account = only(
+        enabled=False,
+        label=" Mine ",
+        description=" What it does ",
+        publicBaseUrl="https://agents.example.com",
         defaultAgentId="ops",
+        sessionStore="/var/lib/sessions.json",
         protocolVersion="0.3.1",
-        agentCardPath="/card",
+        agentCardPath="/card.json",
         jsonRpcPath="/rpc",
-        maxBodyBytes=100,
+        maxBodyBytes=2048,
         defaultInputModes=["text/plain"],
         defaultOutputModes=["image/png"],
         agentStyle="task-generating",
         originRoutingPolicy="legacy-origin-routing",
-        skills=[{"id": "s", "name": "S", "tags": ["t"], "examples": ["e"]}],
+        taskStore={"kind": "json-file", "path": "/var/lib/tasks"},
+        skills=[{"id": "s", "name": "S", "description": "D", "tags": ["t"], "examples": ["e"]}],
+        somethingElse="is ignored",
     )
-    assert (made.name, made.description, made.version) == ("Mine", "Answers", VERSION)
-    assert (made.agent_id, made.account_id) == ("ops", "default")
-    assert made.public_url == URL
-    assert made.v03_protocol_version == "0.3.1"
-    assert (made.agent_card_path, made.jsonrpc_path) == ("/card", "/rpc")
-    assert made.max_body_bytes == 100
-    assert (made.input_modes, made.output_modes) == (("text/plain",), ("image/png",))
-    assert made.skills == (
-        SkillSettings(
-            id="s",
-            name="S",
-            description="S",
-            tags=("t",),
-            examples=("e",),
-            input_modes=("text/plain",),
-            output_modes=("image/png",),
-        ),
-    )
-    assert made.own_profile() == preset(
-        "openclaw-inbound",
+    assert account == Account(
+        id="main",
+        enabled=False,
+        label="Mine",
+        description="What it does",
+        public_base_url="https://agents.example.com",
+        default_agent_id="ops",
+        session_store="/var/lib/sessions.json",
+        protocol_version="0.3.1",
+        agent_card_path="/card.json",
+        json_rpc_path="/rpc",
+        max_body_bytes=2048,
+        default_input_modes=("text/plain",),
+        default_output_modes=("image/png",),
+        names_input_modes=True,
+        names_output_modes=True,
         agent_style="task-generating",
         origin_routing_policy="legacy-origin-routing",
+        task_store=TaskStore(kind="json-file", path="/var/lib/tasks"),
+        skills=(Skill(id="s", name="S", description="D", tags=("t",), examples=("e",)),),
     )
 
 
-def test_i2_the_defaults_of_an_agent(tmp_path: Path) -> None:
-    made = agent(tmp_path)
-    assert made.name == "default"
-    assert made.description == "Expose an OpenClaw agent as an inbound A2A endpoint."
-    assert made.agent_id == "main"
-    assert made.own_profile() == preset("openclaw-inbound")
-    assert made.store is not None
-    assert (made.store.kind, made.retention_s) == ("memory", 0)
-    assert made.default
-    assert not made.unavailable
-
-
-def test_a_path_prefix_is_kept(tmp_path: Path) -> None:
-    assert agent(tmp_path, publicBaseUrl=f"{URL}/tenant/").public_url == f"{URL}/tenant"
-
-
-def test_i3_the_default_account_is_the_default_agent(tmp_path: Path) -> None:
-    both = accounts(a={"enabled": False}, b={"publicBaseUrl": URL, **ELSEWHERE}, c={})
-    settings = loaded(tmp_path, both).settings
-    assert [*settings.agents] == ["openclaw/b", "openclaw/c"]
-    assert settings.default_agent() == "openclaw/b"
-
-
-def test_i3_an_account_that_is_not_configured_does_not_run(tmp_path: Path) -> None:
-    found = loaded(tmp_path, accounts(a={}, b={"enabled": False}))
-    message = "publicBaseUrl is required to advertise a valid agent card."
-    assert found.settings.agents["openclaw/a"].unavailable == message
-    assert f'account "a" does not run. {message}' in found.notes
-    assert 'account "b" does not run. This A2A inbound account is disabled.' in found.notes
-    assert found.settings.stores() == []
-
-
-def test_i3_all_disabled_is_nothing_to_serve(tmp_path: Path) -> None:
-    assert refused(tmp_path, accounts(b={"enabled": False}, a={"enabled": False})) == (
-        f"{tmp_path}/openclaw.json: no account is enabled. channels.a2a.accounts.a: This A2A "
-        "inbound account is disabled. Set enabled: true."
-    )
-
-
-@pytest.mark.parametrize("document", [{}, accounts(), {"channels": {"telegram": {}}}])
-def test_a_file_without_a2a_says_what_to_add(tmp_path: Path, document: object) -> None:
-    assert refused(tmp_path, document).endswith(
-        "there is nothing to serve. Add an account below channels.a2a.accounts, or the section "
-        "a2a.server."
-    )
-
-
-def test_ids_that_look_alike_get_handles_of_their_own(tmp_path: Path) -> None:
-    settings = loaded(tmp_path, accounts(**{"A b": ELSEWHERE, "a-b": {}})).settings
-    assert {handle: agent.account_id for handle, agent in settings.agents.items()} == {
-        "openclaw/a-b": "A b",
-        "openclaw/a-b-2": "a-b",
-    }
-
-
-def test_errors_name_the_file_and_are_exact(tmp_path: Path) -> None:
-    assert refused(tmp_path, accounts(default={"agentStyle": "x"})) == (
-        f"{tmp_path}/openclaw.json: channels.a2a.accounts.default.agentStyle must be one of "
-        'hybrid, task-generating; received "x".'
-    )
-
-
-def test_our_own_rules_speak_of_the_keys_of_the_file(tmp_path: Path) -> None:
-    message = refused(tmp_path, accounts(default={"publicBaseUrl": URL, "jsonRpcPath": "/healthz"}))
-    assert message.startswith(
-        f"{tmp_path}/openclaw.json: channels.a2a.accounts.default.jsonRpcPath = "
-        '"/healthz": is an address of the gateway itself.'
-    )
-
-
-def test_references_are_filled_in_where_the_file_is_ours(tmp_path: Path) -> None:
-    document = accounts(default={"publicBaseUrl": "${URL}", "label": "costs $${5"})
-    document["channels"]["telegram"] = {"token": "${NOT_SET_HERE}"}
-    settings = loaded(tmp_path, document, environment={"URL": URL}).settings
-    made = settings.agents["openclaw/default"]
-    assert (made.public_url, made.name) == (URL, "costs ${5")
-    message = refused(tmp_path, document)
-    assert "channels.a2a.accounts.default.publicBaseUrl: the environment variable URL" in message
-
-
-def test_without_a_target_the_echo_agent_answers_and_it_is_said(tmp_path: Path) -> None:
-    notes = loaded(tmp_path, accounts(default={"publicBaseUrl": URL})).notes
-    assert notes[0].startswith("no agent of yours is behind this: the echo agent answers.")
-
-
-def test_a_target_is_behind_every_account(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").touch()
-    both = accounts(a={"publicBaseUrl": URL}, b={"publicBaseUrl": URL, **ELSEWHERE})
-    found = loaded(tmp_path, both, target=f"{tmp_path}/mine.py:answer")
-    backend = PythonBackend(target=f"{tmp_path}/mine.py:answer")
-    assert [agent.backend for agent in found.settings.agents.values()] == [backend, backend]
-    assert not any("echo" in note for note in found.notes)
-
-
-def test_without_keys_it_is_open_and_it_is_said(tmp_path: Path) -> None:
-    found = loaded(tmp_path, accounts(default={"publicBaseUrl": URL}))
-    assert found.settings.allows_anonymous()
-    [warning] = [note for note in found.notes if "no key is required" in note]
-    assert URL in warning
-    assert "add [auth.keys.NAME] with a key to a TOML file and give it with --config" in warning
-
-
-def test_a_loopback_url_needs_no_warning(tmp_path: Path) -> None:
-    found = loaded(tmp_path, accounts(default={"publicBaseUrl": "http://127.0.0.1:8642"}))
-    assert found.settings.allows_anonymous()
-    assert not any("no key is required" in note for note in found.notes)
-
-
-def test_an_open_bind_without_keys_is_refused(tmp_path: Path) -> None:
-    message = refused(
-        tmp_path,
-        accounts(default={"publicBaseUrl": URL}),
-        overrides={"server": {"host": "0.0.0.0"}},
-    )
-    assert 'server.host = "0.0.0.0": other machines could call the gateway' in message
-
-
-def test_a_toml_file_adds_keys_server_store_and_agents(tmp_path: Path) -> None:
-    file = tmp_path / "trunkline.toml"
-    file.write_text(
-        f'{TOML_KEY}[server]\nport = 9\n[store]\npath = "x.db"\n'
-        '[agents."a/b"]\nname = "B"\ndefault = true\nbackend = { kind = "echo" }\n'
-    )
-    found = loaded(tmp_path, accounts(default={"publicBaseUrl": URL, **ELSEWHERE}), config=file)
-    settings = found.settings
-    assert not settings.allows_anonymous()
-    assert not any("no key is required" in note for note in found.notes)
-    assert settings.server.port == 9
-    # Where a store is configured, an account without one of its own uses it.
-    assert settings.agents["openclaw/default"].store is None
-    assert settings.store.path == f"{tmp_path}/x.db"
-    assert settings.default_agent() == "a/b"
-
-
-def test_what_a_toml_file_says_about_an_account_wins(tmp_path: Path) -> None:
-    file = tmp_path / "trunkline.toml"
-    file.write_text('[agents."openclaw/default"]\ncancel_terminal = "error"\n')
-    found = loaded(tmp_path, accounts(default={"publicBaseUrl": URL}), config=file)
-    assert found.settings.agents["openclaw/default"].cancel_terminal == "error"
-
-
-def test_a_session_store_is_not_used_and_it_is_said(tmp_path: Path) -> None:
-    document = accounts(default={"publicBaseUrl": URL, "sessionStore": "/x"})
-    assert (
-        'account "default": sessionStore is not used; sessions are kept with tasks.'
-        in loaded(tmp_path, document).notes
-    )
-
-
-def test_the_environment_is_that_of_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("keys", "attribute", "value"),
+    [
+        ({"enabled": "no"}, "enabled", True),
+        ({"enabled": 0}, "enabled", True),
+        ({"label": "  "}, "label", "main"),
+        ({"label": 7}, "label", "main"),
+        ({"description": "  "}, "description", ""),
+        ({"agentCardPath": "card.json"}, "agent_card_path", "/card.json"),
+        ({"jsonRpcPath": "rpc"}, "json_rpc_path", "/rpc"),
+        ({"jsonRpcPath": " "}, "json_rpc_path", "/a2a/jsonrpc"),
+        ({"maxBodyBytes": 0}, "max_body_bytes", 1048576),
+        ({"maxBodyBytes": -1}, "max_body_bytes", 1048576),
+        ({"maxBodyBytes": 1.5}, "max_body_bytes", 1048576),
+        ({"maxBodyBytes": True}, "max_body_bytes", 1048576),
+        ({"maxBodyBytes": "9"}, "max_body_bytes", 1048576),
+        ({"maxBodyBytes": float("inf")}, "max_body_bytes", 1048576),
+        ({"maxBodyBytes": 1e4}, "max_body_bytes", 10000),
+        ({"defaultInputModes": []}, "default_input_modes", ("text/plain", "application/json")),
+        (
+            {"defaultInputModes": ["application/json", "text/plain", "application/json"]},
+            "default_input_modes",
+            ("application/json", "text/plain"),
+        ),
+        ({"defaultOutputModes": [1, "", "a/b", "a/b"]}, "default_output_modes", ("a/b",)),
+        ({"defaultOutputModes": [1]}, "default_output_modes", ("text/plain", "application/json")),
+        ({"defaultOutputModes": "a/b"}, "default_output_modes", ("text/plain", "application/json")),
+        ({"taskStore": {"kind": "memory", "path": "x"}}, "task_store", TaskStore()),
+        ({"skills": [{"id": "a"}, {"name": "b"}, 3, {"id": " ", "name": "c"}]}, "skills", (CHAT,)),
+        ({"skills": "chat"}, "skills", (CHAT,)),
+        (
+            {"skills": [{"id": "a", "name": "A"}, {"id": "a", "name": "B"}]},
+            "skills",
+            (Skill(id="a", name="A"),),
+        ),
+        (
+            {"skills": [{"id": "a", "name": "A", "tags": ["t", 1], "examples": "e"}]},
+            "skills",
+            (Skill(id="a", name="A", tags=("t",)),),
+        ),
+    ],
+    ids=str,
+)
+def test_i2_what_does_not_fit_is_not_there(
+    keys: dict[str, Any], attribute: str, value: object
 ) -> None:
-    monkeypatch.setenv("PUBLIC", URL)
-    file = written(tmp_path, accounts(default={"publicBaseUrl": "${PUBLIC}"}))
-    assert load_openclaw(file).settings.agents["openclaw/default"].public_url == URL
+    assert getattr(only(**keys), attribute) == value
 
 
-def test_i2_a_folder_of_json_files_is_the_accounts_own(tmp_path: Path) -> None:
-    made = agent(tmp_path, taskStore={"kind": "json-file", "path": f"{tmp_path}/x/../tasks/"})
-    assert made.store is not None
-    assert (made.store.kind, made.store.path) == ("json-file", f"{tmp_path}/tasks")
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ("https://agents.example.com", "https://agents.example.com"),
+        (" HTTPS://Agents.Example.com:443/ ", "https://agents.example.com"),
+        ("http://agents.example.com:8080/", "http://agents.example.com:8080"),
+        ("https://example.com/tenant/one/?q=1#f", "https://example.com/tenant/one"),
+        ("http://[::1]:8642", "http://[::1]:8642"),
+        ("agents.example.com", ""),
+        ("ftp://agents.example.com", ""),
+        ("https://", ""),
+        ("https://a.example:port", ""),
+        ("https://a b.example", ""),
+        ("", ""),
+        (7, ""),
+    ],
+)
+def test_i2_public_base_url_is_normalised_or_absent(written: object, url: str) -> None:
+    account = only(publicBaseUrl=written)
+    assert account.public_base_url == url
 
 
-def test_who_owns_the_tasks_of_the_plugin_is_said_in_a_toml_file(tmp_path: Path) -> None:
-    file = tmp_path / "trunkline.toml"
-    file.write_text(f'{TOML_KEY}[agents."openclaw/default".store]\nadopt_as = "me"\n')
-    store = {"kind": "json-file", "path": f"{tmp_path}/tasks"}
-    document = accounts(default={"publicBaseUrl": URL, "taskStore": store})
-    found = loaded(tmp_path, document, config=file).settings.agents["openclaw/default"].store
-    assert found is not None
-    assert (found.kind, found.adopt_as) == ("json-file", "me")
+def test_public_base_url_must_not_hold_a_password() -> None:
+    message = fault(main={"publicBaseUrl": "https://me:secret@agents.example.com"})
+    assert message == (
+        f"{P}.publicBaseUrl must not hold a user name or password; "
+        "anyone can read it on the agent card."
+    )
+
+
+@pytest.mark.parametrize("key", ["restPath", "capabilities", "auth"])
+def test_i2_forbidden_keys(key: str) -> None:
+    message = f'{P}.{key} is not supported; remove "{key}" from the A2A inbound account config.'
+    assert fault(main={key: None}) == message
+
+
+INPUT_MODES = f"{P}.defaultInputModes"
+STORE = f"{P}.taskStore"
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"agentStyle": "x"},
+            f'{P}.agentStyle must be one of hybrid, task-generating; received "x".',
+        ),
+        ({"agentStyle": 1}, f"{P}.agentStyle must be one of hybrid, task-generating."),
+        ({"agentStyle": None}, f"{P}.agentStyle must be one of hybrid, task-generating."),
+        (
+            {"originRoutingPolicy": "x"},
+            f"{P}.originRoutingPolicy must be one of legacy-origin-routing, "
+            'suppress-generic-followup; received "x".',
+        ),
+        (
+            {"originRoutingPolicy": []},
+            f"{P}.originRoutingPolicy must be one of legacy-origin-routing, "
+            "suppress-generic-followup.",
+        ),
+        (
+            {"defaultInputModes": ["text/plain", "image/png"]},
+            f'{INPUT_MODES} only supports text/plain, application/json; received "image/png".',
+        ),
+        (
+            {"defaultInputModes": ["text/plain", 1]},
+            f"{INPUT_MODES} must contain only supported string values: "
+            "text/plain, application/json.",
+        ),
+        (
+            {"defaultInputModes": "text/plain"},
+            f"{INPUT_MODES} must contain only supported string values: "
+            "text/plain, application/json.",
+        ),
+        ({"taskStore": "memory"}, f"{STORE} must be an object when provided."),
+        ({"taskStore": None}, f"{STORE} must be an object when provided."),
+        ({"taskStore": {}}, f'{STORE}.kind must be either "memory" or "json-file".'),
+        ({"taskStore": {"kind": "x"}}, f'{STORE}.kind must be either "memory" or "json-file".'),
+        *(
+            (
+                {"taskStore": {"kind": "json-file", **path}},
+                f"{STORE}.path must be a non-empty absolute path when taskStore.kind is "
+                '"json-file".',
+            )
+            for path in ({}, {"path": " "}, {"path": "tasks"}, {"path": 3}, {"path": "~/tasks"})
+        ),
+    ],
+    ids=str,
+)
+def test_i2_exact_errors(keys: dict[str, Any], message: str) -> None:
+    assert fault(main=keys) == message
+
+
+def test_i2_routes_belong_to_one_account() -> None:
+    here = {"agentCardPath": "/b/card"}
+    message = (
+        'channels.a2a.accounts.b reuses route path "/a2a/jsonrpc" already assigned to account "a"'
+    )
+    assert fault(b=here, a={}) == message
+
+
+def test_i2_one_account_needs_two_routes() -> None:
+    message = f'{P} reuses route path "/x" already assigned to account "main"'
+    assert fault(main={"agentCardPath": "/x", "jsonRpcPath": "x"}) == message
+
+
+def test_i2_a_disabled_account_takes_no_routes() -> None:
+    accounts = parse_accounts(document(a={"enabled": False}, b={}))
+    assert [account.json_rpc_path for account in accounts.all] == ["/a2a/jsonrpc"] * 2
+
+
+@pytest.mark.parametrize("alias", ["/data/tasks/", "/data/x/../tasks", "/data//./tasks"])
+def test_i2_stores_belong_to_one_account_even_a_disabled_one(alias: str) -> None:
+    message = fault(
+        b={"taskStore": {"kind": "json-file", "path": alias}},
+        a={"enabled": False, "taskStore": {"kind": "json-file", "path": "/data/tasks"}},
+    )
+    assert message == (
+        "channels.a2a.accounts.b.taskStore.path reuses json-file task store path "
+        '"/data/tasks" already assigned to account "a".'
+    )
+
+
+def test_the_first_fault_of_every_account_is_told() -> None:
+    lines = fault(b={"auth": {}}, a={"agentStyle": 1}, c={}).splitlines()
+    assert [line.split(" ")[0] for line in lines] == [
+        "channels.a2a.accounts.a.agentStyle",
+        "channels.a2a.accounts.b.auth",
+    ]
+
+
+def test_a_value_from_the_environment_is_shown_as_written() -> None:
+    message = fault(main={"agentStyle": Referenced("s3cret", "${STYLE}")})
+    assert message.endswith('; received "${STYLE}".')
+
+
+def test_i2_accounts_come_in_the_order_of_their_ids() -> None:
+    accounts = parse_accounts(document(zeta={"enabled": False}, alpha={}))
+    assert [account.id for account in accounts.all] == ["alpha", "zeta"]
+
+
+@pytest.mark.parametrize(
+    ("accounts", "default"),
+    [
+        ({"b": {}, "a": {"enabled": False}}, "b"),
+        ({"b": {"enabled": False}, "a": {"enabled": False}}, "a"),
+        ({"c": {"jsonRpcPath": "/c", "agentCardPath": "/d"}, "b": {}}, "b"),
+        ({}, "default"),
+    ],
+)
+def test_i3_the_default_account(accounts: dict[str, Any], default: str) -> None:
+    assert parse_accounts(document(**accounts)).default_id == default
+
+
+def test_i3_an_unknown_account_is_a_disabled_one() -> None:
+    account = parse_accounts(document(a={})).find("nobody")
+    assert account == Account(id="nobody", label="nobody", enabled=False)
+
+
+def test_i3_configured_means_that_there_is_a_public_base_url() -> None:
+    assert only(publicBaseUrl="https://a.example").idle_reason == ""
+    message = "publicBaseUrl is required to advertise a valid agent card."
+    assert only().idle_reason == message
+    assert only(publicBaseUrl="nonsense").idle_reason == message
+
+
+def test_i3_a_disabled_account_says_so() -> None:
+    account = only(enabled=False, publicBaseUrl="https://a.example")
+    assert account.idle_reason == "This A2A inbound account is disabled."

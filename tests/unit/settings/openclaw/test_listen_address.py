@@ -7,7 +7,7 @@ import pytest
 from tests.unit.settings.openclaw.documents import KEY, URL, loaded, refused
 
 from trunkline.model.errors import ConfigError
-from trunkline.settings.openclaw import network
+from trunkline.settings.openclaw import listen_address
 
 AUTH = {"scheme": "bearer", "apiKey": KEY}
 
@@ -40,7 +40,7 @@ def test_where_it_listens(tmp_path: Path, gateway: dict[str, Any], listens: str)
 
 
 def test_a_tailnet_is_found_by_its_address() -> None:
-    assert network.host_of({"bind": "tailnet"}, find=lambda: "100.101.102.103") == (
+    assert listen_address.host_of({"bind": "tailnet"}, find=lambda: "100.101.102.103") == (
         "100.101.102.103"
     )
 
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, gateway: dict[str, Any], message
 @pytest.mark.parametrize("found", ["", "192.168.1.4", "nonsense"])
 def test_a_machine_without_a_tailnet_says_what_to_do(found: str) -> None:
     with pytest.raises(ConfigError, match="no Tailscale address on this machine"):
-        network.host_of({"bind": "tailnet"}, find=lambda: found)
+        listen_address.host_of({"bind": "tailnet"}, find=lambda: found)
 
 
 def test_flags_and_toml_win(tmp_path: Path) -> None:
