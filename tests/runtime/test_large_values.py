@@ -15,7 +15,7 @@ from tests.runtime.world import SCOPE, World, world
 from trunkline.model.errors import StoreError
 from trunkline.model.large_values import MARK, SLICE_BYTES, referred_ids
 from trunkline.model.outputs import Final, Output, Question, Text
-from trunkline.model.values import Artifact, Message, Part, TaskState, text_of
+from trunkline.model.values import Artifact, Message, Part, Task, TaskState, text_of
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Append, Settled
 from trunkline.runtime.journal import LARGE_APPEND_BYTES
@@ -291,7 +291,11 @@ async def test_long_answers_that_end_together_are_put_together_one_after_the_oth
     pieces = [TEXT[:50_000]] * (LARGE_APPEND_BYTES // 50_000 + 1)
     async with world(backend=Listening(*map(Text, pieces))) as here:
         most = 0
-        sending = here.soon(asyncio.gather(*(here.send("go") for _ in range(5))))
+
+        async def send_all() -> list[Task]:
+            return await asyncio.gather(*(here.send("go") for _ in range(5)))
+
+        sending = here.soon(send_all())
         while not sending.done():
             held = [
                 len(live.values + live.in_flight_values) for live in here.runtime.registry.all()
