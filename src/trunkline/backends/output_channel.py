@@ -1,0 +1,186 @@
+"""`OutputChannel`: the outputs of one run on their way from the agent's side to the reader."""
+
+import asyncio
+import threading
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from trunkline.model.outputs import Failed, Output, Text
+
+# How far producers may be ahead of the reader. The number bounds what small outputs cost beside
+# their bytes; the bytes bound large ones, of which a single one may be larger and waits alone.
+MAX_WAITING: Final = 64
+MAX_WAITING_BYTES: Final = 1024 * 1024
+
+_encode = msgspec.json.Encoder().encode
+
+
+class OutputChannel:
+    """A bounded queue of outputs with one reader, and one producer or several, all of one run.
+
+    A producer that is ahead of the reader waits in `put`, a thread in `put_from_thread`.
+    `put_now` never waits: it is for the last words of a run, and for a producer that serves
+    other runs too. Such a producer names an `overflow`: its pieces of text are joined while they
+    wait, and where more than `max_waiting` outputs wait all the same, a failure with that text
+    replaces them.
+
+    The producer ends the channel with `finish`: the reader gets what is left, then the failure
+    if there is one (once), then None. The reader ends it with `close`, and so does a cancel:
+    what is left is dropped, what still comes is ignored, and nobody waits any longer.
+
+    With `max_total_bytes` the run has said enough when all its outputs together are larger:
+    the reader gets those that fit, then a failure that says so.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_waiting: int = MAX_WAITING,
+        max_waiting_bytes: int = MAX_WAITING_BYTES,
+        max_total_bytes: int | None = None,
+        overflow: str = "",
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """`loop` is the reader's; only `put_from_thread` needs it."""
+        self._max_waiting = max_waiting
+        self._max_waiting_bytes = max_waiting_bytes
+        self._max_total_bytes = max_total_bytes
+        self._overflow = overflow
+        self._loop = loop
+        self._waiting: deque[tuple[Output, int]] = deque()
+        self._waiting_bytes = 0
+        self._total_bytes = 0
+        self._is_finished = False
+        self._failure: Exception | None = None
+        self.is_closed = False
+        # The run has said more than it may.
+        self.is_flooded = False
+        # A plain lock, which a `with` enters without a call in Python, guards the queue.
+        self._lock = threading.Lock()
+        self._thread_room = threading.Condition(self._lock)
+        self._room = asyncio.Event()
+        self._arrival = asyncio.Event()
+        # Whether a producer waits for room.
+        self._is_held_up = False
+
+    def put_now(self, output: Output) -> None:
+        """Ignored after `finish` and `close`."""
+        with self._lock:
+            self._append(output)
+        self._arrival.set()
+
+    async def put(self, output: Output) -> None:
+        """Returns when there is room for another one."""
+        self.put_now(output)
+        while self._is_full():
+            self._is_held_up = True
+            self._room.clear()
+            await self._room.wait()
+
+    def put_from_thread(self, output: Output) -> None:
+        """The same from a thread. Raises RuntimeError when the reader's loop is gone."""
+        assert self._loop is not None
+        with self._lock:
+            self._append(output)
+            self._loop.call_soon_threadsafe(self._arrival.set)
+            while self._is_full():
+                self._is_held_up = True
+                self._thread_room.wait()
+
+    def finish(self, failure: Exception | None = None) -> None:
+        """Nothing follows. The first call counts."""
+        if not self._is_finished and not self.is_closed:
+            self._is_finished, self._failure = True, failure
+            self._arrival.set()
+
+    def close(self) -> None:
+        """Nobody reads any more."""
+        with self._lock:
+            self.is_closed, self._failure = True, None
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            self._let_go()
+        self._arrival.set()
+
+    async def take(self) -> Output | None:
+        """The next output; None when none follows. Raises the failure of `finish`."""
+        while not self._waiting:
+            if self._is_finished or self.is_closed:
+                failure, self._failure = self._failure, None
+                if failure is not None:
+                    raise failure
+                return None
+            self._arrival.clear()
+            await self._arrival.wait()
+        with self._lock:
+            output, size = self._waiting.popleft()
+            self._waiting_bytes -= size
+            if self._is_held_up and self._is_half_empty():
+                self._let_go()
+        return output
+
+    def _append(self, output: Output) -> None:
+        if self._is_finished or self.is_closed or self.is_flooded:
+            return
+        size = size_of(output)
+        self._total_bytes += size
+        if self._max_total_bytes is not None and self._total_bytes > self._max_total_bytes:
+            self.is_flooded = True
+            output, size = Failed(flooded(self._max_total_bytes)), 0
+        if self._overflow:
+            output, size = self._joined(output, size)
+        self._waiting.append((output, size))
+        self._waiting_bytes += size
+
+    def _joined(self, output: Output, size: int) -> tuple[Output, int]:
+        """What to append for a producer that cannot wait."""
+        last = self._waiting[-1][0] if self._waiting else None
+        if isinstance(output, Text) and isinstance(last, Text):
+            _, before = self._waiting.pop()
+            self._waiting_bytes -= before
+            return Text(last.delta + output.delta), before + size
+        if len(self._waiting) >= self._max_waiting:
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            return Failed(self._overflow), 0
+        return output, size
+
+    def _is_full(self) -> bool:
+        return (
+            len(self._waiting) > self._max_waiting or self._waiting_bytes > self._max_waiting_bytes
+        )
+
+    def _is_half_empty(self) -> bool:
+        return (
+            2 * len(self._waiting) <= self._max_waiting
+            and 2 * self._waiting_bytes <= self._max_waiting_bytes
+        )
+
+    def _let_go(self) -> None:
+        self._is_held_up = False
+        self._room.set()
+        self._thread_room.notify_all()
+
+
+def size_of(output: Output) -> int:
+    """Bytes, as far as it matters; most outputs by far are pieces of text."""
+    if isinstance(output, Text):
+        return len(output.delta.encode(errors="surrogatepass"))
+    try:
+        return len(_encode(output))
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        # A value that is not JSON: the store refuses it, and says why.
+        return 0
+
+
+def flooded(max_bytes: int) -> str:
+    return f"The agent said more than the {in_bytes(max_bytes)} that it may, so it was stopped."
+
+
+def in_bytes(number: int) -> str:
+    for unit, factor in (("MiB", 1024 * 1024), ("KiB", 1024)):
+        if number >= factor:
+            return f"{number / factor:g} {unit}"
+    return f"{number} bytes"
