@@ -15,13 +15,10 @@ from msgspec import Struct
 
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Scope
-from trunkline.stores.jsonfile.conversations import ConversationFiles
 from trunkline.stores.jsonfile.log import Log
-from trunkline.stores.jsonfile.notes import NoteFiles
 from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
-from trunkline.stores.sqlite.codes import SEQ_BITS, STATES
-from trunkline.stores.sqlite.packing import entries_after
+from trunkline.stores.sqlite.rows import SEQ_BITS, STATES, entries_after
 
 _CONFIG = """
 [server]
@@ -152,10 +149,11 @@ def read_sqlite(file: Path) -> dict[str, Row]:
 
 def read_json_files(folder: Path) -> dict[str, Row]:
     records, state = Records(folder, adopts=Scope("", "", "")), State()
-    state.load(*records.load_all(), ConversationFiles(folder).load_all(), NoteFiles(folder).load())
+    records.remove_temporaries()
+    records.load(state)
     state.replay(Log(folder).replay())
     rows = {}
-    for head in sorted(state.index, key=lambda head: head.key):
+    for head in sorted(state.tasks, key=lambda head: head.key):
         entries = records.read(head).entries
         events = {entry.seq: (entry.kind, entry.body) for entry in entries}
         rows[head.id] = Row(head.state, (head.scope, head.context_id), events)

@@ -24,8 +24,8 @@ from trunkline.settings import (
     database_path,
 )
 from trunkline.settings.hosts import is_loopback_url
+from trunkline.stores.locks import FileLock
 from trunkline.stores.sqlite.connections import cannot_open, connect_reader
-from trunkline.stores.sqlite.filelock import FileLock
 from trunkline.stores.sqlite.schema import check_version, shipped_schema
 
 # How many agents are looked at side by side. Some are programs that have to be started for it.

@@ -1,18 +1,16 @@
-"""A store that forgets at exit: for trials, and for tests that need no disk."""
+"""`MemoryStore`: a store that forgets at exit, for trials and for tests that need no disk."""
 
 import asyncio
 from collections.abc import Sequence
 
-from msgspec import structs
+from msgspec import field, structs
 
 from trunkline.background import next_pass
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports.store import (
     Append,
-    Creation,
     Exchange,
-    IdempotencyRecord,
     KeptNote,
     Scope,
     Settled,
@@ -21,43 +19,28 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.exchanges import ExchangeIndex, Spot
-from trunkline.stores.heads import refusal
-from trunkline.stores.index import Head, Index
+from trunkline.stores.commits import refuse, settle, why_refused
+from trunkline.stores.indexes import Head, IndexedStore, Indexes, Spot, entries_after
 from trunkline.stores.large_appends import LargeAppends
-from trunkline.stores.notes import Key, NoteIndex
-from trunkline.stores.settling import settle
 
 
-class _Task(Head):
-    __slots__ = ("journal", "snapshot", "values")
-
-    def __init__(self, key: int, append: Append, creation: Creation) -> None:
-        super().__init__(key, append, creation)
-        self.journal: list[Entry] = []
-        self.snapshot: Snapshot | None = None
-        # The ids of its large values.
-        self.values: list[str] = []
-
-    def after(self, seq: int) -> Sequence[Entry]:
-        """The entries above `seq`; the journal has no holes but may miss its beginning."""
-        if not self.journal:
-            return ()
-        return self.journal[max(0, seq - self.journal[0].seq + 1) :]
+class _Task(Head, eq=False):
+    journal: list[Entry] = field(default_factory=list)
+    snapshot: Snapshot | None = None
+    # The ids of its large values.
+    values: list[str] = field(default_factory=list)
 
 
-class MemoryStore:
+class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
     keeps_large_values = True
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: list[tuple[Append, Settled]] = []
-        self._index: Index[_Task] = Index()
+        self._data: Indexes[_Task, Exchange, KeptNote] = Indexes()
         self._next_key = 1
-        self._exchanges: ExchangeIndex[Exchange] = ExchangeIndex()
         self._remembered = 0
-        self._notes: NoteIndex[KeptNote] = NoteIndex()
-        # Slices by the id of their value, and whose it is once that is committed.
+        # Slices by the id of their value, and the task of each committed value.
         self._slices: dict[str, tuple[bytes, ...]] = {}
         self._value_tasks: dict[str, _Task] = {}
         self._large = LargeAppends(
@@ -75,7 +58,10 @@ class MemoryStore:
         self._loop = asyncio.get_running_loop()
 
     async def check(self) -> None:
-        """Nothing can happen to memory."""
+        """Memory has nothing to check."""
+
+    def _indexes(self) -> Indexes[_Task, Exchange, KeptNote]:
+        return self._data
 
     async def close(self) -> None:
         if self._large.waiting:
@@ -87,9 +73,7 @@ class MemoryStore:
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         if self._loop is None:
-            closed = StoreUnusable("The store is not open")
-            loop = asyncio.get_running_loop()
-            loop.call_soon(settle, loop, [(settled, closed) for _, settled in appends])
+            refuse(appends, StoreUnusable("The store is not open"))
             return
         for append, _ in appends:
             if append.values or self._large.waiting:
@@ -117,86 +101,76 @@ class MemoryStore:
                 self._slices.pop(value.id, None)
 
     def _flush(self) -> None:
-        """What was submitted takes effect before whatever comes now."""
+        """Commit all submitted appends now, before the change that follows."""
         if self._loop is not None and self._queue:
             self._commit(self._loop)
 
     def _commit(self, loop: asyncio.AbstractEventLoop) -> None:
         batch, self._queue = self._queue, []
-        settle(loop, [(settled, self._apply(append)) for append, settled in batch])
+        settle(loop, batch, [self._apply(append) for append, _ in batch])
 
     def _apply(self, append: Append) -> StoreError | None:
-        index = self._index
-        task = index.get(append.task_id)
+        tasks = self._data.tasks
+        task = tasks.get(append.task_id)
         last_seq, epoch = (task.last_seq, task.epoch) if task else (0, 0)
-        refused = refusal(append, last_seq, epoch) or index.key_refusal(append.idempotency)
+        refused = why_refused(append, last_seq, epoch) or tasks.why_key_refused(append.idempotency)
         if refused is not None:
             return refused
         if task is None:
-            assert append.creation is not None, "refusal() lets no creation pass without one"
-            task = _Task(self._next_key, append, append.creation)
+            task = _Task.of(self._next_key, append)
             self._next_key += 1
-            index.add(task)
+            tasks.add(task)
         else:
-            index.move(task, append.state, append.status_ms)
+            tasks.move(task, append.state, append.status_ms)
         if append.entries:
             task.journal.extend(append.entries)
             task.last_seq = append.entries[-1].seq
         if append.snapshot is not None:
             task.snapshot = append.snapshot
         if append.idempotency is not None:
-            index.remember(task, append.idempotency)
+            tasks.remember(task, append.idempotency)
         for value in append.values:
             task.values.append(value.id)
             self._value_tasks[value.id] = task
         return None
 
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
-        task = self._index.of_scope(scope, task_id)
-        return None if task is None else _stored(task)
-
-    async def owner(self, task_id: str) -> Scope | None:
-        task = self._index.get(task_id)
-        return None if task is None else task.scope
+        task = self._data.tasks.of_scope(scope, task_id)
+        return None if task is None else task.stored(task.snapshot, task.journal)
 
     async def remember(self, exchange: Exchange) -> None:
-        if self._loop is None:
-            raise StoreUnusable("The store is not open")
+        self._require_open()
         self._remembered += 1
-        self._exchanges.add(Spot(exchange.at_ms, self._remembered, exchange))
+        self._data.exchanges.add(Spot(exchange.at_ms, self._remembered, exchange))
 
     async def exchanges(
         self, scope: Scope, *, context_id: str = "", limit: int
     ) -> tuple[Exchange, ...]:
-        latest = self._exchanges.latest(scope, context_id, limit)
+        latest = self._data.exchanges.latest(scope, context_id, limit)
         return tuple([spot.item for spot in latest])
 
     async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
-        oldest = self._exchanges.oldest(agent, before_ms=before_ms, limit=limit)
-        self._exchanges.remove(oldest)
+        oldest = self._data.exchanges.oldest(agent, before_ms=before_ms, limit=limit)
+        self._data.exchanges.remove(oldest)
         return len(oldest)
 
-    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
-        return self._exchanges.count(agent, before_ms=before_ms)
-
     async def keep(self, note: KeptNote) -> None:
+        self._require_open()
+        self._data.notes.put(note)
+
+    def _require_open(self) -> None:
         if self._loop is None:
             raise StoreUnusable("The store is not open")
-        self._notes.put(note)
-
-    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
-        note = self._notes.get(Key(scope, context_id, name))
-        return None if note is None else note.text
 
     async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
-        old = self._notes.old(agent, before_ms=before_ms, limit=limit)
+        old = self._data.notes.old(agent, before_ms=before_ms, limit=limit)
         for note in old:
-            self._notes.put(structs.replace(note, text=""))
+            self._data.notes.put(structs.replace(note, text=""))
         return len(old)
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
-        task = self._index.get(task_id)
-        return () if task is None else tuple(task.after(after)[:limit])
+        task = self._data.tasks.get(task_id)
+        return () if task is None else tuple(entries_after(task.journal, after)[:limit])
 
     async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
         known = [(value_id, self._value_tasks.get(value_id)) for value_id in ids]
@@ -210,40 +184,27 @@ class MemoryStore:
         return self._slices.get(value_id, ())[first : first + limit]
 
     async def list(self, query: TaskQuery) -> TaskPage:
-        tasks, total, position = self._index.page(query)
-        return TaskPage(
-            tasks=tuple([_stored(task, with_artifacts=query.with_artifacts) for task in tasks]),
-            total=total,
-            next=position,
-        )
-
-    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
-        return self._index.recall(scope, key)
-
-    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
-        self._index.heartbeat(node, now_ms + ttl_ms)
+        tasks, total, position = self._data.tasks.page(query)
+        stored = [
+            task.stored(task.snapshot, task.journal, with_artifacts=query.with_artifacts)
+            for task in tasks
+        ]
+        return TaskPage(tasks=tuple(stored), total=total, next=position)
 
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
     ) -> tuple[StoredTask, ...]:
         self._flush()
-        free = self._index.free(node, now_ms=now_ms, limit=limit, task_id=task_id)
-        for task in free:
+        tasks = self._data.tasks.claimable(node, now_ms=now_ms, limit=limit, task_id=task_id)
+        for task in tasks:
             task.node = node
             task.epoch += 1
-        return tuple([_stored(task) for task in free])
-
-    async def scopes(self) -> tuple[Scope, ...]:
-        found = [*self._index.scopes(), *self._exchanges.scopes(), *self._notes.scopes()]
-        return tuple(dict.fromkeys(found))
-
-    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
-        return self._index.count_ended(agent, before_ms)
+        return tuple([task.stored(task.snapshot, task.journal) for task in tasks])
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         self._flush()
-        ended = self._index.ended(agent, before_ms=before_ms, limit=limit)
-        self._index.remove(*ended)
+        ended = self._data.tasks.ended(agent, before_ms=before_ms, limit=limit)
+        self._data.tasks.remove(*ended)
         for task in ended:
             for value_id in task.values:
                 del self._slices[value_id], self._value_tasks[value_id]
@@ -251,14 +212,6 @@ class MemoryStore:
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
         self._flush()
-        task = self._index.get(task_id)
+        task = self._data.tasks.get(task_id)
         if task is not None and task.snapshot is not None:
-            task.journal = list(task.after(min(up_to, task.snapshot.seq)))
-
-
-def _stored(task: _Task, *, with_artifacts: bool = True) -> StoredTask:
-    snapshot = task.snapshot
-    tail = tuple(task.after(0 if snapshot is None else snapshot.seq))
-    if snapshot is not None and not with_artifacts:
-        snapshot = Snapshot(snapshot.seq, snapshot.task)
-    return task.stored(snapshot, tail)
+            task.journal = [*entries_after(task.journal, min(up_to, task.snapshot.seq))]

@@ -9,17 +9,11 @@ from tests.unit.stores.jsonfiles import names, store_on
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.store import Exchange
-from trunkline.stores.jsonfile.blobs import to_json
-from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Said
-from trunkline.stores.jsonfile.conversations import (
-    Captured,
-    ConversationFiles,
-    Conversations,
-    Place,
-)
+from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Said, to_json
+from trunkline.stores.jsonfile.conversations import Conversation, find_exchanges
+from trunkline.stores.jsonfile.records import Records
+from trunkline.stores.jsonfile.state import State
 from trunkline.testing.stores.kit import ALICE, BOB, opened
-
-PLACE = Place(ALICE, "c")
 
 
 def said(n: int) -> Said:
@@ -34,19 +28,23 @@ class Files:
     """The file of one conversation."""
 
     def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
-        self._files = ConversationFiles(folder)
+        self._folder = folder
+        self._records = Records(folder, adopts=ALICE)
         self._pool = pool
 
     def write(self, *changes: ConversationChange) -> None:
-        self._files.write({PLACE: changes}, self._pool)
+        self._records.write_all([Conversation(ALICE, "c", list(changes))], self._pool)
 
     def read(self, *pending: Said) -> tuple[Exchange, ...]:
-        return self._files.read(Captured(range(9, 0, -1), {PLACE: pending}))
+        conversation = Conversation(ALICE, "c", list(pending))
+        return find_exchanges(self._folder, range(9, 0, -1), [conversation])
 
     def load(self) -> list[int]:
-        found = self._files.load_all()
-        assert {spot.item for spot in found} <= {PLACE}
-        return [spot.n for spot in found]
+        state = State()
+        self._records.remove_temporaries()
+        self._records.load(state)
+        assert set(state.exchanges.scopes()) <= {ALICE}
+        return [spot.n for spot in state.exchanges.of(Conversation(ALICE, "c"))]
 
 
 @pytest.fixture
@@ -56,20 +54,21 @@ def files(tmp_path: Path) -> Iterator[Files]:
 
 
 def test_what_is_said_while_the_file_is_written_is_still_due() -> None:
-    conversations = Conversations()
-    conversations.apply(said(1))
-    conversations.retire()
-    captured = conversations.due(9)
-    conversations.apply(said(2))
-    conversations.retire()
-    conversations.written(captured)
-    assert not conversations.is_retired
-    later = conversations.due(9)
-    assert later == {PLACE: [said(2)]}
-    conversations.apply(said(3))
+    state = State()
+    state.apply(said(1))
+    state.retire()
+    (captured,) = state.take_due(9)
+    state.apply(said(2))
+    state.retire()
+    state.written(captured, 0)
+    assert not state.is_retired
+    (later,) = state.take_due(9)
+    assert isinstance(later.copy, Conversation)
+    assert later.copy.pending == [said(2)]
+    state.apply(said(3))
     # What came after the log was closed does not hold it up.
-    conversations.written(later)
-    assert conversations.is_retired
+    state.written(later, 0)
+    assert state.is_retired
 
 
 def test_what_was_written_twice_is_read_once(files: Files) -> None:

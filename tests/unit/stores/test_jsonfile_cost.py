@@ -9,8 +9,8 @@ from tests.unit.stores.jsonfiles import store_on
 from trunkline.model.events import Entry
 from trunkline.ports.store import Snapshot
 from trunkline.stores.jsonfile import files, log
-from trunkline.stores.jsonfile.contents import Contents
 from trunkline.stores.jsonfile.records import Records
+from trunkline.stores.jsonfile.tasks import Contents
 from trunkline.testing.stores.kit import (
     COMPLETED,
     create,

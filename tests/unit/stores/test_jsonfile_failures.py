@@ -14,7 +14,8 @@ from tests.unit.stores.jsonfiles import names, store_on
 from trunkline.model.errors import StoreInUse, StoreUnusable
 from trunkline.ports.store import TaskQuery
 from trunkline.stores.jsonfile import opened as opened_module
-from trunkline.stores.jsonfile.records import Records, TaskHead
+from trunkline.stores.jsonfile.records import Records
+from trunkline.stores.jsonfile.state import Document
 from trunkline.testing import settle
 from trunkline.testing.stores.kit import (
     ALICE,
@@ -208,9 +209,9 @@ async def test_commits_wait_when_the_records_fall_behind(
     gate = threading.Event()
     really_write = Records.write_all
 
-    def write_all(self: Records, heads: Sequence[TaskHead], pool: Executor) -> list[int]:
+    def write_all(self: Records, documents: Sequence[Document], pool: Executor) -> list[int]:
         gate.wait()
-        return really_write(self, heads, pool)
+        return really_write(self, documents, pool)
 
     monkeypatch.setattr(Records, "write_all", write_all)
     store = store_on(tmp_path)

@@ -8,7 +8,9 @@ import pytest
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.store import Scope
 from trunkline.stores.jsonfile import JsonFileStore
-from trunkline.stores.jsonfile.notes import KeptNotes, change_of
+from trunkline.stores.jsonfile.changes import Noted
+from trunkline.stores.jsonfile.notes import NotesFile
+from trunkline.stores.jsonfile.state import State
 from trunkline.testing import FakeClock
 from trunkline.testing.stores.kit import ALICE, create, must_put, opened
 from trunkline.testing.stores.notes import note
@@ -42,20 +44,23 @@ async def test_notes_go_to_their_file_when_the_log_is_full(tmp_path: Path) -> No
         assert kept == [f"{number}" for number in range(190, 200)]
 
 
+def noted(n: int, text: str) -> Noted:
+    return Noted(n, ALICE, "c", "thread", text, 1)
+
+
 def test_a_note_that_comes_while_the_file_is_written_is_still_due() -> None:
-    notes = KeptNotes()
-    notes.apply(change_of(note("thread", "1"), 1))
-    notes.retire()
-    file = notes.due()
-    assert file is not None
-    notes.apply(change_of(note("thread", "2"), 2))
-    notes.retire()
-    notes.written(file)
-    later = notes.due()
-    assert later is not None
-    assert [(each.n, each.text) for each in later.notes] == [(2, "2")]
-    notes.written(later)
-    assert notes.due() is None
+    state = State()
+    state.apply(noted(1, "1"))
+    state.retire()
+    (captured,) = state.take_due(9)
+    state.apply(noted(2, "2"))
+    state.retire()
+    state.written(captured, 0)
+    (later,) = state.take_due(9)
+    assert isinstance(later.copy, NotesFile)
+    assert [(each.n, each.text) for each in later.copy.notes] == [(2, "2")]
+    state.written(later, 0)
+    assert state.take_due(9) == []
 
 
 async def test_a_damaged_file_is_named_with_the_line(tmp_path: Path) -> None:

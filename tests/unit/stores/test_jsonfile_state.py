@@ -9,8 +9,11 @@ from msgspec import Raw
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Append
 from trunkline.stores.jsonfile.changes import Appended, Change, Noted, Said
-from trunkline.stores.jsonfile.records import TaskHead
-from trunkline.stores.jsonfile.state import State
+from trunkline.stores.jsonfile.conversations import Conversation
+from trunkline.stores.jsonfile.files import record_name
+from trunkline.stores.jsonfile.notes import NotesFile
+from trunkline.stores.jsonfile.state import Captured, State
+from trunkline.stores.jsonfile.tasks import TaskHead
 from trunkline.testing.stores.kit import ALICE, WORKING, create, follow
 
 PAUSED = TaskState.INPUT_REQUIRED
@@ -60,23 +63,23 @@ class Disk:
         self.changes: list[tuple[int, str]] = []
         self.log: set[int] = set()
         self._seqs: dict[str, int] = {}
-        self._finish: Callable[[], None] | None = None
-        self._heads: list[TaskHead] = []
+        self._writing: list[Captured] = []
 
     def append(self, task_id: str, *, is_paused: bool) -> None:
         seq = self._seqs.get(task_id, 0)
         self._seqs[task_id] = seq + 1
         new = PAUSED if is_paused else WORKING
         append = follow(task_id, seq, state=new) if seq else create(task_id, state=new)
-        self._commit(task_id, Appended(self.state.n + 1, append))
+        self._commit(record_name(task_id), Appended(self.state.n + 1, append))
 
     def say(self, context_id: str) -> None:
         n = self.state.n + 1
-        self._commit(f"said-{context_id}", Said(n, ALICE, context_id, n, Raw(b"[]")))
+        file = Conversation(ALICE, context_id).file_name
+        self._commit(file, Said(n, ALICE, context_id, n, Raw(b"[]")))
 
     def note(self) -> None:
         n = self.state.n + 1
-        self._commit("notes", Noted(n, ALICE, "c", "name", f"text {n}", n))
+        self._commit(NotesFile.file_name, Noted(n, ALICE, "c", "name", f"text {n}", n))
 
     def _commit(self, file: str, change: Change) -> None:
         self.state.apply(change)
@@ -89,63 +92,32 @@ class Disk:
             self.state.retire()
 
     def begin_write(self) -> None:
-        """As `Opened.write_records` chooses."""
-        state = self.state
-        if self._finish is not None:
+        """As `Opened.write_files` chooses."""
+        if self._writing:
             return
-        if heads := state.take_due(1):
-            self._heads, self._finish = heads, self._write_heads
-        elif not self._begin_other() and state.is_retired:
-            self.log = {n for n in self.log if n > state.retires_up_to}
-
-    def _begin_other(self) -> bool:
-        state = self.state
-        if due := state.conversations.due(1):
-            (place, changes), *_ = due.items()
-            name = f"said-{place.context_id}"
-
-            def said() -> None:
-                self.files[name] = changes[-1].n
-                state.conversations.written(due)
-
-            self._finish = said
-        elif file := state.notes.due():
-
-            def noted() -> None:
-                self.files["notes"] = file.n
-                state.notes.written(file)
-
-            self._finish = noted
-        return self._finish is not None
-
-    def _write_heads(self) -> None:
-        heads, self._heads = self._heads, []
-        for head in heads:
-            self.files[head.id] = head.n
-            self.state.written(head, 100)
+        self._writing = self.state.take_due(1)
+        if not self._writing and self.state.is_retired:
+            self.log = {n for n in self.log if n > self.state.retires_up_to}
 
     def end_write(self) -> None:
-        finish, self._finish = self._finish, None
-        if finish is not None:
-            finish()
+        written, self._writing = self._writing, []
+        for captured in written:
+            self.files[captured.copy.file_name] = captured.copy.n
+            self.state.written(captured, 100)
 
     def fail_write(self) -> None:
-        self._finish = None
-        self.state.give_back(self._heads)
-        self._heads = []
+        self.state.give_back(self._writing)
+        self._writing = []
 
     def finish(self) -> None:
         """As `Opened.finish`, while a file may still be being written."""
-        state = self.state
-        state.retire()
-        own = state.take_due(9)
+        self.state.retire()
+        own = self.state.take_due(9)
         self.end_write()
         while own:
-            self._heads = own
-            self._write_heads()
-            own = state.take_due(9)
-        while self._begin_other():
+            self._writing = own
             self.end_write()
+            own = self.state.take_due(9)
         self.log.clear()
 
     def check(self) -> None:
@@ -184,10 +156,14 @@ def test_whatever_comes_while_files_are_written_no_change_is_lost(seed: int) -> 
         disk.check()
 
 
+def ids(captured: list[Captured]) -> list[str]:
+    return [each.copy.id for each in captured if isinstance(each.copy, TaskHead)]
+
+
 def test_large_records_are_written_one_after_the_other() -> None:
     state = State()
     apply(state, *(create(task_id, state=PAUSED) for task_id in "abc"))
-    size = state.take_due(1)[0].size_bytes
+    size = state.take_due(1)[0].document.size_bytes
     state.retire()
-    assert [head.id for head in state.take_due(9, max_bytes=2 * size)] == ["a", "b"]
-    assert [head.id for head in state.take_due(9, max_bytes=size - 1)] == ["c"]
+    assert ids(state.take_due(9, max_bytes=2 * size)) == ["a", "b"]
+    assert ids(state.take_due(9, max_bytes=size - 1)) == ["c"]

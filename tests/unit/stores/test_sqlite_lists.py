@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 
 from trunkline.ports.store import Scope, TaskQuery
-from trunkline.stores.sqlite.lists import count_statement, page_statement
 from trunkline.stores.sqlite.schema import shipped_schema
+from trunkline.stores.sqlite.statements import count_statement, page_statement
 
 SCOPE = Scope("agent", "", "alice")
 

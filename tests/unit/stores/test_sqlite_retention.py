@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Exchange, Scope, TaskQuery
-from trunkline.stores.sqlite import SqliteStore, upkeep
+from trunkline.stores.sqlite import SqliteStore, retention
 from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.statements import SQL
 from trunkline.testing.stores.kit import ALICE, create, must_put, opened
@@ -70,7 +70,7 @@ async def test_two_prunes_at_once_count_a_task_once(tmp_path: Path) -> None:
         assert len(found) == 8
         assert await store.prune("agent", before_ms=10, limit=9) == 8
         # Somebody else had found them too.
-        late = partial(upkeep.prune, inner.writer, found)
+        late = partial(retention.prune, inner.writer, found)
         assert await store._enqueue(partial(inner.in_transaction, late)) == 0
         page = await store.list(TaskQuery(scope=ALICE))
         assert page.total == len(page.tasks) == 1
@@ -98,6 +98,6 @@ async def test_young_exchange_with_the_number_of_one_that_is_gone_stays(tmp_path
         young = Exchange(ALICE, "c", 5, b"[]")
         await store.remember(young)
         # Somebody else had found the old one too.
-        late = partial(upkeep.forget_exchanges, inner.writer, found, before_ms=5)
+        late = partial(retention.forget_exchanges, inner.writer, found, before_ms=5)
         assert await store._enqueue(partial(inner.in_transaction, late)) == 0
         assert await store.exchanges(ALICE, limit=9) == (young,)

@@ -2,8 +2,7 @@ import sqlite3
 
 import pytest
 
-from trunkline.stores.sqlite.bulk import statement_for, write_rows
-from trunkline.stores.sqlite.statements import SQL, parse_statements
+from trunkline.stores.sqlite.statements import SQL, parse_statements, statement_for, write_rows
 
 
 def test_statements_are_found_by_name_without_comments() -> None:
@@ -21,7 +20,7 @@ def test_any_number_of_rows_is_written(count: int) -> None:
     db = sqlite3.connect(":memory:")
     db.execute("CREATE TABLE snapshots (task INTEGER PRIMARY KEY, seq, body, artifacts)")
     rows = [(number, 1, b"body", b"") for number in range(count)]
-    write_rows(db, "put_snapshots", 4, [value for row in rows for value in row])
+    write_rows(db, ("put_snapshots", 4, [value for row in rows for value in row]))
     assert db.execute("SELECT * FROM snapshots ORDER BY task").fetchall() == rows
     db.close()
 

@@ -1,16 +1,16 @@
 """Tasks as JSON files in one folder: one record per task, and a log of the latest changes.
 
-A commit is one line in the log, so it costs what changed and not the task. A task that
-has come to rest is written to its record, with what A2A 0.3 says of it for whoever looks
-into the folder, and what the port wants back byte for byte under `trunkline`.
+A commit is one line in the log, so it costs the size of the change and not of the task. A task
+that has come to rest is written to its record: the task in the form of A2A 0.3, for people and
+programs that look into the folder, and under `trunkline` the bytes that the port returns.
 
-Read `store` (what is committed when, and who is told), `changes` and `log`, then
-`contents` and `records` (a task in its file), `public` (its face to others), `adopted`
-and `checks` (files that another program wrote), `conversations`, `files`, `lock` and
-`problems`.
+Read `store` (when changes are committed, and how submitters are told) and `batches`, `changes`
+and `log`, `state` (everything in memory, and the files that lag behind the log), `opened`,
+`records` and `files`, then what has a file: `tasks`, `conversations`, `notes`. `public_record`
+writes the A2A form, `foreign_records` reads that of other programs, `check` finds faults.
 """
 
-from trunkline.stores.jsonfile.public import by_handle
+from trunkline.stores.jsonfile.public_record import by_handle
 from trunkline.stores.jsonfile.store import JsonFileStore
 
 __all__ = ["JsonFileStore", "by_handle"]

@@ -1,9 +1,10 @@
-"""What happens to a task or a conversation, and how the log writes it down.
+"""Changes of tasks, conversations and notes, and their form as a line of the log.
 
-Every change has a number `n` that rises over the life of the folder. A record says which
-change it holds last, so that reading the log again does nothing twice.
+Every change has a number `n` that rises over the life of the folder. A file names the last
+change that it holds, so that reading the log again applies no change twice.
 """
 
+import base64
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -13,7 +14,6 @@ from msgspec import Raw, Struct
 from trunkline.model.events import Entry
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Append, Creation, IdempotencyRecord, Scope, Snapshot
-from trunkline.stores.jsonfile.blobs import from_json, to_json
 
 
 class Appended(Struct, frozen=True):
@@ -33,7 +33,7 @@ class Claimed(Struct, frozen=True, tag="claim", rename="camel"):
 
 
 class Cut(Struct, frozen=True, tag="cut", rename="camel"):
-    """The journal up to a sequence was forgotten, as far as the snapshot covers it."""
+    """The journal up to a sequence was pruned, as far as the snapshot covers it."""
 
     n: int
     task_id: str
@@ -59,7 +59,7 @@ class Said(Struct, frozen=True, tag="exchange", rename="camel"):
 
 
 class Forgot(Struct, frozen=True, tag="forget", rename="camel"):
-    """Exchanges of a conversation were forgotten: those of the changes with these numbers."""
+    """Exchanges of a conversation were forgotten: `gone` are the numbers of their changes."""
 
     n: int
     scope: Scope
@@ -114,10 +114,12 @@ class _StoredAppend(
     creation: Creation | None = None
     snapshot: StoredSnapshot | None = None
     idempotency: StoredKey | None = None
-    # Whose the idempotency key is.
+    # The scope of the idempotency key.
     scope: Scope | None = None
 
 
+_skip = msgspec.json.Decoder(Raw).decode
+_MARK = b'"base64:'
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(
     tuple[_StoredAppend | Claimed | Cut | Deleted | Said | Forgot | Noted, ...]
@@ -139,19 +141,23 @@ def decode(line: bytes) -> list[Change]:
     ]
 
 
-def stored_entry(entry: Entry) -> StoredEntry:
-    return StoredEntry(entry.seq, entry.kind, to_json(entry.body))
+def stored_entries(entries: Sequence[Entry]) -> tuple[StoredEntry, ...]:
+    return tuple([StoredEntry(each.seq, each.kind, to_json(each.body)) for each in entries])
 
 
-def entry_of(stored: StoredEntry) -> Entry:
-    return Entry(stored.seq, stored.kind, from_json(stored.body))
+def entries_of(stored: Sequence[StoredEntry]) -> tuple[Entry, ...]:
+    return tuple([Entry(each.seq, each.kind, from_json(each.body)) for each in stored])
 
 
-def stored_snapshot(snapshot: Snapshot) -> StoredSnapshot:
-    return StoredSnapshot(snapshot.seq, to_json(snapshot.task), to_json(snapshot.artifacts))
+def stored_snapshot(given: Snapshot | None) -> StoredSnapshot | None:
+    if given is None:
+        return None
+    return StoredSnapshot(given.seq, to_json(given.task), to_json(given.artifacts))
 
 
-def snapshot_of(stored: StoredSnapshot) -> Snapshot:
+def snapshot_of(stored: StoredSnapshot | None) -> Snapshot | None:
+    if stored is None:
+        return None
     return Snapshot(stored.seq, from_json(stored.task), from_json(stored.artifacts))
 
 
@@ -165,9 +171,9 @@ def _stored(change: Appended) -> _StoredAppend:
         epoch=append.epoch,
         state=append.state,
         status_ms=append.status_ms,
-        entries=tuple([stored_entry(entry) for entry in append.entries]),
+        entries=stored_entries(append.entries),
         creation=append.creation,
-        snapshot=None if append.snapshot is None else stored_snapshot(append.snapshot),
+        snapshot=stored_snapshot(append.snapshot),
         idempotency=None if record is None else StoredKey(record.key, record.digest),
         scope=None if record is None else record.scope,
     )
@@ -179,13 +185,33 @@ def _appended(stored: _StoredAppend) -> Appended:
         task_id=stored.task_id,
         expected_seq=stored.expected_seq,
         epoch=stored.epoch,
-        entries=tuple([entry_of(entry) for entry in stored.entries]),
+        entries=entries_of(stored.entries),
         state=stored.state,
         status_ms=stored.status_ms,
         creation=stored.creation,
-        snapshot=None if stored.snapshot is None else snapshot_of(stored.snapshot),
+        snapshot=snapshot_of(stored.snapshot),
         idempotency=None
         if key is None or scope is None
         else IdempotencyRecord(scope, key.key, key.digest, stored.task_id),
     )
     return Appended(stored.n, append)
+
+
+def to_json(data: bytes) -> Raw:
+    """The bytes themselves when they are JSON on one line, else base64 as a marked text."""
+    if b"\n" not in data and not data.startswith(_MARK) and _is_json(data):
+        return Raw(data)
+    return Raw(_MARK + base64.b64encode(data) + b'"')
+
+
+def from_json(raw: Raw) -> bytes:
+    data = bytes(raw)
+    return base64.b64decode(data[len(_MARK) : -1]) if data.startswith(_MARK) else data
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        # Space around a value is not part of it, and would be lost.
+        return bytes(_skip(data)) == data
+    except msgspec.DecodeError:
+        return False

@@ -1,4 +1,4 @@
-"""`check`: all that can be found wrong with a folder of JSON files, without changing it."""
+"""`check`: finds every fault of a folder of JSON files, without changing it."""
 
 from pathlib import Path
 
@@ -6,12 +6,10 @@ from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope
 from trunkline.stores.findings import TASK_REMEDY, Findings
-from trunkline.stores.jsonfile.conversations import ConversationFiles
-from trunkline.stores.jsonfile.lock import WriterLock
 from trunkline.stores.jsonfile.log import Log
-from trunkline.stores.jsonfile.notes import NoteFiles, NotesFile
 from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
+from trunkline.stores.locks import WriterLock
 
 
 async def check(folder: Path, *, clock: Clock, adopts: Scope) -> Findings:
@@ -26,38 +24,18 @@ async def check(folder: Path, *, clock: Clock, adopts: Scope) -> Findings:
 
 def _check(folder: Path, adopts: Scope) -> Findings:
     findings = Findings(str(folder), "json-file")
-
-    def broken(error: StoreError) -> None:
-        # What is wrong with a file ends with its own remedy.
-        findings.add("record", error.message, "")
-
     records, state = Records(folder, adopts=adopts), State()
-    heads, keys = records.load_all(broken)
-    conversations, exchanges = ConversationFiles(folder), []
-    for path in conversations.paths():
-        try:
-            exchanges += conversations.load(path)
-        except StoreError as error:
-            broken(error)
-    notes = NotesFile(0, ())
-    try:
-        notes = NoteFiles(folder).read()
-    except StoreError as error:
-        broken(error)
-    state.load(heads, keys, exchanges, notes)
+    # The message for a damaged file ends with its own remedy.
+    records.load(state, on_broken=lambda error: findings.add("record", error.message, ""))
     try:
         state.replay(Log(folder).read())
     except StoreError as error:
         findings.add("log", error.message, "")
-    _check_tasks(records, state, findings)
-    return findings
-
-
-def _check_tasks(records: Records, state: State, findings: Findings) -> None:
-    for head in state.index:
+    for head in state.tasks:
         try:
             contents = records.read(head)
         except (StoreError, OSError, ValueError) as error:
             findings.add("task", f"it cannot be read: {error}", TASK_REMEDY, task_id=head.id)
             continue
-        findings.check_task(head.stored(contents.snapshot, contents.tail()), contents.entries)
+        findings.check_task(head.stored(contents.snapshot, contents.entries), contents.entries)
+    return findings

@@ -9,8 +9,15 @@ import msgspec
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.jsonfile.changes import Change, decode
-from trunkline.stores.jsonfile.files import create, sync, sync_folder, write_all
-from trunkline.stores.jsonfile.problems import FOLDER_GONE, LOG_GONE, Lost
+from trunkline.stores.jsonfile.files import (
+    FOLDER_GONE,
+    LOG_GONE,
+    Lost,
+    create,
+    sync,
+    sync_folder,
+    write_all,
+)
 
 _PATTERN = "changes-*.log"
 _CHECKSUM_CHARS = 8

@@ -1,4 +1,4 @@
-"""What exists between open and close: the state, the log, and a thread for each disk."""
+"""`Opened`: an open folder, with its state, its log, and a thread for each kind of file."""
 
 import asyncio
 import logging
@@ -8,14 +8,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from trunkline.model.errors import StoreUnusable
-from trunkline.stores.commits import CommitThread
+from trunkline.stores.commits import CommitThread, answer
 from trunkline.stores.jsonfile.changes import Change, Deleted, encode
-from trunkline.stores.jsonfile.conversations import ConversationFiles
 from trunkline.stores.jsonfile.log import Log
-from trunkline.stores.jsonfile.notes import NoteFiles
-from trunkline.stores.jsonfile.records import Records, TaskHead
-from trunkline.stores.jsonfile.state import State
-from trunkline.stores.jsonfile.turns import answer
+from trunkline.stores.jsonfile.records import Records
+from trunkline.stores.jsonfile.state import Captured, State
 
 T = TypeVar("T")
 _Done = Callable[[Any, BaseException | None], None]
@@ -24,35 +21,30 @@ _log = logging.getLogger("trunkline.store")
 # Files that are written in one go. Readers wait for their end.
 _FILES_AT_ONCE = 32
 _SYNCING_THREADS = 4
-# Tasks at rest that may wait for their records. Beyond that commits wait too, or a
-# gateway that is faster than its disk would fill its memory.
+# How many files may be due. With more, commits wait too, or a gateway that is faster than its
+# disk would fill its memory.
 _MAX_BEHIND = 4096
 
 
 class Opened:
     """The event loop alone touches the state. One thread writes the log, another one reads
-    and writes records, each in the order in which it is asked. So a record that is read is
-    never newer than the state was when it was asked for."""
+    and writes all other files, each in the order of the calls. So a record is never newer
+    than the state was when its reader asked for it."""
 
     def __init__(
         self,
         log: Log,
         records: Records,
-        conversations: ConversationFiles,
-        notes: NoteFiles,
         *,
         log_bytes: int,
         on_written: Callable[[], None],
         on_damage: Callable[[BaseException], None],
     ) -> None:
-        """`on_damage` is told of a file that could not be brought up to date, for it is not
-        what it was."""
+        """`on_damage` is told of a file that cannot be updated because its contents changed."""
         self.loop = asyncio.get_running_loop()
         self.state = State()
         self._log = log
         self._records = records
-        self._conversations = conversations
-        self._notes = notes
         self._log_bytes = log_bytes
         self._on_written = on_written
         self._on_damage = on_damage
@@ -60,37 +52,39 @@ class Opened:
         self._log_thread = CommitThread(self.loop, "trunkline-json-log")
         self._file_thread = CommitThread(self.loop, "trunkline-json-files")
         self._is_writing = False
-        # Whether the last attempt to write records failed.
+        # Whether the last attempt to write files failed.
         self._is_failing = False
         self._is_finishing = False
-        # Up to where the log is known to have gone.
+        # The log up to this change is removed.
         self._removed_up_to = 0
 
     async def load(self) -> None:
         await self.in_files(self._load)
-        # What a crash has left in the log goes to the records at leisure.
+        # Changes that a crash left in the log go to their files at leisure.
         self.state.retire()
-        self.write_records()
+        self.write_files()
 
     def _load(self) -> None:
-        self.state.load(
-            *self._records.load_all(), self._conversations.load_all(), self._notes.load()
-        )
+        self._records.remove_temporaries()
+        self._records.load(self.state)
         gone = self.state.replay(self._log.replay())
         if gone:
             self._records.remove_all(gone)
 
     def in_files(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """Run among the reads and writes of records. Takes its place in line at once."""
+        """Run among the reads and writes of files. Takes its place in line at once."""
+        return self._run(self._file_thread, work)
+
+    def _run(self, thread: CommitThread, work: Callable[[], T]) -> "asyncio.Future[T]":
         future: asyncio.Future[T] = self.loop.create_future()
-        self._file_thread.run(work, partial(answer, future))
+        thread.run(work, partial(answer, future))
         return future
 
     def commit(
         self, changes: Sequence[Change], done: Callable[[BaseException | None], None]
     ) -> None:
-        """Put the changes into the log, then into the state, then tell."""
-        is_full = self._log.size >= max(self._log_bytes, self.state.dirty_bytes)
+        """Put the changes into the log, then into the state, then call `done`."""
+        is_full = self._log.size >= max(self._log_bytes, self.state.lagging_bytes)
         if is_full and self.state.is_retired:
             self.state.retire()
         else:
@@ -100,21 +94,19 @@ class Opened:
             if error is None:
                 self._apply(changes)
             done(error)
-            self.write_records()
+            self.write_files()
 
         self._log_thread.run(partial(self._write_line, changes, begins_file=is_full), committed)
 
     def look(self, *, tries_to_write: bool) -> "asyncio.Future[None]":
         """Raises Lost, or OSError from the attempt to write."""
-        future: asyncio.Future[None] = self.loop.create_future()
 
         def look() -> None:
             self._log.look()
             if tries_to_write:
                 self._log.try_write()
 
-        self._log_thread.run(look, partial(answer, future))
-        return future
+        return self._run(self._log_thread, look)
 
     def _write_line(self, changes: Sequence[Change], *, begins_file: bool) -> None:
         if begins_file:
@@ -126,30 +118,22 @@ class Opened:
             self.state.apply(change)
         gone = [change.task_id for change in changes if isinstance(change, Deleted)]
         if gone:
-            # In line behind whoever may just be writing one of them.
+            # In line behind a write of the same record that may be under way.
             self._file_thread.run(partial(self._records.remove_all, gone), _removed)
 
-    def write_records(self) -> None:
-        """Write what is due, and then what is left of it, until nothing is."""
+    def write_files(self) -> None:
+        """Write the files that are due, round by round, then remove the log that they hold."""
         if self._is_writing or self._is_finishing:
             return
         state = self.state
-        if heads := state.take_due(_FILES_AT_ONCE):
-            work = partial(self._records.write_all, heads, self._pool)
-            self._write(work, partial(self._records_written, heads))
-        elif due := state.conversations.due(_FILES_AT_ONCE):
-            self._write(
-                partial(self._conversations.write, due, self._pool),
-                lambda _, error: None if error else state.conversations.written(due),
-            )
-        elif file := state.notes.due():
-            self._write(
-                partial(self._notes.write, file, self._pool),
-                lambda _, error: None if error else state.notes.written(file),
-            )
+        if due := state.take_due(_FILES_AT_ONCE):
+            self._write(self._write_all(due), partial(self._files_written, due))
         elif state.is_retired and self._removed_up_to < state.retires_up_to:
             self._removed_up_to = state.retires_up_to
             self._write(partial(self._log.remove_up_to, state.retires_up_to), lambda *_: None)
+
+    def _write_all(self, due: Sequence[Captured]) -> Callable[[], list[int]]:
+        return partial(self._records.write_all, [each.copy for each in due], self._pool)
 
     def _write(self, work: Callable[[], Any], done: _Done) -> None:
         self._is_writing = True
@@ -159,12 +143,12 @@ class Opened:
             done(result, error)
             if error is None:
                 self._is_failing = False
-                self.write_records()
+                self.write_files()
             elif isinstance(error, StoreUnusable | FileNotFoundError):
                 self._on_damage(error)
             elif not self._is_failing:
                 self._is_failing = True
-                # The log has it, and the next commit tries again.
+                # The log still holds the changes, and the next commit tries again.
                 _log.error("records were not written", extra={"reason": str(error)})
             self._on_written()
 
@@ -172,36 +156,28 @@ class Opened:
 
     @property
     def is_behind(self) -> bool:
-        """Whether commits are to wait. When they need not any more, `on_written` is called."""
+        """Whether commits have to wait. `on_written` is called when they may continue."""
         return self._is_writing and self.state.due > _MAX_BEHIND
 
-    def _records_written(
-        self, heads: list[TaskHead], sizes: list[int], error: BaseException | None
+    def _files_written(
+        self, due: Sequence[Captured], sizes: Sequence[int], error: BaseException | None
     ) -> None:
         if error is not None:
-            self.state.give_back(heads)
+            self.state.give_back(due)
             return
-        for head, size in zip(heads, sizes, strict=True):
-            self.state.written(head, size)
+        for captured, size in zip(due, sizes, strict=True):
+            self.state.written(captured, size)
 
     async def finish(self) -> None:
-        """Leave nothing in the log."""
+        """Bring all files up to date and remove the log."""
         self._is_finishing = True
-        state = self.state
-        state.retire()
+        self.state.retire()
         try:
-            while heads := state.take_due(_FILES_AT_ONCE):
-                sizes = await self.in_files(partial(self._records.write_all, heads, self._pool))
-                self._records_written(heads, sizes, None)
-            while due := state.conversations.due(_FILES_AT_ONCE):
-                await self.in_files(partial(self._conversations.write, due, self._pool))
-                state.conversations.written(due)
-            if file := state.notes.due():
-                await self.in_files(partial(self._notes.write, file, self._pool))
-                state.notes.written(file)
-            await self.in_files(partial(self._log.remove_all, state.n))
+            while due := self.state.take_due(_FILES_AT_ONCE):
+                self._files_written(due, await self.in_files(self._write_all(due)), None)
+            await self.in_files(partial(self._log.remove_all, self.state.n))
         except OSError as error:
-            # The log has it, and is read at the next start.
+            # The log still holds the changes, and the next start reads it.
             _log.error("records were not written", extra={"reason": str(error)})
 
     def stop(self) -> None:
@@ -213,5 +189,5 @@ class Opened:
 
 def _removed(_: None, error: BaseException | None) -> None:
     if error is not None:
-        # It is found at the next start, and goes when its time is up once more.
+        # The next start finds the record, and retention removes it once more.
         _log.error("a record was not removed", extra={"reason": str(error)})

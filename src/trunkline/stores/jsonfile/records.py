@@ -1,4 +1,4 @@
-"""One file per task: reading all of them at the start, and single ones ever after."""
+"""`Records`: the files of the folder. A task has a record, a conversation and the notes a file."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -10,48 +10,33 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.model.values import TaskState
-from trunkline.ports.store import Append, Creation, IdempotencyRecord, Scope
-from trunkline.stores.index import Head
-from trunkline.stores.jsonfile import public
-from trunkline.stores.jsonfile.adopted import adopt
+from trunkline.ports.store import IdempotencyRecord, Scope
+from trunkline.stores.jsonfile import public_record
 from trunkline.stores.jsonfile.changes import (
-    Appended,
     StoredEntry,
     StoredKey,
     StoredSnapshot,
-    TaskChange,
-    entry_of,
+    entries_of,
     snapshot_of,
-    stored_entry,
+    stored_entries,
     stored_snapshot,
 )
-from trunkline.stores.jsonfile.checks import broken, check_record
-from trunkline.stores.jsonfile.contents import Contents
-from trunkline.stores.jsonfile.files import RECORD, TEMPORARY, record_name, remove_all, replace_all
-
-
-class TaskHead(Head):
-    """A task whose record may lag behind: `pending` is what the log has in addition."""
-
-    __slots__ = ("has_record", "n", "pending", "record_bytes")
-
-    def __init__(self, key: int, append: Append, creation: Creation) -> None:
-        super().__init__(key, append, creation)
-        self.pending: list[TaskChange] = []
-        self.has_record = False
-        self.record_bytes = 0
-        # The last change of the task.
-        self.n = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """About as large as its record will be."""
-        appends = [each.append for each in self.pending if isinstance(each, Appended)]
-        return self.record_bytes + sum([append.size_bytes for append in appends])
+from trunkline.stores.jsonfile.conversations import PATTERN, Conversation, read_exchanges
+from trunkline.stores.jsonfile.files import (
+    RECORD,
+    TEMPORARY,
+    record_name,
+    remove_all,
+    replace_all,
+)
+from trunkline.stores.jsonfile.foreign_records import adopt, broken, check_record
+from trunkline.stores.jsonfile.notes import NotesFile, read_notes
+from trunkline.stores.jsonfile.state import Document, State
+from trunkline.stores.jsonfile.tasks import Contents, TaskHead
 
 
 class _Own(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the gateway keeps beside the public side of a record."""
+    """The gateway's own part of a record, beside the public one."""
 
     key: int
     n: int
@@ -87,89 +72,104 @@ _encode = msgspec.json.Encoder().encode
 _END = b"\n}"
 
 
+def _raise(error: StoreUnusable) -> None:
+    raise error
+
+
 class Records:
     """Used by one thread at a time."""
 
     def __init__(
-        self, folder: Path, *, adopts: Scope, route: public.Route = public.by_handle
+        self,
+        folder: Path,
+        *,
+        adopts: Scope,
+        route: public_record.Route = public_record.by_handle,
     ) -> None:
         self._folder = folder
         self._adopts = adopts
         self._route = route
-        # What was read last: a long journal is read page by page.
+        # The record that was read last: callers read a long journal page by page.
         self._last: tuple[str, Contents] | None = None
 
-    def load_all(
-        self, on_broken: Callable[[StoreUnusable], None] | None = None
-    ) -> tuple[list[TaskHead], list[IdempotencyRecord]]:
-        """Every task there is; what a crash left half-written goes.
+    def remove_temporaries(self) -> None:
+        """Remove files that a crash left half-written."""
+        for pattern in (f"*{RECORD}", PATTERN, NotesFile.file_name):
+            for path in self._folder.glob(pattern + TEMPORARY):
+                path.unlink()
 
-        Raises StoreUnusable for a record that is not what it must be. With `on_broken` that
-        is told instead, and the folder is left as it is.
-        """
-        for left_over in self._folder.glob(f"*{RECORD}{TEMPORARY}") if on_broken is None else ():
-            left_over.unlink()
-        heads: list[TaskHead] = []
+    def load(self, state: State, on_broken: Callable[[StoreUnusable], None] = _raise) -> None:
+        """Load all files into an empty state. `on_broken` is told of each damaged file."""
+        self._load_tasks(state, on_broken)
+        for path in sorted(self._folder.glob(PATTERN)):
+            try:
+                for said in read_exchanges(path).values():
+                    state.add_exchange(said)
+            except StoreUnusable as error:
+                on_broken(error)
+        try:
+            n, notes = read_notes(self._folder)
+        except StoreUnusable as error:
+            on_broken(error)
+            return
+        for note in notes:
+            state.put_note(note)
+        state.notes_file.n = n
+        state.n = max(state.n, n)
+
+    def _load_tasks(self, state: State, on_broken: Callable[[StoreUnusable], None]) -> None:
         adopted: list[TaskHead] = []
-        keys: list[IdempotencyRecord] = []
+        taken: set[int] = set()
         for path in sorted(self._folder.glob(f"*{RECORD}")):
             try:
                 file, head = self._load(path)
             except StoreUnusable as error:
-                if on_broken is None:
-                    raise
                 on_broken(error)
                 continue
-            if isinstance(file.trunkline, _Own):
-                heads.append(head)
-                keys += [
-                    IdempotencyRecord(head.scope, stored.key, stored.digest, head.id)
-                    for stored in file.trunkline.idempotency
-                ]
-            else:
+            if not isinstance(file.trunkline, _Own):
                 adopted.append(head)
-        taken = {head.key for head in heads}
+                continue
+            taken.add(head.key)
+            state.add_task(head)
+            for each in file.trunkline.idempotency:
+                record = IdempotencyRecord(head.scope, each.key, each.digest, head.id)
+                state.tasks.remember(head, record)
         for head in adopted:
             head.key = _key_by_time(head)
             while head.key in taken:
                 head.key += 1
             taken.add(head.key)
-        return heads + adopted, keys
+            state.add_task(head)
 
     def _load(self, path: Path) -> tuple[_File, TaskHead]:
         data = path.read_bytes()
         check_record(path, data)
         file = _parsed(path, data)
         head = self._head(path, file)
-        if record_name(head.id) != path.name:
-            raise broken(path, f"holds a task whose file is {record_name(head.id)}")
-        head.has_record, head.record_bytes = True, len(data)
+        if head.file_name != path.name:
+            raise broken(path, f"holds a task whose file is {head.file_name}")
+        head.has_record, head.file_bytes = True, len(data)
         return file, head
 
     def _head(self, path: Path, file: _File) -> TaskHead:
         own = file.trunkline
         if not isinstance(own, _Own):
-            append, contents = self._adopt(path, file)
-            assert append.creation is not None
-            head = TaskHead(0, append, append.creation)
-            assert contents.snapshot is not None
-            head.last_seq = contents.snapshot.seq
-            return head
-        append = Append(
-            task_id=_decode_task(file.task).id,
-            expected_seq=0,
+            return self._adopt(path, file)[0]
+        return TaskHead(
+            key=own.key,
+            id=_decode_task(file.task).id,
+            scope=own.scope,
+            context_id=own.context_id,
+            created_ms=own.created_ms,
+            node=own.node,
             epoch=own.epoch,
-            entries=(),
             state=own.state,
             status_ms=own.status_ms,
+            last_seq=own.last_seq,
+            n=own.n,
         )
-        head = TaskHead(
-            own.key, append, Creation(own.scope, own.context_id, own.created_ms, own.node)
-        )
-        head.last_seq, head.n = own.last_seq, own.n
-        return head
 
-    def _adopt(self, path: Path, file: _File) -> tuple[Append, Contents]:
+    def _adopt(self, path: Path, file: _File) -> tuple[TaskHead, Contents]:
         return adopt(
             path,
             self._adopts,
@@ -179,7 +179,7 @@ class Records:
         )
 
     def read(self, head: TaskHead) -> Contents:
-        """The contents as of `head`, a copy that nobody else changes."""
+        """The contents as of `head`, as a copy of the caller's own."""
         contents = self._read(head.id) if head.has_record else Contents()
         for change in head.pending:
             contents.apply(change)
@@ -198,29 +198,53 @@ class Records:
         file = _parsed(path, path.read_bytes())
         own = file.trunkline
         if isinstance(own, _Own):
-            contents = Contents()
-            contents.n = own.n
-            contents.entries = [entry_of(entry) for entry in own.entries]
-            contents.snapshot = None if own.snapshot is None else snapshot_of(own.snapshot)
-            contents.keys = list(own.idempotency)
-            contents.current_sequence, contents.journal = file.current_sequence, file.journal
-            contents.is_cut = own.is_cut
+            contents = Contents(
+                n=own.n,
+                entries=list(entries_of(own.entries)),
+                snapshot=snapshot_of(own.snapshot),
+                keys=list(own.idempotency),
+                current_sequence=file.current_sequence,
+                journal=file.journal,
+                is_cut=own.is_cut,
+            )
         else:
             _, contents = self._adopt(path, file)
         if isinstance(file.binding, Raw):
             contents.binding = file.binding
         return contents
 
-    def write_all(self, heads: Sequence[TaskHead], pool: Executor) -> list[int]:
-        """Bring the records of these tasks up to date. Returns their sizes in bytes."""
-        files = []
-        for head in heads:
-            contents = self.read(head)
-            public.bring_up_to_date(head, contents, route=self._route, store_path=str(self._folder))
-            files.append((record_name(head.id), _encoded(head, contents)))
+    def write_all(self, documents: Sequence[Document], pool: Executor) -> list[int]:
+        """Bring the files of these documents up to date. Returns the sizes of new files."""
+        growing: list[Conversation] = []
+        files: dict[str, bytes] = {}
+        for document in documents:
+            if isinstance(document, Conversation) and document.only_grows:
+                growing.append(document)
+            else:
+                files[document.file_name] = self._rendered(document)
         self._last = None
-        replace_all(self._folder, files, pool)
-        return [len(data) for _, data in files]
+        if replaced := [(name, data) for name, data in files.items() if data]:
+            replace_all(self._folder, replaced, pool)
+        # After the files that may fail: an attempt that is repeated appends once more.
+        for conversation in growing:
+            conversation.append_to_file(self._folder)
+        emptied = [name for name, data in files.items() if not data]
+        if emptied or growing:
+            # Makes the names of new files durable as well.
+            remove_all(self._folder, emptied)
+        return [len(files.get(document.file_name, b"")) for document in documents]
+
+    def _rendered(self, document: Document) -> bytes:
+        """The complete file; empty when it has to go."""
+        if isinstance(document, NotesFile):
+            return document.rendered()
+        if isinstance(document, Conversation):
+            return document.rendered(self._folder)
+        contents = self.read(document)
+        public_record.bring_up_to_date(
+            document, contents, route=self._route, store_path=str(self._folder)
+        )
+        return _encoded(document, contents)
 
     def remove_all(self, task_ids: Sequence[str]) -> None:
         self._last = None
@@ -228,7 +252,7 @@ class Records:
 
 
 def _key_by_time(head: TaskHead) -> int:
-    """The same at every start, until the record says it: in the order of their times, and
+    """The same at every start, until the record holds the key: in the order of the times, and
     below the keys of all tasks that the gateway itself has begun."""
     ms = min(max(head.status_ms, 0), (1 << 45) - 1)
     return (ms << 16 | zlib.crc32(head.id.encode()) & 0xFFFF) - (1 << 62)
@@ -253,11 +277,11 @@ def _encoded(head: TaskHead, contents: Contents) -> bytes:
         state=head.state,
         status_ms=head.status_ms,
         last_seq=head.last_seq,
-        entries=tuple([stored_entry(entry) for entry in contents.entries]),
-        snapshot=None if contents.snapshot is None else stored_snapshot(contents.snapshot),
+        entries=stored_entries(contents.entries),
+        snapshot=stored_snapshot(contents.snapshot),
         idempotency=tuple(contents.keys),
         is_cut=contents.is_cut,
     )
-    face = public.encode(head, contents)
-    # On one line and in no other form: the bytes in there are to come back as they are.
+    face = public_record.encode(head, contents)
+    # On one line and not formatted: the store returns the bytes in there as they are.
     return b"".join((face[: -len(_END)], b',\n  "trunkline": ', _encode(own), _END, b"\n"))

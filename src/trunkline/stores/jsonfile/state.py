@@ -1,151 +1,179 @@
-"""All tasks of the folder as far as they are in memory, and what is to be written next.
+"""`State`: all tasks, exchanges and notes of the folder in memory, and the files to write next.
 
-Touched by one thread at a time, and without I/O: what it stages becomes true when the
-log has it and `apply` is called.
+Touched by one thread at a time, and without I/O: a change that it stages counts once the log
+has it and `apply` is called.
 """
 
-import copy
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
 from trunkline.model.errors import StoreError, StoreUnusable
-from trunkline.ports.store import Append, Exchange, IdempotencyRecord, KeptNote, Scope
-from trunkline.stores.exchanges import Spot
-from trunkline.stores.heads import RUNNABLE, refusal
-from trunkline.stores.index import Index, key_taken
-from trunkline.stores.jsonfile.blobs import to_json
+from trunkline.ports.store import Append, Exchange, Scope, Settled
+from trunkline.stores.commits import RUNNABLE, Item, key_taken, why_refused
+from trunkline.stores.indexes import Indexes, Spot
 from trunkline.stores.jsonfile.changes import (
     Appended,
     Change,
     Claimed,
+    ConversationChange,
     Cut,
     Deleted,
     Forgot,
     Noted,
     Said,
     TaskChange,
+    to_json,
 )
-from trunkline.stores.jsonfile.conversations import Conversations, Place
+from trunkline.stores.jsonfile.conversations import Conversation
 from trunkline.stores.jsonfile.files import fits_a_name
-from trunkline.stores.jsonfile.notes import KeptNotes, NotesFile, change_of
-from trunkline.stores.jsonfile.records import TaskHead
+from trunkline.stores.jsonfile.notes import NotesFile, line_bytes
+from trunkline.stores.jsonfile.tasks import TaskHead
 
-# How much is written at once: a record takes memory several times its size meanwhile.
+# Bounds one round of writing: a record takes memory several times its size meanwhile.
 BYTES_AT_ONCE = 8 * 1024 * 1024
 
+# Everything that has a file of its own.
+Document: TypeAlias = TaskHead | Conversation | NotesFile
 
-class State:
+
+class Captured(NamedTuple):
+    """A document, and a copy for the thread that writes its file."""
+
+    document: Document
+    copy: Document
+
+
+class State(Indexes[TaskHead, Conversation, Noted]):
     def __init__(self) -> None:
-        self.index: Index[TaskHead] = Index()
-        self.conversations = Conversations()
-        self.notes = KeptNotes()
+        super().__init__()
         # The last change that is committed.
         self.n = 0
-        # Tasks whose record lags behind the log, and of these the ones to write now.
-        self._dirty: dict[str, TaskHead] = {}
-        self._due: dict[str, None] = {}
-        # What writing all of them would write again.
-        self._dirty_bytes = 0
-        # Until these are written, the log up to `retires_up_to` is needed.
-        self._retiring: set[str] = set()
+        self.notes_file = NotesFile(self.notes)
+        # About as much as a complete notes file.
+        self._note_bytes = 0
+        self._conversations: dict[tuple[Scope, str], Conversation] = {}
+        # Documents whose files lag behind the log, and of these the ones to write now.
+        self._lagging: dict[Document, None] = {}
+        self._due: dict[Document, None] = {}
+        # How much writing all of them would write again, notes not included.
+        self._lagging_bytes = 0
+        # The log up to `retires_up_to` is needed until the files of these documents hold the
+        # change that was their last when the log was retired.
+        self._retiring: dict[Document, int] = {}
         self.retires_up_to = 0
 
-    def load(
-        self,
-        heads: Iterable[TaskHead],
-        keys: Iterable[IdempotencyRecord],
-        exchanges: Sequence[Spot[Place]],
-        notes: NotesFile,
-    ) -> None:
-        self.conversations.load(exchanges)
-        self.notes.load(notes)
-        self.n = max([spot.n for spot in exchanges], default=0)
-        self.n = max(self.n, notes.n)
-        for head in heads:
-            self.index.add(head)
-            self.n = max(self.n, head.n)
-        for record in keys:
-            head_of = self.index.get(record.task_id)
-            assert head_of is not None
-            self.index.remember(head_of, record)
+    def add_task(self, head: TaskHead) -> None:
+        self.tasks.add(head)
+        self.n = max(self.n, head.n)
+
+    def add_exchange(self, said: Said) -> Conversation:
+        place = (said.scope, said.context_id)
+        # All exchanges of a conversation share one object, to save memory.
+        conversation = self._conversations.setdefault(place, Conversation(*place))
+        self.exchanges.add(Spot(said.at_ms, said.n, conversation))
+        self.n = max(self.n, said.n)
+        return conversation
+
+    def put_note(self, note: Noted) -> None:
+        before = self.notes.put(note)
+        self._note_bytes += line_bytes(note) - line_bytes(before)
 
     def replay(self, changes: Iterable[Change]) -> list[str]:
-        """Returns the tasks that are gone, but whose records may not be."""
+        """Apply the changes that the files lack.
+
+        Returns the tasks that are gone, but whose records may not be.
+        """
         gone: dict[str, None] = {}
         for change in changes:
             self.n = max(self.n, change.n)
-            if isinstance(change, Said | Forgot):
-                self.conversations.replay(change)
-                continue
-            if isinstance(change, Noted):
-                self.notes.replay(change)
-                continue
-            head = self.index.get(change.task_id)
-            is_creation = isinstance(change, Appended) and change.append.creation is not None
-            # Without a head, it is about a task that was deleted later on.
-            if change.n > head.n if head is not None else is_creation:
+            if isinstance(change, Said):
+                conversation = Conversation(change.scope, change.context_id)
+                # An exchange that was forgotten later is added and forgotten once more.
+                if not self.exchanges.has(Spot(change.at_ms, change.n, conversation)):
+                    self.apply(change)
+            elif isinstance(change, Forgot):
                 self.apply(change)
-                if isinstance(change, Deleted):
-                    gone[change.task_id] = None
-        return [task_id for task_id in gone if self.index.get(task_id) is None]
+            elif isinstance(change, Noted):
+                if change.n > self.notes_file.n:
+                    self.apply(change)
+            else:
+                head = self.tasks.get(change.task_id)
+                is_creation = isinstance(change, Appended) and change.append.creation is not None
+                # Without a head, it is about a task that was deleted later on.
+                if change.n > head.n if head is not None else is_creation:
+                    self.apply(change)
+                    if isinstance(change, Deleted):
+                        gone[change.task_id] = None
+        return [task_id for task_id in gone if self.tasks.get(task_id) is None]
 
-    def stage(self, appends: Sequence[Append]) -> tuple[list[StoreError | None], list[Change]]:
-        """One answer per append, and the changes to commit."""
+    def stage(
+        self, items: Sequence[tuple[Item, Settled]]
+    ) -> tuple[list[StoreError | None], list[Change]]:
+        """One result per item, and the changes to commit."""
         results: list[StoreError | None] = []
         changes: list[Change] = []
         heads: dict[str, tuple[int, int]] = {}
-        keys: set[tuple[object, str]] = set()
-        for append in appends:
-            last_seq, epoch = heads.get(append.task_id) or self._position(append.task_id)
-            record = append.idempotency
-            refused = refusal(append, last_seq, epoch) or self.index.key_refusal(record)
-            if refused is None and record is not None:
-                place = (record.scope, record.key)
-                refused = key_taken(record) if place in keys else None
-                keys.add(place)
-            if refused is None and not last_seq and not fits_a_name(append.task_id):
-                refused = StoreUnusable("The id of the task cannot be the name of a file")
-            if refused is None:
-                heads[append.task_id] = (last_seq + len(append.entries), append.epoch)
-                changes.append(Appended(self.n + len(changes) + 1, append))
+        keys: set[tuple[Scope, str]] = set()
+        for item, _ in items:
+            n = self.n + len(changes) + 1
+            refused: StoreError | None = None
+            if isinstance(item, Append):
+                refused = self._stage_append(item, heads, keys)
+                if refused is None:
+                    changes.append(Appended(n, item))
+            elif isinstance(item, Exchange):
+                messages = to_json(item.messages)
+                changes.append(Said(n, item.scope, item.context_id, item.at_ms, messages))
+            else:
+                changes.append(
+                    Noted(n, item.scope, item.context_id, item.name, item.text, item.at_ms)
+                )
             results.append(refused)
         return results, changes
 
-    def stage_exchanges(self, exchanges: Sequence[Exchange], *, after: int) -> list[Change]:
-        """The changes to commit, behind so many others."""
-        return [
-            Said(n, each.scope, each.context_id, each.at_ms, to_json(each.messages))
-            for n, each in enumerate(exchanges, self.n + after + 1)
-        ]
-
-    def stage_notes(self, notes: Sequence[KeptNote], *, after: int) -> list[Change]:
-        return [change_of(note, n) for n, note in enumerate(notes, self.n + after + 1)]
-
-    def _position(self, task_id: str) -> tuple[int, int]:
-        head = self.index.get(task_id)
-        return (0, 0) if head is None else (head.last_seq, head.epoch)
-
-    def scopes(self) -> tuple[Scope, ...]:
-        others = [*self.conversations.scopes(), *self.notes.scopes()]
-        return tuple(dict.fromkeys([*self.index.scopes(), *others]))
+    def _stage_append(
+        self,
+        append: Append,
+        heads: dict[str, tuple[int, int]],
+        keys: set[tuple[Scope, str]],
+    ) -> StoreError | None:
+        """Why the append is refused, given the heads and keys of the batch so far."""
+        head = self.tasks.get(append.task_id)
+        committed = (0, 0) if head is None else (head.last_seq, head.epoch)
+        last_seq, epoch = heads.get(append.task_id, committed)
+        record = append.idempotency
+        refused = why_refused(append, last_seq, epoch) or self.tasks.why_key_refused(record)
+        if refused is not None:
+            return refused
+        if record is not None:
+            if (record.scope, record.key) in keys:
+                return key_taken(record)
+            keys.add((record.scope, record.key))
+        if not last_seq and not fits_a_name(append.task_id):
+            return StoreUnusable("The id of the task cannot be the name of a file")
+        heads[append.task_id] = (last_seq + len(append.entries), append.epoch)
+        return None
 
     def claim(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[Change]:
-        free = self.index.free(node, now_ms=now_ms, limit=limit, task_id=task_id)
+        found = self.tasks.claimable(node, now_ms=now_ms, limit=limit, task_id=task_id)
         return [
-            Claimed(n, head.id, head.epoch + 1, node) for n, head in enumerate(free, self.n + 1)
+            Claimed(n, head.id, head.epoch + 1, node) for n, head in enumerate(found, self.n + 1)
         ]
 
     def prune(self, agent: str, *, limit: int, before_ms: int | None) -> list[Change]:
-        ended = self.index.ended(agent, before_ms=before_ms, limit=limit)
+        ended = self.tasks.ended(agent, before_ms=before_ms, limit=limit)
         return [Deleted(n, head.id) for n, head in enumerate(ended, self.n + 1)]
 
     def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> list[Change]:
-        old = self.conversations.oldest(agent, before_ms=before_ms, limit=limit)
+        old: dict[Conversation, list[int]] = {}
+        for spot in self.exchanges.oldest(agent, before_ms=before_ms, limit=limit):
+            old.setdefault(spot.item, []).append(spot.n)
         return [
-            Forgot(n, place.scope, place.context_id, tuple(gone))
-            for n, (place, gone) in enumerate(old.items(), self.n + 1)
+            Forgot(n, conversation.scope, conversation.context_id, tuple(gone))
+            for n, (conversation, gone) in enumerate(old.items(), self.n + 1)
         ]
 
     def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> list[Change]:
@@ -153,124 +181,132 @@ class State:
         return [structs.replace(note, n=n, text="") for n, note in enumerate(old, self.n + 1)]
 
     def cut(self, task_id: str, *, up_to: int) -> list[Change]:
-        return [] if self.index.get(task_id) is None else [Cut(self.n + 1, task_id, up_to)]
+        return [] if self.tasks.get(task_id) is None else [Cut(self.n + 1, task_id, up_to)]
 
     def apply(self, change: Change) -> None:
         """The change is in the log."""
         self.n = max(self.n, change.n)
         if isinstance(change, Said | Forgot):
-            self.conversations.apply(change)
-            return
-        if isinstance(change, Noted):
-            self.notes.apply(change)
-            return
-        head = self.index.get(change.task_id)
+            self._apply_to_conversation(change)
+        elif isinstance(change, Noted):
+            self.put_note(change)
+            self.notes_file.n = change.n
+            self._lag(self.notes_file)
+        else:
+            self._apply_to_task(change)
+
+    def _apply_to_conversation(self, change: ConversationChange) -> None:
+        if isinstance(change, Said):
+            conversation = self.add_exchange(change)
+        else:
+            place = (change.scope, change.context_id)
+            conversation = self._conversations.setdefault(place, Conversation(*place))
+            gone = set(change.gone)
+            spots = self.exchanges.of(conversation)
+            self.exchanges.remove([spot for spot in spots if spot.n in gone])
+        conversation.pending.append(change)
+        conversation.n = change.n
+        self._lag(conversation)
+        # Rewriting a file for every few exchanges that go would cost more the longer it is.
+        if isinstance(change, Forgot) and conversation.count_forgotten() >= len(
+            self.exchanges.of(conversation)
+        ):
+            self._due[conversation] = None
+
+    def _apply_to_task(self, change: TaskChange) -> None:
+        head = self.tasks.get(change.task_id)
         if head is None:
-            head = self._create(change)
+            assert isinstance(change, Appended)
+            head = TaskHead.of(change.n, change.append)
+            self.tasks.add(head)
         if isinstance(change, Deleted):
-            self.index.remove(head)
-            self._clean(head)
+            self.tasks.remove(head)
+            self._caught_up(head)
             return
         head.n = change.n
         if isinstance(change, Appended):
             append = change.append
-            self.index.move(head, append.state, append.status_ms)
+            self.tasks.move(head, append.state, append.status_ms)
             head.last_seq += len(append.entries)
             if append.idempotency is not None:
-                self.index.remember(head, append.idempotency)
+                self.tasks.remember(head, append.idempotency)
         elif isinstance(change, Claimed):
             head.node, head.epoch = change.node, change.epoch
-        self._pend(head, change)
-
-    def _create(self, change: TaskChange) -> TaskHead:
-        assert isinstance(change, Appended)
-        assert change.append.creation is not None, "refusal() lets no creation pass without one"
-        head = TaskHead(change.n, change.append, change.append.creation)
-        self.index.add(head)
-        return head
-
-    def _pend(self, head: TaskHead, change: TaskChange) -> None:
         head.pending.append(change)
-        if head.id not in self._dirty:
-            self._dirty[head.id] = head
-            self._dirty_bytes += head.record_bytes
+        self._lag(head)
         if head.state not in RUNNABLE:
-            # At rest: nothing more may come for a long time.
-            self._due[head.id] = None
-        elif head.id not in self._retiring:
-            self._due.pop(head.id, None)
+            # At rest: the next change may be a long time away.
+            self._due[head] = None
+        elif head not in self._retiring:
+            self._due.pop(head, None)
 
-    def _clean(self, head: TaskHead) -> None:
-        if self._dirty.pop(head.id, None) is not None:
-            self._dirty_bytes -= head.record_bytes
-        self._due.pop(head.id, None)
-        self._retiring.discard(head.id)
+    def _lag(self, document: Document) -> None:
+        if document not in self._lagging:
+            self._lagging[document] = None
+            self._lagging_bytes += document.file_bytes
+
+    def _caught_up(self, document: Document) -> None:
+        if document in self._lagging:
+            del self._lagging[document]
+            self._lagging_bytes -= document.file_bytes
+        self._due.pop(document, None)
+        self._retiring.pop(document, None)
 
     def retire(self) -> None:
-        """Have everything written, so that the log up to here can go."""
+        """Have every file written, so that the log up to here can go."""
         self.retires_up_to = self.n
-        self._retiring = set(self._dirty)
-        self._due = dict.fromkeys(self._dirty)
-        self.conversations.retire()
-        self.notes.retire()
+        self._retiring = {document: document.n for document in self._lagging}
+        self._due = dict.fromkeys(self._lagging)
 
     @property
-    def dirty_bytes(self) -> int:
-        return self._dirty_bytes + self.notes.dirty_bytes
+    def lagging_bytes(self) -> int:
+        """How much writing all lagging files would write again."""
+        has_notes = self.notes_file in self._lagging
+        return self._lagging_bytes + (self._note_bytes if has_notes else 0)
 
     @property
     def is_retired(self) -> bool:
-        """Whether the log up to `retires_up_to` holds nothing that the files lack."""
-        others_are = self.conversations.is_retired and self.notes.is_retired
-        return not self._retiring and others_are
+        """Whether the files hold the whole log up to `retires_up_to`."""
+        return not self._retiring
 
     @property
     def due(self) -> int:
-        """How many tasks are to be written now."""
+        """How many files are to be written now."""
         return len(self._due)
 
-    def take_due(self, limit: int, *, max_bytes: int = BYTES_AT_ONCE) -> list[TaskHead]:
-        """Tasks to write now, as they are now: up to `limit`, and the first one whatever its
-        size."""
-        chosen: list[TaskHead] = []
+    def take_due(self, limit: int, *, max_bytes: int = BYTES_AT_ONCE) -> list[Captured]:
+        """Documents to write now: up to `limit`, and the first one whatever its size."""
+        chosen: list[Captured] = []
         size = 0
-        for task_id in islice(self._due, limit):
-            head = self._dirty[task_id]
-            size += head.size_bytes
+        for document in islice(self._due, limit):
+            size += document.size_bytes
             if chosen and size > max_bytes:
                 break
-            chosen.append(capture(head))
-        for head in chosen:
-            del self._due[head.id]
+            chosen.append(Captured(document, document.capture()))
+        for captured in chosen:
+            del self._due[captured.document]
         return chosen
 
-    def give_back(self, heads: Iterable[TaskHead]) -> None:
-        """They could not be written."""
-        for head in heads:
-            if head.id in self._dirty:
-                self._due[head.id] = None
+    def give_back(self, captured: Iterable[Captured]) -> None:
+        """Their files could not be written."""
+        for document, _ in captured:
+            if document in self._lagging:
+                self._due[document] = None
 
-    def written(self, captured: TaskHead, size: int) -> None:
-        head = self.index.get(captured.id)
-        if head is None or head.key != captured.key:  # deleted meanwhile
+    def written(self, captured: Captured, size: int) -> None:
+        """The file holds the copy now, in `size` bytes."""
+        document, copy = captured
+        if document not in self._lagging:  # deleted meanwhile
             return
-        left = [change for change in head.pending if change.n > captured.n]
-        is_due, is_retiring = captured.id in self._due, captured.id in self._retiring
-        self._clean(head)
-        head.has_record, head.record_bytes = True, size
-        head.pending = left
-        if left:
-            self._dirty[head.id] = head
-            self._dirty_bytes += size
+        is_due, retiring_n = document in self._due, self._retiring.get(document, 0)
+        self._caught_up(document)
+        document.written(copy.n, size)
+        if document.n > copy.n:
+            self._lag(document)
             if is_due:
-                self._due[head.id] = None
-            # Captured before the log was to go, it may lack some of what the log has.
-            if is_retiring and left[0].n <= self.retires_up_to:
-                self._retiring.add(head.id)
-
-
-def capture(head: TaskHead) -> TaskHead:
-    """The task as it is now, for a thread that reads or writes its record."""
-    captured = copy.copy(head)
-    captured.pending = head.pending.copy()
-    return captured
+                self._due[document] = None
+            # Captured before the log was retired, the copy may lack some of the log.
+            if retiring_n > copy.n:
+                self._retiring[document] = retiring_n
+        elif isinstance(document, Conversation) and not self.exchanges.of(document):
+            del self._conversations[document.scope, document.context_id]

@@ -1,4 +1,4 @@
-"""The store itself: what is committed next, and who is told."""
+"""`JsonFileStore`: durable tasks in a folder of JSON files, committed in batches."""
 
 import asyncio
 from collections import deque
@@ -15,47 +15,45 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.store import (
     Append,
     Exchange,
-    IdempotencyRecord,
-    KeptNote,
     Scope,
     Settled,
-    Snapshot,
     StoredTask,
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.health import Health
-from trunkline.stores.jsonfile.changes import Change, Claimed, Forgot
-from trunkline.stores.jsonfile.contents import Contents
-from trunkline.stores.jsonfile.conversations import ConversationFiles
-from trunkline.stores.jsonfile.files import cannot_open, cannot_read, make_folder
-from trunkline.stores.jsonfile.lock import WriterLock
+from trunkline.stores.commits import DiskStore, Item, refuse
+from trunkline.stores.indexes import IndexedStore, entries_after
+from trunkline.stores.jsonfile.batches import Batch, Job
+from trunkline.stores.jsonfile.changes import Change, Claimed, Forgot, Noted
+from trunkline.stores.jsonfile.conversations import Conversation, find_exchanges
+from trunkline.stores.jsonfile.files import (
+    BAD_RECORD,
+    Lost,
+    cannot_open,
+    cannot_read,
+    make_folder,
+    read_problem,
+    write_problem,
+)
 from trunkline.stores.jsonfile.log import Log
-from trunkline.stores.jsonfile.notes import NoteFiles
 from trunkline.stores.jsonfile.opened import Opened
-from trunkline.stores.jsonfile.problems import BAD_RECORD, Lost, read_problem, write_problem
-from trunkline.stores.jsonfile.public import Route, by_handle, session_key_in
-from trunkline.stores.jsonfile.records import Records, TaskHead
-from trunkline.stores.jsonfile.state import State, capture
-from trunkline.stores.jsonfile.turns import Batch, Job
-from trunkline.stores.notes import Key
-from trunkline.stores.settling import settle
+from trunkline.stores.jsonfile.public_record import Route, by_handle, session_key_in
+from trunkline.stores.jsonfile.records import Records
+from trunkline.stores.jsonfile.state import State
+from trunkline.stores.jsonfile.tasks import Contents, TaskHead
+from trunkline.stores.locks import WriterLock
 
 T = TypeVar("T")
 # A method of the store is called `list`.
 _Reading = asyncio.Future[list[Contents]]
 _Captured = list[TaskHead]
 
-# How much one commit takes at most: bounds the memory for its line, and the time for which
-# others wait. What is larger than that has a commit of its own.
-_MAX_BATCH = 256
-_MAX_BATCH_BYTES = 4 * 1024 * 1024
-# From here on, records are written so that the log can go. Never before the log is as
-# long as what has to be written again, or long tasks would cost more the longer they get.
+# With a log of this size, the store writes all files so that the log can go. Never before the
+# log is as long as the files to write again, or long tasks would cost more the longer they get.
 _LOG_BYTES = 16 * 1024 * 1024
 
 
-class JsonFileStore:
+class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Noted]):
     """Durable tasks in a folder of JSON files, for one process."""
 
     # A task is one file that other programs read too, so its texts are where they belong.
@@ -71,23 +69,14 @@ class JsonFileStore:
         lock_wait_s: float = 10.0,
         log_bytes: int = _LOG_BYTES,
     ) -> None:
-        """`adopts`: whose the tasks are that another program has left in the folder. `route`
+        """`adopts`: the scope of the tasks that another program has left in the folder. `route`
         says which session a task belongs to; it is called in another thread."""
-        self._path = Path(path)
-        self._health = Health(self._path)
+        super().__init__(path)
         self._lock = WriterLock(self._path, clock, wait_s=lock_wait_s)
         self._records = Records(self._path, adopts=adopts, route=route)
-        self._conversations = ConversationFiles(self._path)
         self._log_bytes = log_bytes
         self._queue: deque[Batch | Job] = deque()
-        self._is_busy = False
         self._is_scheduled = False
-        self._opened: Opened | None = None
-        self._closed: asyncio.Future[None] | None = None
-
-    @property
-    def problem(self) -> str | None:
-        return self._health.problem
 
     async def open(self) -> None:
         try:
@@ -98,8 +87,6 @@ class JsonFileStore:
         opened = Opened(
             Log(self._path),
             self._records,
-            self._conversations,
-            NoteFiles(self._path),
             log_bytes=self._log_bytes,
             on_written=self._start_soon,
             on_damage=self._found_damage,
@@ -120,11 +107,11 @@ class JsonFileStore:
         if self._closed is None:
             self._closed = self._enqueue(lambda _: [], lambda _: None)
         await asyncio.shield(self._closed)
-        opened = self._let_go()
+        opened = self._take_opened()
         if opened is None:  # closed by another caller meanwhile
             return
         try:
-            # Files that are not ours any more, or damaged, are left as they are.
+            # Files that were replaced or damaged stay as they are.
             if not self._health.is_lost:
                 await opened.finish()
         finally:
@@ -147,32 +134,27 @@ class JsonFileStore:
     def _found_damage(self, error: BaseException) -> None:
         self._health.failed(BAD_RECORD, detail=str(error))
 
-    def _let_go(self) -> Opened | None:
+    def _take_opened(self) -> Opened | None:
         opened, self._opened = self._opened, None
         return opened
 
+    def _indexes(self) -> State:
+        return self._require_open().state
+
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         if self._opened is None or self._closed is not None:
-            closed = StoreUnusable(f"The store {self._path} is not open")
-            loop = asyncio.get_running_loop()
-            loop.call_soon(settle, loop, [(settled, closed) for _, settled in appends])
-            return
-        for append, settled in appends:
-            self._batch(append.size_bytes).appends.append((append, settled))
-        self._start_soon()
+            refuse(appends, self._not_open())
+        else:
+            self._submit(appends)
 
-    def _batch(self, size_bytes: int = 0) -> Batch:
-        """The last one in the queue if it has room for one more thing of that size."""
-        last = self._queue[-1] if self._queue else None
-        if (
-            not isinstance(last, Batch)
-            or len(last) >= _MAX_BATCH
-            or (len(last) and last.size_bytes + size_bytes > _MAX_BATCH_BYTES)
-        ):
-            last = Batch()
-            self._queue.append(last)
-        last.size_bytes += size_bytes
-        return last
+    def _submit(self, items: Sequence[tuple[Item, Settled]]) -> None:
+        for item in items:
+            last = self._queue[-1] if self._queue else None
+            if not (isinstance(last, Batch) and last.add(*item)):
+                batch = Batch()
+                batch.add(*item)
+                self._queue.append(batch)
+        self._start_soon()
 
     def _enqueue(
         self, stage: Callable[[State], list[Change]], result: Callable[[list[Change]], T]
@@ -184,7 +166,7 @@ class JsonFileStore:
         return future
 
     def _start_soon(self) -> None:
-        """The next commit takes all that comes in this pass of the event loop."""
+        """Commit all changes that arrive in this pass of the event loop together."""
         if self._opened is not None and self._queue and not (self._is_busy or self._is_scheduled):
             self._is_scheduled = True
             self._opened.loop.call_soon(self._start_next)
@@ -197,7 +179,7 @@ class JsonFileStore:
             item = self._queue.popleft()
             try:
                 changes = item.stage(opened.state)
-            except Exception as error:  # noqa: BLE001 - goes to those who wait for it
+            except Exception as error:  # noqa: BLE001 - goes to the submitters
                 item.done(self._explain(error))
                 continue
             if changes and self._health.is_lost:
@@ -213,10 +195,10 @@ class JsonFileStore:
         if error is None and self._health.problem is not None:
             self._health.wrote()
         try:
-            # Being told, many have something to add to the next commit.
+            # Many submitters add to the next commit as soon as they are told.
             item.done(None if error is None else self._explain(error))
         finally:
-            # Whatever a submitter does, the next commit starts.
+            # The next commit starts whatever a submitter does.
             self._start_soon()
 
     def _explain(self, error: BaseException) -> StoreError:
@@ -226,13 +208,8 @@ class JsonFileStore:
             return self._health.failed(error.problem)
         return StoreUnusable(f"The store {self._path} failed: {error!r}")
 
-    def _require_open(self) -> Opened:
-        if self._opened is None or self._closed is not None:
-            raise StoreUnusable(f"The store {self._path} is not open")
-        return self._opened
-
     def _read(self, heads: Sequence[TaskHead]) -> _Reading:
-        """The contents of tasks that were captured in this very moment."""
+        """The contents of tasks, which the caller has captured in this step of the loop."""
         opened = self._require_open()
         if any(head.has_record for head in heads):
             return opened.in_files(partial(self._records.read_all, heads))
@@ -253,31 +230,24 @@ class JsonFileStore:
             raise
 
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
-        head = self._require_open().state.index.of_scope(scope, task_id)
+        head = self._indexes().tasks.of_scope(scope, task_id)
         if head is None:
             return None
-        captured = capture(head)
+        captured = head.capture()
         (contents,) = await self._from_disk(self._read([captured]))
         return _stored(captured, contents)
-
-    async def owner(self, task_id: str) -> Scope | None:
-        head = self._require_open().state.index.get(task_id)
-        return None if head is None else head.scope
-
-    async def remember(self, exchange: Exchange) -> None:
-        future: asyncio.Future[None] = self._require_open().loop.create_future()
-        self._batch().exchanges.append((exchange, future))
-        self._start_soon()
-        await future
 
     async def exchanges(
         self, scope: Scope, *, context_id: str = "", limit: int
     ) -> tuple[Exchange, ...]:
         opened = self._require_open()
-        captured = opened.state.conversations.capture(scope, context_id, limit)
-        if not captured.numbers:
+        latest = opened.state.exchanges.latest(scope, context_id, limit)
+        if not latest:
             return ()
-        return await self._from_disk(opened.in_files(partial(self._conversations.read, captured)))
+        numbers = [spot.n for spot in latest]
+        conversations = [each.capture() for each in {spot.item for spot in latest}]
+        read = partial(find_exchanges, self._path, numbers, conversations)
+        return await self._from_disk(opened.in_files(read))
 
     async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
         changes = await self._enqueue(
@@ -285,29 +255,17 @@ class JsonFileStore:
         )
         return sum(len(change.gone) for change in changes if isinstance(change, Forgot))
 
-    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
-        return self._require_open().state.conversations.count(agent, before_ms=before_ms)
-
-    async def keep(self, note: KeptNote) -> None:
-        future: asyncio.Future[None] = self._require_open().loop.create_future()
-        self._batch().notes.append((note, future))
-        self._start_soon()
-        await future
-
-    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
-        return self._require_open().state.notes.text(Key(scope, context_id, name))
-
     async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
         return await self._enqueue(
             lambda state: state.forget_notes(agent, before_ms=before_ms, limit=limit), len
         )
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
-        head = self._require_open().state.index.get(task_id)
+        head = self._indexes().tasks.get(task_id)
         if head is None or head.last_seq <= after:
             return ()
-        (contents,) = await self._from_disk(self._read([capture(head)]))
-        return tuple(contents.after(after)[:limit])
+        (contents,) = await self._from_disk(self._read([head.capture()]))
+        return tuple(entries_after(contents.entries, after)[:limit])
 
     async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
         return {}
@@ -316,8 +274,8 @@ class JsonFileStore:
         return ()
 
     async def list(self, query: TaskQuery) -> TaskPage:
-        heads, total, position = self._require_open().state.index.page(query)
-        captured = [capture(head) for head in heads]
+        heads, total, position = self._indexes().tasks.page(query)
+        captured = [head.capture() for head in heads]
         contents = await self._from_disk(self._read(captured))
         tasks = [
             _stored(*each, with_artifacts=query.with_artifacts)
@@ -325,22 +283,14 @@ class JsonFileStore:
         ]
         return TaskPage(tasks=tuple(tasks), total=total, next=position)
 
-    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
-        return self._require_open().state.index.recall(scope, key)
-
-    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
-        # Never written: the lock on the folder proves that no node of an earlier process
-        # lives, so there is nothing that a lease would have to outlast.
-        self._require_open().state.index.heartbeat(node, now_ms + ttl_ms)
-
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
     ) -> tuple[StoredTask, ...]:
-        index = self._require_open().state.index
+        tasks = self._indexes().tasks
 
         def begin_to_read(changes: Sequence[Change]) -> tuple[_Captured, _Reading]:
-            heads = [index.get(each.task_id) for each in changes if isinstance(each, Claimed)]
-            captured = [capture(head) for head in heads if head is not None]
+            heads = [tasks.get(each.task_id) for each in changes if isinstance(each, Claimed)]
+            captured = [head.capture() for head in heads if head is not None]
             return captured, self._read(captured)
 
         captured, reading = await self._enqueue(
@@ -349,12 +299,6 @@ class JsonFileStore:
         )
         contents = await self._from_disk(reading)
         return tuple([_stored(*each) for each in zip(captured, contents, strict=True)])
-
-    async def scopes(self) -> tuple[Scope, ...]:
-        return self._require_open().state.scopes()
-
-    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
-        return self._require_open().state.index.count_ended(agent, before_ms)
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         return await self._enqueue(
@@ -366,10 +310,7 @@ class JsonFileStore:
 
 
 def _stored(head: TaskHead, contents: Contents, *, with_artifacts: bool = True) -> StoredTask:
-    snapshot = contents.snapshot
-    if snapshot is not None and not with_artifacts:
-        snapshot = Snapshot(snapshot.seq, snapshot.task)
-    stored = head.stored(snapshot, contents.tail())
+    stored = head.stored(contents.snapshot, contents.entries, with_artifacts=with_artifacts)
     # A list is for callers, who learn nothing of sessions.
     key = session_key_in(head, contents) if with_artifacts else ""
     return replace(stored, session_key=key) if key else stored

@@ -1,10 +1,10 @@
 """Tasks in one SQLite file.
 
-Read `store` (what is written when, and who is told), `writer` (a batch of appends as
-few statements), `values` (large values in slices), `reads`, `upkeep` (claims and
-retention), `opened`, `connections`, `schema` and `filelock`. `inspection` looks at the file
-before a start, `watch` notices files that are gone, `problems` says what an error means.
-The SQL is in `schema.sql`, `migrations/` and `queries.sql`.
+Read `store` (when a batch is written, and how submitters are told), `writer` (a batch with few
+statements), `rows` (tasks and entries as rows), `large_values` (values in slices), `reader`,
+`retention`, `connections` and `schema`. `startup_check` looks at the file before a start,
+`check` finds every fault of it, and `problems` notices deleted files and explains errors.
+The SQL is in `schema.sql`, `migrations/` and `queries.sql`; `statements` loads it.
 """
 
 from trunkline.stores.sqlite.store import SqliteStore

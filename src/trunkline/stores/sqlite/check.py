@@ -1,4 +1,4 @@
-"""`check`: all that can be found wrong with a database file, without changing it.
+"""`check`: finds every fault of a database file, without changing it.
 
 A gateway may run meanwhile: each step reads one state of the database, beside the writer.
 """
@@ -17,12 +17,12 @@ from trunkline.model.events import Entry
 from trunkline.model.large_values import MARK, referred_ids, split
 from trunkline.ports.store import Scope, Snapshot, StoredTask
 from trunkline.stores.findings import TASK_REMEDY, Findings
+from trunkline.stores.locks import FileLock
 from trunkline.stores.sqlite.connections import cannot_open, connect_reader
-from trunkline.stores.sqlite.filelock import FileLock
-from trunkline.stores.sqlite.inspection import check_header, log_bytes, zero_pages
 from trunkline.stores.sqlite.problems import primary_code
-from trunkline.stores.sqlite.reads import Reader
+from trunkline.stores.sqlite.reader import Reader
 from trunkline.stores.sqlite.schema import check_version, shipped_schema
+from trunkline.stores.sqlite.startup_check import check_header, log_bytes, zero_pages
 from trunkline.stores.sqlite.statements import SQL
 
 _REMEDY = "Restore a backup. `sqlite3 FILE .recover` may rescue what is left of this one."

@@ -1,13 +1,21 @@
-"""Opening a database file, and saying what is wrong when it cannot be."""
+"""`Opened`: the connections and threads of an open database file, and how they are made."""
 
+import asyncio
 import os
 import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from trunkline.model.errors import StoreUnusable
+from trunkline.stores.commits import CommitThread
+from trunkline.stores.sqlite.problems import FileWatch
+from trunkline.stores.sqlite.reader import Reader
 from trunkline.stores.sqlite.schema import Schema, prepare
+from trunkline.stores.sqlite.writer import Writer
 
+T = TypeVar("T")
 Synchronous = Literal["full", "normal"]
 
 # Statements are few and all are hot, so none is ever compiled twice.
@@ -72,3 +80,42 @@ def cannot_open(path: Path, error: Exception) -> StoreUnusable:
         f"The store {path} cannot be opened: {why}. File and folder must be writable for the user "
         "that runs the gateway."
     )
+
+
+class Opened:
+    def __init__(
+        self, path: Path, schema: Schema, synchronous: Synchronous, *, look_every_s: float
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.writer = Writer(connect_writer(path, schema, synchronous))
+        self.reader = Reader(connect_reader(path))
+        self.slow_reader = Reader(connect_reader(path), has_thread=True)
+        self.readers = ThreadPoolExecutor(1, thread_name_prefix="trunkline-sqlite-read")
+        self.watch = FileWatch(path, self.writer.connection, every_s=look_every_s)
+        self.thread = CommitThread(self.loop, "trunkline-sqlite-commit")
+
+    def in_transaction(self, work: Callable[[], T]) -> T:
+        try:
+            self.writer.connection.execute("BEGIN IMMEDIATE")
+            result = work()
+        except BaseException:
+            self.writer.rollback()
+            raise
+        self.writer.commit()
+        return result
+
+    def try_write(self) -> None:
+        """Commit a page that says what it said before. Raises sqlite3.Error."""
+        db = self.writer.connection
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        self.in_transaction(lambda: db.execute(f"PRAGMA user_version = {version}"))
+
+    def finish(self, *, is_lost: bool) -> None:
+        """Leave one tidy file. The last connection writes the log back and removes it, which
+        only a connection that writes can do, so files that are lost stay as they are."""
+        self.watch.close()
+        if is_lost:
+            self.writer.connection.close()
+        self.readers.submit(self.slow_reader.close).result()
+        self.reader.close()
+        self.writer.connection.close()

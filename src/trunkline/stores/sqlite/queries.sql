@@ -1,6 +1,6 @@
 -- Every statement of the store. `-- name: x` starts one; the comment below it says what
 -- it is for. Loaded by statements.py. A statement that ends in `VALUES {rows}` is
--- written for as many rows as there are; braces elsewhere are filled in by reads.py.
+-- written for as many rows as there are; braces elsewhere are filled in by statements.py.
 
 -- name: insert_tasks
 -- Heads of new tasks.

@@ -26,7 +26,7 @@ CREATE TABLE tasks (
     created_ms INTEGER NOT NULL,
     node INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
-    -- By codes.py: 1 and 2 have work to do, those above 4 are terminal.
+    -- By rows.py: 1 and 2 have work to do, those above 4 are terminal.
     state INTEGER NOT NULL,
     status_ms INTEGER NOT NULL
 );
@@ -38,7 +38,7 @@ CREATE INDEX tasks_by_context ON tasks (scope, context);
 -- The journal. The place is `task << 24 | seq`: an entry lies beside those of its task,
 -- and a whole page can hold one entry, as it could not in a table without rowid. Entries
 -- that were committed together share the row of the last one, without a kind: see
--- packing.py.
+-- rows.py.
 CREATE TABLE events (
     place INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,

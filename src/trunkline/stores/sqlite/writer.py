@@ -1,13 +1,12 @@
-"""Turning a batch of appends into few statements, and refusing those that may not be."""
+"""`Writer`: writes a batch of appends with few statements, and refuses the invalid ones."""
 
 import sqlite3
 from collections.abc import Sequence
-from itertools import chain
-from typing import TypeAlias
+from itertools import chain, islice
 
 from msgspec import Struct
 
-from trunkline.model.errors import KeyTaken, StoreError, StoreUnusable
+from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports.store import (
@@ -20,17 +19,13 @@ from trunkline.ports.store import (
     Settled,
     Snapshot,
 )
-from trunkline.stores.heads import refusal
-from trunkline.stores.sqlite.bulk import write_rows
-from trunkline.stores.sqlite.codes import CODES, FIRST_TERMINAL, MAX_SEQ, SEQ_BITS
-from trunkline.stores.sqlite.packing import Blob, add_rows
-from trunkline.stores.sqlite.statements import SQL
+from trunkline.stores.commits import Item, key_taken, why_refused
+from trunkline.stores.indexes import Leases
+from trunkline.stores.sqlite.rows import CODES, FIRST_TERMINAL, MAX_SEQ, SEQ_BITS, Blob, add_rows
+from trunkline.stores.sqlite.statements import SQL, write_rows
 
-# What a batch is made of.
-Item: TypeAlias = Append | Exchange | KeptNote
-
-# Heads of active tasks, kept so that an append needs no read. Beyond this many the
-# oldest are read again when they are needed.
+# Heads of active tasks, kept so that an append needs no read. Beyond this number the writer
+# forgets the oldest, and reads them again for their next append.
 _MAX_HEADS = 8192
 _MAX_SCOPES = 65536
 
@@ -45,7 +40,7 @@ class Head(Struct, frozen=True, gc=False):
 
 
 class _Change(Struct, eq=False, gc=False):
-    """What a batch does to one task, in one or more appends."""
+    """The change of one task by a batch, in one or more appends."""
 
     key: int
     scope: int
@@ -73,40 +68,24 @@ class _Change(Struct, eq=False, gc=False):
             self.snapshot = append.snapshot
 
 
-class _Staged:
-    """What a batch has changed so far. Becomes the truth when the commit succeeds."""
+class _Staged(Struct, eq=False):
+    """The changes of a batch so far. They count once the commit succeeds."""
 
-    __slots__ = (
-        "changes",
-        "ended",
-        "exchanges",
-        "heads",
-        "idempotency",
-        "large_values",
-        "next_key",
-        "nodes",
-        "notes",
-        "replaced",
-        "scopes",
-    )
-
-    def __init__(self, next_key: int) -> None:
-        self.next_key = next_key
-        self.changes: dict[str, _Change] = {}
-        # What to remember of them: nothing follows on a terminal task, but for a rare
-        # snapshot.
-        self.heads: dict[str, Head] = {}
-        self.ended: list[str] = []
-        self.exchanges: list[int | str | Blob] = []
-        self.idempotency: dict[tuple[int, str], tuple[int, str, int, Blob]] = {}
-        self.scopes: dict[Scope, int] = {}
-        self.nodes: dict[str, int] = {}
-        # By scope, context and name: when, and what.
-        self.notes: dict[tuple[int, str, str], tuple[int, str]] = {}
-        # Number, id, task and size.
-        self.large_values: list[tuple[int, str, int, int]] = []
-        # Tasks whose snapshot may have been large before.
-        self.replaced: list[int] = []
+    next_key: int
+    changes: dict[str, _Change] = {}
+    # Only of tasks that have not ended: nothing follows on those, except a rare snapshot.
+    heads: dict[str, Head] = {}
+    ended: list[str] = []
+    exchanges: list[int | str | Blob] = []
+    idempotency: dict[tuple[int, str], tuple[int, str, int, Blob]] = {}
+    scopes: dict[Scope, int] = {}
+    nodes: dict[str, int] = {}
+    # By scope, context and name: time and text.
+    notes: dict[tuple[int, str, str], tuple[int, str]] = {}
+    # Number, id, task and size.
+    large_values: list[tuple[int, str, int, int]] = []
+    # Tasks whose snapshot may have been large before.
+    replaced: list[int] = []
 
 
 class Writer:
@@ -124,15 +103,15 @@ class Writer:
         self.written: dict[str | int, tuple[int, int]] = {}
 
     def apply(self, batch: Sequence[tuple[Item, Settled]]) -> list[StoreError | None]:
-        """Begin a transaction and write the batch. One answer per append.
+        """Begin a transaction and write the batch. Returns one result per append.
 
         Raises sqlite3.Error, with nothing written, when the database fails.
         """
         try:
             return self._apply(batch, is_careful=False)
         except sqlite3.IntegrityError:
-            # Some task id or idempotency key exists already. That is so rare that
-            # only now each one is looked up before it is written.
+            # Some task id or idempotency key exists already. That is rare, so the writer looks
+            # each one up only now, before it writes it.
             self.rollback()
             return self._apply(batch, is_careful=True)
 
@@ -141,7 +120,9 @@ class Writer:
     ) -> list[StoreError | None]:
         try:
             self.connection.execute("BEGIN IMMEDIATE")
-            results = [self._stage(append, is_careful) for append, _ in batch]
+            results: list[StoreError | None] = []
+            for append, _ in batch:
+                results.append(self._stage(append, is_careful))
             self._write()
         except BaseException:
             self.rollback()
@@ -187,13 +168,13 @@ class Writer:
         head: Head | None = None
         change = staged.changes.get(task_id)
         if change is not None:
-            refused = refusal(append, change.last_seq, change.last.epoch)
+            refused = why_refused(append, change.last_seq, change.last.epoch)
         else:
             head = self._heads.get(task_id)
             if head is None and (append.creation is None or is_careful):
                 head = self._find_head(task_id)
             last_seq, epoch = (0, 0) if head is None else (head.last_seq, head.epoch)
-            refused = refusal(append, last_seq, epoch)
+            refused = why_refused(append, last_seq, epoch)
         if refused is not None:
             return refused
         if append.expected_seq + len(append.entries) > MAX_SEQ:
@@ -215,7 +196,7 @@ class Writer:
             key, scope, node = head.key, head.scope, 0
         else:
             creation = append.creation
-            assert creation is not None, "refusal() lets no creation pass without one"
+            assert creation is not None, "why_refused() lets no creation pass without one"
             key = staged.next_key
             scope, node = self.scope_id(creation.scope), self.node_id(creation.node)
             staged.next_key += 1
@@ -242,7 +223,7 @@ class Writer:
         if place in staged.idempotency or (
             is_careful and self.connection.execute(SQL["has_idempotency"], place).fetchall()
         ):
-            return KeyTaken(f"The idempotency key {record.key!r} was used before")
+            return key_taken(record)
         staged.idempotency[place] = (scope, record.key, key, Blob(record.digest))
         return None
 
@@ -277,7 +258,6 @@ class Writer:
 
     def _write(self) -> None:
         staged = self._staged
-        db = self.connection
         created: list[int | str] = []
         changed: list[int] = []
         events: list[int | str | Blob] = []
@@ -320,22 +300,25 @@ class Writer:
             snapshot = change.snapshot
             if snapshot is not None:
                 snapshots += (key, snapshot.seq, Blob(snapshot.task), Blob(snapshot.artifacts))
-        write_rows(db, "insert_tasks", 9, created)
-        write_rows(db, "update_heads", 3, changed)
-        write_rows(db, "insert_events", 3, events)
-        write_rows(db, "put_snapshots", 4, snapshots)
-        write_rows(
-            db, "insert_idempotency", 4, list(chain.from_iterable(staged.idempotency.values()))
-        )
-        write_rows(db, "insert_exchanges", 4, staged.exchanges)
-        if staged.notes or staged.large_values:
-            self._write_rare()
+        added: list[int] = []
         for (state, scope), n in counts.items():
             if n:
-                write_rows(db, "add_counts", 3, [state, scope, n])
+                added += (state, scope, n)
+        write_rows(
+            self.connection,
+            ("insert_tasks", 9, created),
+            ("update_heads", 3, changed),
+            ("insert_events", 3, events),
+            ("put_snapshots", 4, snapshots),
+            ("insert_exchanges", 4, staged.exchanges),
+            ("insert_idempotency", 4, list(chain.from_iterable(staged.idempotency.values()))),
+            ("add_counts", 3, added),
+        )
+        if staged.notes or staged.large_values:
+            self._write_rare()
 
     def _write_rare(self) -> None:
-        """What most batches have none of."""
+        """Notes and large values, which most batches have none of."""
         if self._staged.notes:
             self._write_notes()
         replaced = [(key,) for key in self._staged.replaced]
@@ -385,3 +368,22 @@ class Writer:
         inserted = self.connection.execute(SQL[insert], texts).lastrowid
         assert inserted is not None
         return inserted
+
+
+def take_over(
+    writer: Writer, leases: Leases, node: str, *, now_ms: int, limit: int, task_id: str | None
+) -> list[int]:
+    """Give tasks that no living node owns to `node`. Returns their numbers."""
+    db = writer.connection
+    if task_id is None:
+        cursor = db.execute(SQL["find_to_do"])
+    else:
+        cursor = db.execute(SQL["find_owner"], (task_id,))
+    free = (row[:2] for row in cursor if leases.may_claim(node, row[2], now_ms))
+    claimed = list(islice(free, limit))
+    cursor.close()
+    node_id = writer.node_id(node)
+    db.executemany(SQL["take_over"], [(node_id, key) for key, _ in claimed])
+    for _, found_id in claimed:
+        writer.forget(found_id)
+    return [key for key, _ in claimed]

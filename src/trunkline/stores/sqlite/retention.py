@@ -1,42 +1,10 @@
-"""Changes of the store that are no appends: taking tasks over, and forgetting them."""
+"""Deletes ended tasks, entries that a snapshot covers, old exchanges and old notes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from trunkline.stores.sqlite.bulk import write_rows
-from trunkline.stores.sqlite.codes import MAX_SEQ, SEQ_BITS
-from trunkline.stores.sqlite.packing import PACKED, Blob, add_rows, entries_after
-from trunkline.stores.sqlite.statements import SQL
+from trunkline.stores.sqlite.rows import MAX_SEQ, PACKED, SEQ_BITS, Blob, add_rows, entries_after
+from trunkline.stores.sqlite.statements import SQL, write_rows
 from trunkline.stores.sqlite.writer import Writer
-
-
-def take_over(
-    writer: Writer,
-    leases: Mapping[str, int],
-    node: str,
-    *,
-    now_ms: int,
-    limit: int,
-    task_id: str | None,
-) -> list[int]:
-    """The numbers of the tasks that `node` owns from now on."""
-    db = writer.connection
-    cursor = (
-        db.execute(SQL["find_to_do"])
-        if task_id is None
-        else db.execute(SQL["find_owner"], (task_id,))
-    )
-    free: list[tuple[int, str]] = []
-    for key, found_id, owner in cursor:
-        if len(free) == limit:
-            break
-        if owner != node and leases.get(owner, -1) < now_ms:
-            free.append((key, found_id))
-    cursor.close()
-    node_id = writer.node_id(node)
-    db.executemany(SQL["take_over"], [(node_id, key) for key, _ in free])
-    for _, found_id in free:
-        writer.forget(found_id)
-    return [key for key, _ in free]
 
 
 def prune(writer: Writer, found: Iterable[int]) -> int:
@@ -57,7 +25,7 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
     ):
         db.executemany(SQL[statement], keys)
     for _, _, scope, state in ended:
-        write_rows(db, "add_counts", 3, [state, scope, -1])
+        write_rows(db, ("add_counts", 3, [state, scope, -1]))
     for _, task_id, _, _ in ended:
         writer.forget(task_id)
     return len(ended)

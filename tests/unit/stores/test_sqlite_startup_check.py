@@ -12,7 +12,7 @@ import pytest
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.store import Snapshot, TaskQuery
-from trunkline.stores.sqlite import SqliteStore, inspection
+from trunkline.stores.sqlite import SqliteStore, startup_check
 from trunkline.testing.stores.kit import (
     ALICE,
     COMPLETED,
@@ -151,7 +151,7 @@ async def test_a_sound_file_is_not_read_through(
     shutil.copy2(sound, path)
     shutil.copy2(sound.with_name("store.db.lock"), tmp_path)
     read: list[Path] = []
-    monkeypatch.setattr(inspection, "read_through", lambda _, path: read.append(path))
+    monkeypatch.setattr(startup_check, "read_through", lambda _, path: read.append(path))
     for _ in range(2):
         async with opened(lambda _: SqliteStore(path), "") as store:
             assert (await must_get(store, "t7")).state is COMPLETED
@@ -168,7 +168,7 @@ async def test_a_crash_makes_the_next_start_read_it_through(
 ) -> None:
     crashed = await killed(sound, tmp_path)
     read: list[Path] = []
-    monkeypatch.setattr(inspection, "read_through", lambda _, path: read.append(path))
+    monkeypatch.setattr(startup_check, "read_through", lambda _, path: read.append(path))
     async with opened(lambda _: SqliteStore(crashed), "") as store:
         assert (await must_get(store, "last")).last_seq == 1
     assert read == [crashed]
@@ -228,7 +228,7 @@ async def test_a_large_file_is_not_read_through(
     sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = await killed(sound, tmp_path)
-    monkeypatch.setattr(inspection, "READ_THROUGH_BYTES", 100 * PAGE)
+    monkeypatch.setattr(startup_check, "READ_THROUGH_BYTES", 100 * PAGE)
     async with opened(lambda _: SqliteStore(path), "") as store:
         assert (await must_get(store, "last")).last_seq == 1
     [record] = caplog.records

@@ -1,7 +1,7 @@
-"""The face of a record: a task, its journal and its binding as A2A 0.3 writes them.
+"""The public part of a record: a task, its journal and its binding in the form of A2A 0.3.
 
 For people and programs that look into the folder. The gateway itself reads none of it
-back, so what 0.3 has no words for may be missing here.
+back, so it may lack details that 0.3 cannot express.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskStatus, Ta
 from trunkline.ports.store import Scope
 from trunkline.protocol.v03_types import Task03
 from trunkline.protocol.v03_writing import Writer03
-from trunkline.stores.index import Head
-from trunkline.stores.jsonfile.contents import Contents
+from trunkline.stores.indexes import Head
+from trunkline.stores.jsonfile.tasks import Contents
 
 SCHEMA_VERSION = 2
 _writer = Writer03(is_rest=False)
@@ -69,12 +69,12 @@ class _JournalEntry(Struct, frozen=True):
     event: Any
 
 
-# Which session a task belongs to, by its owner, its context and its id.
+# The session of a task, by its scope, its context and its id.
 Route: TypeAlias = Callable[[Scope, str, str], Routing]
 
 
 def by_handle(scope: Scope, context_id: str, task_id: str) -> Routing:
-    """What can be said of an agent of which nothing but the handle is known."""
+    """The session of an agent of which only the handle is known."""
     slug = scope.agent.rpartition("/")[2]
     return Routing(
         agent_id=slug,
@@ -89,15 +89,15 @@ def bring_up_to_date(head: Head, contents: Contents, *, route: Route, store_path
     """Give the record a binding, and its journal the events that it lacks."""
     if contents.binding is None:
         contents.binding = _binding(head, route(head.scope, head.context_id, head.id), store_path)
-    for entry in contents.untold:
+    for entry in contents.unpublished:
         event = _event(entry)
         if event is not None:
             contents.current_sequence += 1
             journal_entry = _JournalEntry(contents.current_sequence, event)
             contents.journal.append(Raw(_encode(journal_entry)))
-    contents.untold = []
+    contents.unpublished = []
     if contents.is_cut:
-        kept = contents.count_told()
+        kept = contents.count_public()
         del contents.journal[: max(0, len(contents.journal) - kept)]
 
 

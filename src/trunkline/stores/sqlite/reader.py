@@ -1,7 +1,7 @@
-"""Reading what was committed."""
+"""`Reader`: reads committed tasks, exchanges and notes."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
@@ -16,10 +16,8 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.sqlite.codes import CODES, MAX_SEQ, SEQ_BITS, STATES
-from trunkline.stores.sqlite.lists import count_statement, needs_count, page_statement
-from trunkline.stores.sqlite.packing import entries_after
-from trunkline.stores.sqlite.statements import SQL
+from trunkline.stores.sqlite.rows import CODES, MAX_SEQ, SEQ_BITS, STATES, entries_after
+from trunkline.stores.sqlite.statements import SQL, count_statement, needs_count, page_statement
 
 _MAX_SCOPES = 65536
 # Later than any status: all tasks are older.
@@ -35,7 +33,7 @@ class Reader:
     """Owns a connection that only reads. Every answer is one state of the store."""
 
     def __init__(self, connection: sqlite3.Connection, *, has_thread: bool = False) -> None:
-        """`has_thread`: nobody waits for it but the caller, so that it may take its time."""
+        """`has_thread`: only the caller waits for it, so a read may take long."""
         self._db = connection
         self._has_thread = has_thread
         self._scopes: dict[Scope, int] = {}
@@ -48,9 +46,8 @@ class Reader:
         scope_id = self._scope_id(scope)
         if scope_id is None:
             return None
-        # Rows are always fetched to the end, or the cursor is closed. A statement that is
-        # left halfway would keep its view of the database, and the log from being written
-        # back.
+        # Every read fetches all rows or closes its cursor: an unfinished statement would keep
+        # its view of the database, and SQLite could not write the log back.
         rows = self._db.execute(SQL["get_task"], (task_id, scope_id)).fetchall()
         return self._stored(rows[0], scope) if rows else None
 
@@ -81,12 +78,20 @@ class Reader:
         return b"".join([piece for (piece,) in rows])
 
     def ended(self, agent: str, before_ms: int | None, limit: int) -> list[int]:
-        """The numbers of an agent's tasks that ended, the longest ended first."""
+        """The numbers of an agent's ended tasks, the longest ended first."""
         before = _FOREVER_MS if before_ms is None else before_ms
-        found: list[tuple[int, int]] = []
-        for scope, state, _ in self._db.execute(SQL["get_ended"], (agent,)).fetchall():
-            found += self._db.execute(SQL["find_ended"], (scope, state, before, limit)).fetchall()
-        return [key for _, key in nsmallest(limit, found)]
+        places = self._db.execute(SQL["get_ended"], (agent,)).fetchall()
+        wheres = [(scope, state, before, limit) for scope, state, _ in places]
+        return [key for _, key in self._oldest("find_ended", wheres, limit)]
+
+    def _oldest(
+        self, find: str, wheres: Iterable[tuple[Any, ...]], limit: int
+    ) -> list[tuple[Any, ...]]:
+        """Rows that begin with a time, from several places, the oldest first."""
+        found: list[tuple[Any, ...]] = []
+        for where in wheres:
+            found += self._db.execute(SQL[find], where).fetchall()
+        return nsmallest(limit, found)
 
     def owner(self, task_id: str) -> Scope | None:
         rows = self._db.execute(SQL["get_scope"], (task_id,)).fetchall()
@@ -103,12 +108,9 @@ class Reader:
 
     def old_exchanges(self, agent: str, before_ms: int, limit: int) -> list[int]:
         """The numbers of an agent's exchanges that are older, the oldest first."""
-        found: list[tuple[int, int]] = []
         scopes = self._db.execute(SQL["get_scopes_with_old_exchanges"], (agent, before_ms))
-        for (scope,) in scopes.fetchall():
-            where = (scope, before_ms, limit)
-            found += self._db.execute(SQL["find_old_exchanges"], where).fetchall()
-        return [number for _, number in nsmallest(limit, found)]
+        wheres = [(scope, before_ms, limit) for (scope,) in scopes.fetchall()]
+        return [number for _, number in self._oldest("find_old_exchanges", wheres, limit)]
 
     def count_exchanges(self, agent: str, before_ms: int) -> int:
         ((count,),) = self._db.execute(SQL["count_old_exchanges"], (agent, before_ms)).fetchall()
@@ -119,13 +121,11 @@ class Reader:
         rows = self._db.execute(SQL["get_note"], where).fetchall()
         return rows[0][0] if rows else None
 
-    def old_notes(self, agent: str, before_ms: int, limit: int) -> list[tuple[int, str, str]]:
+    def old_notes(self, agent: str, before_ms: int, limit: int) -> list[tuple[Any, ...]]:
         """Scope, context and name of an agent's notes that are older, the oldest first."""
-        found: list[tuple[int, int, str, str]] = []
         scopes = self._db.execute(SQL["get_scopes_with_old_notes"], (agent, before_ms))
-        for (scope,) in scopes.fetchall():
-            found += self._db.execute(SQL["find_old_notes"], (scope, before_ms, limit)).fetchall()
-        return [row[1:] for row in nsmallest(limit, found)]
+        wheres = [(scope, before_ms, limit) for (scope,) in scopes.fetchall()]
+        return [row[1:] for row in self._oldest("find_old_notes", wheres, limit)]
 
     def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
         scope_id = self._scope_id(scope)
@@ -214,7 +214,7 @@ class Reader:
                 raise ValueError(f"the snapshot of task {task_id} is damaged")
         folded = seq or 0
         tail: tuple[Entry, ...] = ()
-        # A list brings the last sequence along, and spares the look at the journal.
+        # A row of a list includes the last sequence, which spares a look at the journal.
         if len(row) == 11 or (row[11] or 0) > folded:
             tail = self._entries(key, folded, -1)
         return StoredTask(

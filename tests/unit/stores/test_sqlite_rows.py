@@ -9,8 +9,14 @@ import pytest
 from trunkline.model.events import Entry
 from trunkline.ports.store import Snapshot
 from trunkline.stores.sqlite import SqliteStore
-from trunkline.stores.sqlite.codes import MAX_SEQ, SEQ_BITS
-from trunkline.stores.sqlite.packing import MAX_BYTES, MAX_ENTRIES, add_rows, entries_after
+from trunkline.stores.sqlite.rows import (
+    MAX_BYTES,
+    MAX_ENTRIES,
+    MAX_SEQ,
+    SEQ_BITS,
+    add_rows,
+    entries_after,
+)
 from trunkline.testing.stores.kit import create, entries, follow, must_get, must_put, opened
 
 START = 7 << SEQ_BITS

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Append, Creation, IdempotencyRecord, Scope, TaskQuery
-from trunkline.stores.index import Head, Index
+from trunkline.stores.indexes import Head, TaskIndex
 
 AGENTS = ("a/one", "a/two")
 STATES = (TaskState.WORKING, TaskState.COMPLETED, TaskState.FAILED)
@@ -18,15 +18,14 @@ def head(key: int, agent: str, context_id: str, state: TaskState, status_ms: int
         entries=(),
         state=state,
         status_ms=status_ms,
-        creation=None,
+        creation=Creation(Scope(agent, "", ANONYMOUS), context_id, status_ms, "n"),
         snapshot=None,
     )
-    creation = Creation(Scope(agent, "", ANONYMOUS), context_id, status_ms, "n")
-    return Head(key, append, creation)
+    return Head.of(key, append)
 
 
-def filled(rows: list[tuple[str, str, TaskState, int]]) -> Index[Head]:
-    index: Index[Head] = Index()
+def filled(rows: list[tuple[str, str, TaskState, int]]) -> TaskIndex[Head]:
+    index: TaskIndex[Head] = TaskIndex()
     for key, row in enumerate(rows):
         made = head(key, *row)
         index.add(made)
@@ -34,7 +33,7 @@ def filled(rows: list[tuple[str, str, TaskState, int]]) -> Index[Head]:
     return index
 
 
-def seen(index: Index[Head]) -> object:
+def seen(index: TaskIndex[Head]) -> object:
     """All that can be read of it."""
     pages = [
         [task.id for task in index.page(query)[0]]
@@ -48,7 +47,7 @@ def seen(index: Index[Head]) -> object:
         ]
     ]
     ended = [[task.id for task in index.ended(agent, before_ms=None, limit=99)] for agent in AGENTS]
-    to_do = [task.id for task in index.free("other", now_ms=0, limit=99, task_id=None)]
+    to_do = [task.id for task in index.claimable("other", now_ms=0, limit=99, task_id=None)]
     keys = [
         index.recall(Scope(agent, "", ANONYMOUS), f"k{n}") for agent in AGENTS for n in range(9)
     ]

@@ -1,7 +1,8 @@
-"""Journal entries as rows: those of a task that are committed together share one.
+"""States and journal entries as the database holds them.
 
-A row costs far more than its bytes, and most tasks do all they do within a commit or
-two. A row lies at the place of its last entry, so the last row tells the last sequence.
+Entries of a task that are committed together share a row: a row costs far more than its bytes,
+and most tasks live for a commit or two. A row lies at the place of its last entry, so the last
+row gives the last sequence.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +11,27 @@ from typing import Any
 import msgspec
 
 from trunkline.model.events import Entry
-from trunkline.stores.sqlite.codes import MAX_SEQ
+from trunkline.model.values import TaskState
+
+# These numbers are in files that outlive the code.
+CODES: dict[TaskState, int] = {
+    TaskState.UNSPECIFIED: 0,
+    TaskState.SUBMITTED: 1,
+    TaskState.WORKING: 2,
+    TaskState.INPUT_REQUIRED: 3,
+    TaskState.AUTH_REQUIRED: 4,
+    TaskState.COMPLETED: 5,
+    TaskState.FAILED: 6,
+    TaskState.CANCELED: 7,
+    TaskState.REJECTED: 8,
+}
+STATES: tuple[TaskState, ...] = tuple(CODES)
+# An interval, so that the counters of all of them lie side by side.
+FIRST_TERMINAL = CODES[TaskState.COMPLETED]
+
+# A place in the journal is `task << SEQ_BITS | seq`.
+SEQ_BITS = 24
+MAX_SEQ = (1 << SEQ_BITS) - 1
 
 # The sqlite3 module looks for an adapter of every `bytes` it binds, in vain, and makes
 # an error text each time: 0.4 µs more than copying them into a `bytearray`.

@@ -1,8 +1,9 @@
-"""`Values`: what is too large for one commit, in slices with a commit each.
+"""`LargeValues`: values that are too large for one commit, in slices with a commit each.
 
 These are the large texts of an append, and bodies of entries and snapshots that are large
 without them, such as files. A value is *loose* from its first slice on, until the commit of its
-append. So what a crash leaves halfway is known, and swept away after the next start.
+append. So the store knows the half-written values of a crash, and deletes them after the next
+start.
 """
 
 import logging
@@ -15,9 +16,8 @@ from trunkline.model.errors import StoreError
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports.store import Append
 from trunkline.stores.large_appends import large_bodies
-from trunkline.stores.sqlite.codes import SEQ_BITS
-from trunkline.stores.sqlite.opened import Opened
-from trunkline.stores.sqlite.packing import Blob
+from trunkline.stores.sqlite.connections import Opened
+from trunkline.stores.sqlite.rows import SEQ_BITS, Blob
 from trunkline.stores.sqlite.statements import SQL
 
 _log = logging.getLogger("trunkline.stores")
@@ -27,7 +27,7 @@ _SWEEP_SLICES = 16
 _SWEEP_VALUES = 100
 
 
-class Values:
+class LargeValues:
     def __init__(
         self, opened: Opened, enqueue: Callable[[Callable[[], Any]], Awaitable[Any]]
     ) -> None:

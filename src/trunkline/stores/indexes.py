@@ -1,0 +1,410 @@
+"""Indexes in memory over the tasks, exchanges and notes of a store."""
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+
+from msgspec import Struct
+
+from trunkline.model.errors import StoreError
+from trunkline.model.events import Entry
+from trunkline.model.values import TERMINAL, TaskState
+from trunkline.ports.store import (
+    Append,
+    IdempotencyRecord,
+    Scope,
+    Snapshot,
+    StoredTask,
+    TaskQuery,
+)
+from trunkline.stores.commits import RUNNABLE, key_taken
+
+_Place = tuple[Scope, str, TaskState | None]
+# Tasks in the order of a list, oldest first: (status_ms, key). Nearly every change is
+# at the end, so a plain sorted list is as good as a tree.
+_Order = list[tuple[int, int]]
+
+
+class Head(Struct, eq=False):
+    """A task without its contents. `key` rises with every task that is created."""
+
+    key: int
+    id: str
+    scope: Scope
+    context_id: str
+    created_ms: int
+    node: str
+    epoch: int
+    state: TaskState
+    status_ms: int
+    last_seq: int = 0
+    idempotency_keys: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, key: int, append: Append) -> Self:
+        """The head of the task that `append` creates."""
+        creation = append.creation
+        assert creation is not None, "why_refused() lets no creation pass without one"
+        return cls(
+            key,
+            append.task_id,
+            creation.scope,
+            creation.context_id,
+            creation.created_ms,
+            creation.node,
+            append.epoch,
+            append.state,
+            append.status_ms,
+        )
+
+    def stored(
+        self, snapshot: Snapshot | None, journal: Sequence[Entry], *, with_artifacts: bool = True
+    ) -> StoredTask:
+        """`journal` may go back further than the snapshot."""
+        tail = entries_after(journal, 0 if snapshot is None else snapshot.seq)
+        if snapshot is not None and not with_artifacts:
+            snapshot = Snapshot(snapshot.seq, snapshot.task)
+        return StoredTask(
+            task_id=self.id,
+            scope=self.scope,
+            context_id=self.context_id,
+            state=self.state,
+            status_ms=self.status_ms,
+            created_ms=self.created_ms,
+            last_seq=self.last_seq,
+            epoch=self.epoch,
+            node=self.node,
+            snapshot=snapshot,
+            tail=tuple(tail),
+        )
+
+
+def entries_after(journal: Sequence[Entry], seq: int) -> Sequence[Entry]:
+    """The entries above `seq`; a journal has no holes, but its beginning may be pruned."""
+    return journal[max(0, seq - journal[0].seq + 1) :] if journal else ()
+
+
+class Leases:
+    """Until when each node is known to live."""
+
+    def __init__(self) -> None:
+        self._until_ms: dict[str, int] = {}
+
+    def heartbeat(self, node: str, until_ms: int) -> None:
+        self._until_ms[node] = until_ms
+
+    def may_claim(self, node: str, owner: str, now_ms: int) -> bool:
+        """Whether `node` may take over a task of `owner`."""
+        return owner != node and self._until_ms.get(owner, -1) < now_ms
+
+
+H = TypeVar("H", bound=Head)
+
+
+class TaskIndex(Generic[H]):
+    def __init__(self) -> None:
+        self._tasks: dict[str, H] = {}
+        self._by_key: dict[int, H] = {}
+        self._orders: dict[_Place, _Order] = {}
+        self._runnable: dict[int, H] = {}
+        # By agent.
+        self._ended: defaultdict[str, _Order] = defaultdict(list)
+        self._records: dict[tuple[Scope, str], IdempotencyRecord] = {}
+        self.leases = Leases()
+
+    def __iter__(self) -> Iterator[H]:
+        return iter(self._tasks.values())
+
+    def get(self, task_id: str) -> H | None:
+        return self._tasks.get(task_id)
+
+    def of_scope(self, scope: Scope, task_id: str) -> H | None:
+        head = self._tasks.get(task_id)
+        return head if head is not None and head.scope == scope else None
+
+    def add(self, head: H) -> None:
+        self._tasks[head.id] = self._by_key[head.key] = head
+        self._enlist(head)
+
+    def move(self, head: H, state: TaskState, status_ms: int) -> None:
+        if (head.state, head.status_ms) == (state, status_ms):
+            return
+        self._unlist(head)
+        head.state, head.status_ms = state, status_ms
+        self._enlist(head)
+
+    def remove(self, *heads: H) -> None:
+        """Many together cost little more than one: each order closes its gaps once."""
+        ended: defaultdict[str, _Order] = defaultdict(list)
+        orders: defaultdict[_Place, _Order] = defaultdict(list)
+        for head in heads:
+            spot = (head.status_ms, head.key)
+            if head.state in TERMINAL:
+                ended[head.scope.agent].append(spot)
+            for place in self._places(head):
+                orders[place].append(spot)
+            self._runnable.pop(head.key, None)
+            del self._tasks[head.id], self._by_key[head.key]
+            for key in head.idempotency_keys:
+                del self._records[head.scope, key]
+        for agent, spots in ended.items():
+            _remove_spots(self._ended[agent], spots)
+        for place, spots in orders.items():
+            _remove_spots(self._orders[place], spots)
+            if not self._orders[place]:
+                del self._orders[place]
+
+    def _places(self, head: H) -> Iterator[_Place]:
+        for context_id in {"", head.context_id}:
+            yield head.scope, context_id, None
+            yield head.scope, context_id, head.state
+
+    def _enlist(self, head: H) -> None:
+        for place in self._places(head):
+            insort(self._orders.setdefault(place, []), (head.status_ms, head.key))
+        if head.state in RUNNABLE:
+            self._runnable[head.key] = head
+        elif head.state in TERMINAL:
+            insort(self._ended[head.scope.agent], (head.status_ms, head.key))
+
+    def _unlist(self, head: H) -> None:
+        self._runnable.pop(head.key, None)
+        spot = (head.status_ms, head.key)
+        if head.state in TERMINAL:
+            ended = self._ended[head.scope.agent]
+            del ended[bisect_left(ended, spot)]
+        for place in self._places(head):
+            order = self._orders[place]
+            del order[bisect_left(order, spot)]
+            if not order:
+                del self._orders[place]
+
+    def why_key_refused(self, record: IdempotencyRecord | None) -> StoreError | None:
+        if record is not None and (record.scope, record.key) in self._records:
+            return key_taken(record)
+        return None
+
+    def remember(self, head: H, record: IdempotencyRecord) -> None:
+        self._records[record.scope, record.key] = record
+        head.idempotency_keys += (record.key,)
+
+    def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
+        return self._records.get((scope, key))
+
+    def page(self, query: TaskQuery) -> tuple[list[H], int, tuple[int, int] | None]:
+        """The tasks of a page, how many match, and where the next page starts."""
+        order = self._orders.get((query.scope, query.context_id, query.state), [])
+        first = 0
+        if query.status_from_ms is not None:
+            # Keys may be negative, but none reaches this far.
+            first = bisect_left(order, (query.status_from_ms, -(1 << 63)))
+        end = len(order) if query.after is None else bisect_left(order, query.after)
+        start = max(first, end - query.limit)
+        page = order[start:end][::-1]
+        position = page[-1] if page and start > first else None
+        return [self._by_key[key] for _, key in page], len(order) - first, position
+
+    def claimable(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[H]:
+        """The tasks that `node` may take over, oldest first."""
+        if task_id is not None:
+            named = self._tasks.get(task_id)
+            candidates = [] if named is None else [named]
+        else:
+            candidates = [self._runnable[key] for key in sorted(self._runnable)]
+        may_claim = self.leases.may_claim
+        free = (head for head in candidates if may_claim(node, head.node, now_ms))
+        return list(islice(free, limit))
+
+    def scopes(self) -> Iterable[Scope]:
+        return [scope for scope, _, _ in self._orders]
+
+    def count_ended(self, agent: str, before_ms: int | None) -> int:
+        ended = self._ended[agent]
+        return len(ended) if before_ms is None else bisect_left(ended, (before_ms, -(1 << 63)))
+
+    def ended(self, agent: str, *, before_ms: int | None, limit: int) -> list[H]:
+        """The longest ended tasks of an agent."""
+        end = min(limit, self.count_ended(agent, before_ms))
+        return [self._by_key[key] for _, key in self._ended[agent][:end]]
+
+
+def _remove_spots(order: _Order, spots: _Order) -> None:
+    """Delete the spots, whole runs of neighbours at a time."""
+    places = [bisect_left(order, spot) for spot in sorted(spots)]
+    while places:
+        end = places.pop() + 1
+        start = end - 1
+        while places and places[-1] == start - 1:
+            start = places.pop()
+        del order[start:end]
+
+
+class InContext(Protocol):
+    """An item of one context of one scope."""
+
+    @property
+    def scope(self) -> Scope: ...
+
+    @property
+    def context_id(self) -> str: ...
+
+
+E = TypeVar("E", bound=InContext)
+
+
+class Spot(NamedTuple, Generic[E]):
+    at_ms: int
+    # Rises with every exchange, so that those of one moment keep their order.
+    n: int
+    item: E
+
+
+class ExchangeIndex(Generic[E]):
+    def __init__(self) -> None:
+        # The oldest first. Nearly all are added at the end, so a plain sorted list is as good
+        # as a tree. None stands for all contexts of a scope.
+        self._orders: dict[tuple[Scope, str | None], list[Spot[E]]] = {}
+        self._by_agent: dict[str, list[Spot[E]]] = {}
+
+    def has(self, spot: Spot[E]) -> bool:
+        order = self.of(spot.item)
+        place = bisect_left(order, spot[:2])
+        return place < len(order) and order[place].n == spot.n
+
+    def add(self, spot: Spot[E]) -> None:
+        scope = spot.item.scope
+        for context_id in (None, spot.item.context_id):
+            insort(self._orders.setdefault((scope, context_id), []), spot)
+        insort(self._by_agent.setdefault(scope.agent, []), spot)
+
+    def remove(self, spots: Iterable[Spot[E]]) -> None:
+        for spot in spots:
+            scope = spot.item.scope
+            for context_id in (None, spot.item.context_id):
+                _remove_spot(self._orders, (scope, context_id), spot)
+            _remove_spot(self._by_agent, scope.agent, spot)
+
+    def of(self, item: InContext) -> list[Spot[E]]:
+        """All exchanges of the item's context, the oldest first."""
+        return self._orders.get((item.scope, item.context_id), [])
+
+    def latest(self, scope: Scope, context_id: str, limit: int) -> list[Spot[E]]:
+        order = self._orders.get((scope, context_id or None), [])
+        return list(islice(reversed(order), limit))
+
+    def oldest(self, agent: str, *, before_ms: int, limit: int) -> list[Spot[E]]:
+        return self._by_agent.get(agent, [])[: min(limit, self.count(agent, before_ms=before_ms))]
+
+    def count(self, agent: str, *, before_ms: int) -> int:
+        """How many exchanges of an agent are older."""
+        return bisect_left(self._by_agent.get(agent, []), (before_ms,))
+
+    def scopes(self) -> Iterable[Scope]:
+        return [scope for scope, context_id in self._orders if context_id is None]
+
+
+K = TypeVar("K")
+
+
+def _remove_spot(orders: dict[K, list[Spot[E]]], key: K, spot: Spot[E]) -> None:
+    order = orders[key]
+    del order[bisect_left(order, spot[:2])]
+    if not order:
+        del orders[key]
+
+
+class NoteLike(InContext, Protocol):
+    """A `KeptNote`, or a change that holds the same fields."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def at_ms(self) -> int: ...
+
+
+N = TypeVar("N", bound=NoteLike)
+
+
+class NoteIndex(Generic[N]):
+    def __init__(self) -> None:
+        # By agent, in the order in which they were last kept; by scope, context and name.
+        self._agents: dict[str, dict[tuple[Scope, str, str], N]] = {}
+
+    def __iter__(self) -> Iterator[N]:
+        for notes in self._agents.values():
+            yield from notes.values()
+
+    def get(self, scope: Scope, context_id: str, name: str) -> N | None:
+        return self._agents.get(scope.agent, {}).get((scope, context_id, name))
+
+    def put(self, note: N) -> N | None:
+        """Keep the note, or forget it when it is empty. Returns the one that it replaces."""
+        agent = note.scope.agent
+        notes = self._agents.setdefault(agent, {})
+        key = (note.scope, note.context_id, note.name)
+        before = notes.pop(key, None)
+        if note.text:
+            notes[key] = note
+        elif not notes:
+            del self._agents[agent]
+        return before
+
+    def old(self, agent: str, *, before_ms: int, limit: int) -> list[N]:
+        """After a clock was set back, an old note may stay until those before it are old."""
+        found: list[N] = []
+        for note in self._agents.get(agent, {}).values():
+            if note.at_ms >= before_ms or len(found) == limit:
+                break
+            found.append(note)
+        return found
+
+    def scopes(self) -> Iterable[Scope]:
+        return [note.scope for note in self]
+
+
+class Indexes(Generic[H, E, N]):
+    def __init__(self) -> None:
+        self.tasks: TaskIndex[H] = TaskIndex()
+        self.exchanges: ExchangeIndex[E] = ExchangeIndex()
+        self.notes: NoteIndex[N] = NoteIndex()
+
+
+class IndexedStore(ABC, Generic[H, E, N]):
+    """The calls of the port that a store answers from its indexes alone."""
+
+    @abstractmethod
+    def _indexes(self) -> Indexes[H, E, N]:
+        """Raises StoreUnusable when the store is not open."""
+
+    async def owner(self, task_id: str) -> Scope | None:
+        head = self._indexes().tasks.get(task_id)
+        return None if head is None else head.scope
+
+    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
+        return self._indexes().exchanges.count(agent, before_ms=before_ms)
+
+    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
+        note = self._indexes().notes.get(scope, context_id, name)
+        return None if note is None else note.text
+
+    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
+        return self._indexes().tasks.recall(scope, key)
+
+    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
+        # In memory alone: one process at a time has the store, so a lease never outlasts it.
+        self._indexes().tasks.leases.heartbeat(node, now_ms + ttl_ms)
+
+    async def scopes(self) -> tuple[Scope, ...]:
+        indexes = self._indexes()
+        found = (indexes.tasks.scopes(), indexes.exchanges.scopes(), indexes.notes.scopes())
+        return tuple(dict.fromkeys(chain.from_iterable(found)))
+
+    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
+        return self._indexes().tasks.count_ended(agent, before_ms)
