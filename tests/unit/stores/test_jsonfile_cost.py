@@ -1,5 +1,6 @@
 """A commit costs the event and not the task (D9), counted in bytes and in files."""
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from trunkline.ports.store import Snapshot
 from trunkline.stores.jsonfile import files, log
 from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.tasks import Contents
+from trunkline.testing.clock import settle
 from trunkline.testing.stores.kit import (
     COMPLETED,
     create,
@@ -143,3 +145,30 @@ async def test_large_appends_do_not_share_a_commit(
         assert max(lines) < 6_000_000
         for number in range(12):
             assert (await must_get(store, f"t{number}")).snapshot == large
+
+
+async def test_a_record_that_is_being_written_when_the_store_closes_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_write = threading.Event()
+    written: list[int] = []
+    write_all = files.write_all
+
+    def write(fd: int, data: bytes) -> None:
+        written.append(len(data))
+        may_write.wait(30)
+        write_all(fd, data)
+
+    monkeypatch.setattr(files, "write_all", write)
+    store = store_on(tmp_path, log_bytes=16 << 20)
+    await store.open()
+    await must_put(store, create("t", state=COMPLETED))
+    while not written:
+        await settle()
+
+    async def let_it_write() -> None:
+        await settle()
+        may_write.set()
+
+    await asyncio.gather(store.close(), let_it_write())
+    assert len(written) == 1

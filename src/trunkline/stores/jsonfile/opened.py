@@ -171,6 +171,8 @@ class Opened:
     async def finish(self) -> None:
         """Bring all files up to date and remove the log."""
         self._is_finishing = True
+        # A write that is under way would not count, and its files would be written twice.
+        await self.in_files(lambda: None)
         self.state.retire()
         try:
             while due := self.state.take_due(_FILES_AT_ONCE):
