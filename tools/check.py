@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tools import coverage_floors
 from tools.tracked import tracked_files, untracked_hint
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +32,7 @@ NODE = "node@24"
 Step = Callable[[], str]
 
 # In the order they run: seconds first, then installs, then minutes.
-STEPS = ("format", "lint", "imports", "types", "docs", "javascript", "peers", "tests")
+STEPS = ("format", "lint", "imports", "types", "docs", "coverage", "javascript", "peers", "tests")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,9 @@ def parse() -> argparse.Namespace:
     options.suites = [name for name in SUITES if getattr(options, name)]
     is_suite_alone = options.suites or options.frameworks
     options.steps = options.steps or ([] if is_suite_alone else list(STEPS))
+    if pytest_arguments:
+        # Some of the tests cannot run most of the lines.
+        options.steps = [step for step in options.steps if step != "coverage"]
     options.pytest = pytest_arguments
     # With one process, pytest shows the output of the named tests as they run.
     options.jobs = options.jobs or (1 if pytest_arguments else min(os.cpu_count() or 1, MAX_JOBS))
@@ -157,6 +161,7 @@ def checking(options: argparse.Namespace) -> dict[str, Step]:
         "imports": lambda: python(SCRIPTS / "lint-imports", "--no-logo"),
         "types": lambda: python("-m", "mypy", *sources),
         "docs": lambda: python("-m", "pytest", "--quiet", *quick, *docs),
+        "coverage": lambda: coverage_floors.check(options.jobs, pytest_arguments(options, jobs=1)),
         "javascript": javascript,
         "peers": peers,
         "tests": lambda: python("-m", "pytest", *slow, *tests),
@@ -179,8 +184,10 @@ def test_files(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     docs = [name for name in found if name.startswith("tests/docs/")]
     if any((ROOT / word.partition("::")[0]).exists() for word in options.pytest):
         return docs, options.pytest
-    # `docs` ran them before.
-    rest = [name for name in found if name not in docs or "docs" not in options.steps]
+    # The steps `docs` and `coverage` ran theirs before.
+    done = [f"tests/{name}/" for name in coverage_floors.IN_PROCESS if "coverage" in options.steps]
+    done += ["tests/docs/"] if "docs" in options.steps else []
+    rest = [name for name in found if not name.startswith(tuple(done))]
     return docs, [*rest, *options.pytest]
 
 
@@ -188,6 +195,7 @@ def pytest_arguments(options: argparse.Namespace, *, jobs: int) -> list[str]:
     arguments = [] if options.full else ["-m", "not full"]
     arguments += ["--exitfirst"] if options.fail_fast else []
     # The tests of a file stay together: they share the servers that the file starts.
+    arguments += ["--durations", "20", "--durations-min", "1"]
     return arguments + (["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else [])
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.bindings.clients import CLIENTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +38,12 @@ def dialects_of(test: Callable[..., Any]) -> set[str] | None:
     return set(DIALECTS)
 
 
+def ticked(ticks: str) -> set[str]:
+    """The bindings and versions that a row has a tick for."""
+    cells = [cell.strip() for cell in ticks.split("|")]
+    return {dialect for dialect, cell in zip(DIALECTS, cells, strict=True) if cell == "✓"}
+
+
 TESTS = dict(binding_tests())
 ROWS = {row["test"]: row for row in ROW.finditer(PAGE)}
 
@@ -62,13 +67,11 @@ def test_every_test_is_in_the_table() -> None:
     assert sorted(set(TESTS) - set(ROWS)) == []
 
 
-@pytest.mark.parametrize("name", sorted(TESTS))
-def test_ticks_are_true(name: str) -> None:
-    ticks = [tick.strip() for tick in ROWS[name]["ticks"].split("|")]
-    assert len(ticks) == len(COLUMNS)
-    runs = dialects_of(TESTS[name])
-    if runs is not None:
-        assert {d for d, tick in zip(DIALECTS, ticks, strict=True) if tick == "✓"} == runs
+def test_ticks_are_true() -> None:
+    says = {name: ticked(row["ticks"]) for name, row in ROWS.items()}
+    runs = {name: dialects_of(test) for name, test in TESTS.items()}
+    wrong = {name: (says[name], ran) for name, ran in runs.items() if ran not in (None, says[name])}
+    assert wrong == {}
 
 
 def test_every_rule_is_said_once() -> None:

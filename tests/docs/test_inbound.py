@@ -1,6 +1,5 @@
 """`docs/evidence/inbound.md` has every item of the inbound channel, with tests or a reason."""
 
-import pytest
 from tests.docs.promises import Promises, numbered
 
 # How many rows each section of the plugin's inventory has.
@@ -39,6 +38,5 @@ def test_every_named_test_exists() -> None:
     PAGE.check_names()
 
 
-@pytest.mark.parametrize("item", ITEMS)
-def test_every_item_has_a_test_or_a_reason(item: str) -> None:
-    PAGE.check(item)
+def test_every_item_has_a_test_or_a_reason() -> None:
+    PAGE.check_rows()

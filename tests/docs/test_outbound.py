@@ -1,6 +1,5 @@
 """`docs/evidence/outbound.md` has every promise about calls to others, with tests or a reason."""
 
-import pytest
 from tests.docs.promises import Promises, numbered
 
 # The inventory of the outbound plugin, then what stands beside it: how many rows each has.
@@ -43,6 +42,5 @@ def test_every_named_test_exists() -> None:
     PAGE.check_names()
 
 
-@pytest.mark.parametrize("item", ITEMS)
-def test_every_item_has_a_test_or_a_reason(item: str) -> None:
-    PAGE.check(item)
+def test_every_item_has_a_test_or_a_reason() -> None:
+    PAGE.check_rows()
