@@ -1,55 +1,35 @@
 """Puts a model behind the `Backend` port."""
 
-from collections.abc import AsyncIterator, Callable
-from weakref import WeakValueDictionary
+from collections.abc import Callable
 
-from trunkline.backends.asked import Asked, Emit
 from trunkline.backends.kind import Resources
 from trunkline.backends.openai.exchange import Exchange
 from trunkline.backends.openai.options import Options, openai_options
 from trunkline.backends.openai.run import Turn
 from trunkline.backends.openai.settings import OpenAIBackend as OpenAISettings
+from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.clock import chance
-from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.remote.http import Guard, HttpClient
 
 
-class OpenAIBackend:
+class OpenAIBackend(TurnTaskBackend[Turn]):
     """An agent that is a model with an OpenAI-compatible server."""
-
-    may_reply_directly = False
-    is_pure = False
-    # The server forgets a request with its connection.
-    can_resume = False
 
     def __init__(
         self, options: Options, *, clock: Clock, chance: Callable[[], float] = chance
     ) -> None:
+        super().__init__("openai")
         self._options = options
         self._http = HttpClient(Guard.of(options.base_url))
         self._exchange = Exchange(options, self._http, clock, chance)
-        # Weak, because an iterator that nobody ever looks at has no end that would tell us.
-        self._runs: WeakValueDictionary[str, Asked] = WeakValueDictionary()
 
-    def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
-        async def work(emit: Emit) -> None:
-            await Turn(turn, self._options, self._exchange, emit).run()
-
-        run = self._runs[turn.run_id] = Asked(f"model {turn.run_id}", work)
-        return run.outputs()
-
-    async def cancel(self, run_id: str) -> None:
-        if (run := self._runs.get(run_id)) is not None:
-            run.cancel()
+    def turn_task(self, turn: TurnRequest) -> Turn:
+        return Turn(turn, self.tasks, self._options, self._exchange)
 
     async def close(self) -> None:
-        runs = tuple(self._runs.values())
-        for run in runs:
-            run.cancel()
-        for run in runs:
-            await run.ended()
+        await super().close()
         for tool in self._options.tools:
             await tool.close()
         await self._http.close()

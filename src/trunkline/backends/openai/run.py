@@ -4,7 +4,6 @@ import logging
 from contextlib import aclosing
 from typing import Any
 
-from trunkline.backends.asked import Emit
 from trunkline.backends.openai import failures
 from trunkline.backends.openai.answer import Answer
 from trunkline.backends.openai.content import NotTaken
@@ -14,6 +13,8 @@ from trunkline.backends.openai.failures import ModelFailure
 from trunkline.backends.openai.options import Options
 from trunkline.backends.openai.tool_calls import ToolCalls
 from trunkline.backends.openai.wire import Usage
+from trunkline.backends.turn_task import TurnTask
+from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Failed, Final, Output, Refused, StageStarted, Text
 from trunkline.model.values import Message
 from trunkline.ports.backend import TurnRequest
@@ -25,30 +26,29 @@ _MESSAGES_PER_TURN = 4
 _FILTERED = "The model server stopped the answer: its filter does not allow the content."
 
 
-class Turn:
-    """Emits everything, the end included."""
-
-    def __init__(self, turn: TurnRequest, options: Options, exchange: Exchange, emit: Emit) -> None:
-        self._turn = turn
+class Turn(TurnTask):
+    def __init__(
+        self, turn: TurnRequest, tasks: BackgroundTasks, options: Options, exchange: Exchange
+    ) -> None:
+        super().__init__(turn, tasks)
         self._options = options
         self._exchange = exchange
-        self._emit = emit
         self._usage = Usage()
         # Whether the message under way has any text.
         self._has_spoken = False
 
-    async def run(self) -> None:
+    async def work(self) -> None:
         try:
-            await self._emit(await self._outcome())
+            await self.channel.put(await self._outcome())
         except NotTaken as refusal:
-            await self._emit(Refused(str(refusal)))
+            await self.channel.put(Refused(str(refusal)))
         except ModelFailure as failure:
             self._log(failure)
-            await self._emit(Failed(failure.reason))
+            await self.channel.put(Failed(failure.reason))
 
     async def _outcome(self) -> Output:
-        messages = conversation(self._options, await self._before(), self._turn.message)
-        tools = ToolCalls(self._options.tools, self._turn, self._emit)
+        messages = conversation(self._options, await self._before(), self.turn.message)
+        tools = ToolCalls(self._options.tools, self.turn, self.channel)
         for number in range(1, self._options.max_tool_rounds + 2):
             answer = await self._answer(messages)
             if answer.finish_reason == "content_filter":
@@ -71,10 +71,10 @@ class Turn:
             async for piece in pieces:
                 if goes_on:
                     # What was said before the tools is a message of its own.
-                    await self._emit(StageStarted())
+                    await self.channel.put(StageStarted())
                     goes_on = False
                 self._has_spoken = True
-                await self._emit(Text(piece))
+                await self.channel.put(Text(piece))
         self._has_spoken = self._has_spoken or goes_on
         self._usage += answer.usage
         return answer
@@ -83,9 +83,9 @@ class Turn:
         """What was said before this message, oldest first."""
         earlier: tuple[Message, ...] = ()
         turns = self._options.history.turns
-        if turns and self._turn.session is not None:
-            earlier = await self._turn.session.transcript(limit=turns * _MESSAGES_PER_TURN)
-        return [*earlier, *self._turn.history] if turns else []
+        if turns and self.turn.session is not None:
+            earlier = await self.turn.session.transcript(limit=turns * _MESSAGES_PER_TURN)
+        return [*earlier, *self.turn.history] if turns else []
 
     def _metadata(self, answer: Answer) -> dict[str, Any] | None:
         metadata: dict[str, Any] = {}
@@ -103,9 +103,9 @@ class Turn:
         _log.warning(
             "the model gave no answer",
             extra={
-                "run": self._turn.run_id,
-                "task": self._turn.task_id,
-                "agent": self._turn.agent,
+                "run": self.turn.run_id,
+                "task": self.turn.task_id,
+                "agent": self.turn.agent,
                 "server": self._options.base_url,
                 "model": self._options.model,
                 "why": failure.reason,

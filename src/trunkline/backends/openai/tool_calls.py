@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from trunkline.backends.asked import Emit
 from trunkline.backends.openai.answer import ModelCall
+from trunkline.backends.output_channel import OutputChannel
 from trunkline.model.outputs import ToolCalled
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.tools import ToolResult, TurnTool
@@ -20,10 +20,12 @@ _RESULT_CHARS: Final = 64 * 1024
 
 
 class ToolCalls:
-    def __init__(self, tools: Sequence[TurnTool], turn: TurnRequest, emit: Emit) -> None:
+    def __init__(
+        self, tools: Sequence[TurnTool], turn: TurnRequest, channel: OutputChannel
+    ) -> None:
         self._tools = {tool.definition.name: tool for tool in tools}
         self._turn = turn
-        self._emit = emit
+        self._channel = channel
 
     async def run(self, calls: Sequence[ModelCall], *, number: int) -> list[dict[str, Any]]:
         """The messages with the results, in the order of the calls, which run side by side.
@@ -45,9 +47,9 @@ class ToolCalls:
                 call_id=shown_id, name=call.name, phase=phase, data=data, is_error=is_error
             )
 
-        await self._emit(called("start", arguments))
+        await self._channel.put(called("start", arguments))
         result = await self._result(call, arguments, called)
-        await self._emit(called("result", result.value, is_error=result.is_error))
+        await self._channel.put(called("result", result.value, is_error=result.is_error))
         return _for_model(result)
 
     async def _result(
@@ -60,18 +62,19 @@ class ToolCalls:
         if arguments is None:
             return _error("The arguments are not a JSON object.")
         updates = _Latest()
-        telling = asyncio.get_running_loop().create_task(self._tell(updates, called))
-        try:
-            return await tool.call(arguments, turn=self._turn, on_update=updates.put)
-        except Exception:  # noqa: BLE001 - logged; the model learns that it failed, and no more
-            _log.exception("a tool failed", extra={"tool": call.name, "run": self._turn.run_id})
-            return _error("The tool failed.")
-        finally:
-            telling.cancel()
+        async with asyncio.TaskGroup() as group:
+            telling = group.create_task(self._tell(updates, called))
+            try:
+                return await tool.call(arguments, turn=self._turn, on_update=updates.put)
+            except Exception:  # noqa: BLE001 - logged; the model learns that it failed, and no more
+                _log.exception("a tool failed", extra={"tool": call.name, "run": self._turn.run_id})
+                return _error("The tool failed.")
+            finally:
+                telling.cancel()
 
     async def _tell(self, updates: "_Latest", called: Callable[[str, Any], ToolCalled]) -> None:
         while True:
-            await self._emit(called("update", await updates.get()))
+            await self._channel.put(called("update", await updates.get()))
 
 
 class _Latest:

@@ -1,14 +1,10 @@
 """The fallback surface: OpenClaw's `/v1/chat/completions`. Text alone; closing it stops the run."""
 
 import logging
-from collections.abc import AsyncIterator
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 import msgspec
 
-from trunkline.backends.asked import Asked, Emit
-from trunkline.backends.flood import limited
 from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.failures import Trouble, unreachable
 from trunkline.backends.openclaw.fold import fit_for_callers
@@ -22,6 +18,8 @@ from trunkline.backends.openclaw.web import (
     check_agent,
     refused,
 )
+from trunkline.backends.output_channel import OutputChannel
+from trunkline.backends.turn_task import TurnTask, TurnTaskBackend
 from trunkline.background import BackgroundTasks
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.outputs import Failed, Output, Refused, Text
@@ -40,21 +38,15 @@ _GARBLED: Final = "The agent's answer cannot be read."
 _decode = msgspec.json.Decoder().decode
 
 
-class OpenClawHttpBackend:
-    may_reply_directly = False
-    is_pure = False
-    # A run ends with its request, so there is nothing to pick up.
-    can_resume = False
-
+class OpenClawHttpBackend(TurnTaskBackend["_Request"]):
     def __init__(self, address: Address, *, idle_s: float) -> None:
+        super().__init__("openclaw")
         self._address = address
         self._limits = Limits(connect_s=address.connect_s, idle_s=idle_s)
         self._http = HttpClient(Guard.of(address.url))
-        self._tasks = BackgroundTasks("openclaw")
-        self._runs: WeakValueDictionary[str, Asked] = WeakValueDictionary()
 
     async def open(self, agent: str, notes: Notes) -> None:
-        self._tasks.spawn(self._look(agent), name="look at OpenClaw")
+        self.tasks.spawn(self._look(agent), name="look at OpenClaw")
 
     async def _look(self, agent: str) -> None:
         """Say at the start what would otherwise be found out by the first turn, or never."""
@@ -66,79 +58,69 @@ class OpenClawHttpBackend:
         else:
             _log.warning("%s. %s", TOOLS_UNSEEN.what, TOOLS_UNSEEN.remedy, extra=extra)
 
-    def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
-        request = _Request(turn, self._address, self._http, self._limits)
-        run = self._runs[turn.run_id] = Asked(f"openclaw {turn.run_id}", request.run)
-
-        async def stop() -> None:
-            run.cancel()
-
-        return limited(run.outputs(), max_bytes=self._address.max_output_bytes, stop=stop)
+    def turn_task(self, turn: TurnRequest) -> "_Request":
+        return _Request(turn, self.tasks, self._address, self._http, self._limits)
 
     def session_key_of(self, *, agent: str, tenant: str, principal: str, context_id: str) -> str:
         return self._address.key_by(
             agent=agent, tenant=tenant, principal=principal, context_id=context_id
         )
 
-    async def cancel(self, run_id: str) -> None:
-        if (run := self._runs.get(run_id)) is not None:
-            run.cancel()
-
     async def close(self) -> None:
-        runs = tuple(self._runs.values())
-        for run in runs:
-            run.cancel()
-        for run in runs:
-            await run.ended()
-        await self._tasks.close()
+        await super().close()
         await self._http.close()
 
 
-class _Request:
+class _Request(TurnTask):
     def __init__(
-        self, turn: TurnRequest, address: Address, http: HttpClient, limits: Limits
+        self,
+        turn: TurnRequest,
+        tasks: BackgroundTasks,
+        address: Address,
+        http: HttpClient,
+        limits: Limits,
     ) -> None:
-        self._turn = turn
+        super().__init__(turn, tasks, OutputChannel(max_total_bytes=address.max_output_bytes))
         self._address = address
         self._http = http
         self._limits = limits
 
-    async def run(self, emit: Emit) -> None:
+    async def work(self) -> None:
         try:
-            await self._exchange(prompt_for(self._turn), emit)
+            await self._exchange(prompt_for(self.turn))
         except Unfit as unfit:
-            await emit(Refused(unfit.reason))
+            await self.channel.put(Refused(unfit.reason))
         except Trouble as trouble:
             _log.error("%s. %s", trouble.found, trouble.remedy, extra=self._extra())
-            await emit(Failed(trouble.told))
+            await self.channel.put(Failed(trouble.told))
         except (RemoteError, InvalidAgentResponse) as error:
             _log.warning("an answer of OpenClaw broke off: %s", error, extra=self._extra())
-            await emit(Failed(_CUT))
+            await self.channel.put(Failed(_CUT))
 
-    async def _exchange(self, prompt: Prompt, emit: Emit) -> None:
+    async def _exchange(self, prompt: Prompt) -> None:
         await check_agent(self._http, self._address, self._limits)
         opened = await self._open(prompt)
         try:
             if opened.status != 200:
                 raise refused(opened.status, await opened.body(MAX_ERROR_BYTES))
-            await self._read(opened, emit)
+            await self._read(opened)
         finally:
             opened.close()
 
-    async def _read(self, opened: StreamedResponse, emit: Emit) -> None:
+    async def _read(self, opened: StreamedResponse) -> None:
         answer = _Answer()
         parser = Parser(max_event_bytes=self._limits.max_event_bytes)
         while chunk := await opened.chunk():
             for event in parser.feed(chunk):
                 for output in answer.take(event.data):
-                    await emit(output)
+                    await self.channel.put(output)
                 if answer.is_ended:
                     return
-        await emit(Failed(_CUT))
+        await self.channel.put(Failed(_CUT))
 
     async def _open(self, prompt: Prompt) -> StreamedResponse:
         address = self._address
-        key = session_key_of(self._turn, address.session_key, agent_id=address.agent_id)
+        key = session_key_of(self.turn, address.session_key, agent_id=address.agent_id)
         headers = {
             "Content-Type": "application/json",
             "Accept": "text/event-stream",
@@ -158,7 +140,7 @@ class _Request:
             raise unreachable(error.message) from None
 
     def _extra(self) -> dict[str, str]:
-        return {"task": self._turn.task_id, "run": self._turn.run_id}
+        return {"task": self.turn.task_id, "run": self.turn.run_id}
 
 
 class _Answer:
