@@ -10,8 +10,8 @@ from tests.acceptance.test_acp import ASKED
 from tests.acceptance.test_command import Talk
 from tests.programs import backends as make
 
+from trunkline.backends.output_channel import MAX_WAITING
 from trunkline.backends.programs.children import Limits
-from trunkline.backends.programs.outbox import MAX_WAITING
 from trunkline.model.outputs import Question
 from trunkline.model.values import Part
 from trunkline.ports.backend import TurnRequest

@@ -3,12 +3,8 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-import msgspec
-
-from trunkline.backends.programs import failures
-from trunkline.model.outputs import Failed, Output, Text
-
-_encode = msgspec.json.Encoder().encode
+from trunkline.backends.output_channel import flooded, size_of
+from trunkline.model.outputs import Failed, Output
 
 
 async def limited(
@@ -21,11 +17,6 @@ async def limited(
             said_bytes += size_of(output)
             if said_bytes > max_bytes:
                 await stop()
-                yield Failed(failures.flooded(max_bytes))
+                yield Failed(flooded(max_bytes))
                 return
             yield output
-
-
-def size_of(output: Output) -> int:
-    """Bytes, as far as it matters; most outputs by far are pieces of text."""
-    return len(output.delta.encode()) if isinstance(output, Text) else len(_encode(output))

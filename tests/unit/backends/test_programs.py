@@ -15,8 +15,9 @@ from trunkline.backends.command.claude import ClaudeFormat
 from trunkline.backends.command.codex import CodexFormat
 from trunkline.backends.command.format import Start
 from trunkline.backends.command.text import TextFormat
+from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs.bytes_read import Lines, LineTooLong, Tail, Utf8
-from trunkline.backends.programs.failures import exited, flooded
+from trunkline.backends.programs.failures import exited
 from trunkline.backends.programs.program import Program, environment_of
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt, prompt_of, safe_name
 from trunkline.backends.programs.scope import session_id

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 
-from trunkline.backends.flood import size_of
+from trunkline.backends.output_channel import size_of
 from trunkline.model.outputs import Output
 
 # How far the upstream may be ahead of the gateway. The first bounds what small events cost

@@ -1,8 +1,6 @@
 """Puts an agent that speaks ACP behind the `Backend` port."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from weakref import WeakValueDictionary
 
 from trunkline.backends.acp.conversation import AcpOptions, Conversation, Paused
 from trunkline.backends.acp.permission import CANCELLED
@@ -15,18 +13,12 @@ from trunkline.backends.programs.missing import warn_if_missing
 from trunkline.backends.programs.pool import Pool
 from trunkline.backends.programs.program import Program, program_of
 from trunkline.backends.programs.scope import Sessions
-from trunkline.background import BackgroundTasks
-from trunkline.model.outputs import Output
+from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
 
 
-class AcpBackend:
-    may_reply_directly = False
-    is_pure = False
-    # A program dies with the gateway; what it has said by then is what there is.
-    can_resume = False
-
+class AcpBackend(TurnTaskBackend[Run]):
     def __init__(
         self,
         program: Program,
@@ -35,39 +27,32 @@ class AcpBackend:
         limits: Limits | None = None,
         options: AcpOptions | None = None,
     ) -> None:
+        super().__init__("acp")
         self.program = program
         self.clock = clock
         self.options = options or AcpOptions()
-        self.tasks = BackgroundTasks("acp")
         self.children = Children(clock, limits or Limits())
         self.sessions = Sessions()
         self.pool: Pool[Conversation] = Pool(
             clock=clock, tasks=self.tasks, idle_s=self.options.idle_s, end=self.dismiss
         )
-        self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
         # Turns that wait for the caller, by task.
         self._paused: dict[str, tuple[Paused, asyncio.Task[None]]] = {}
 
     async def open(self, agent: str, notes: Notes) -> None:
         warn_if_missing(agent, self.program)
 
-    def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
-        run = self._runs[turn.run_id] = Run(self, turn)
-        return run.outputs()
+    def turn_task(self, turn: TurnRequest) -> Run:
+        return Run(self, turn)
 
     async def cancel(self, run_id: str) -> None:
-        if (run := self._runs.get(run_id)) is not None:
-            run.cancel()
-            await run.over()
+        await super().cancel(run_id)
         for paused, _ in list(self._paused.values()):
             if paused.run_id == run_id:
                 await self._give_up(paused)
 
     async def close(self) -> None:
-        runs = list(self._runs.values())
-        for run in runs:
-            run.cancel()
-        await asyncio.gather(*(run.over() for run in runs))
+        await self.end_turns()
         for paused, timer in self._paused.values():
             timer.cancel()
             self.children.stop_soon(paused.conversation.link.child)

@@ -1,6 +1,5 @@
 """One turn of an agent that speaks ACP."""
 
-import asyncio
 import contextlib
 import logging
 from typing import TYPE_CHECKING
@@ -17,13 +16,15 @@ from trunkline.backends.acp.conversation import (
 from trunkline.backends.acp.link import CallFailed, Link, LinkLost, result_of
 from trunkline.backends.acp.permission import CANCELLED, asked, chosen, question, rejected
 from trunkline.backends.acp.updates import Updates
+from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs import failures
 from trunkline.backends.programs.bytes_read import LineTooLong
 from trunkline.backends.programs.child import Flooded
 from trunkline.backends.programs.frames import table
 from trunkline.backends.programs.prompt import prompt_of
 from trunkline.backends.programs.scope import session_id
-from trunkline.backends.programs.work import EXIT_S, Work
+from trunkline.backends.programs.work import EXIT_S, ProgramTurn
+from trunkline.backends.turn_task import done_within
 from trunkline.model.errors import StoreError
 from trunkline.model.outputs import Failed, Output
 from trunkline.model.values import text_of
@@ -56,7 +57,7 @@ def asked_note(task_id: str) -> str:
     return f"acp.asked.{task_id}"
 
 
-class Run(Work):
+class Run(ProgramTurn):
     def __init__(self, backend: "AcpBackend", turn: TurnRequest) -> None:
         super().__init__(
             turn,
@@ -68,15 +69,15 @@ class Run(Work):
         self._backend = backend
         self._session = session_id(turn)
 
-    async def work(self) -> None:
+    async def take_turn(self) -> None:
         async with self._backend.sessions.lock(self._session):
             paused = self._backend.unpause(self.turn.task_id)
             if paused is not None:
                 await self._go_on(paused)
             elif await self._has_lost_its_question():
-                self.outbox.add(Failed(LOST))
+                self.channel.put_now(Failed(LOST))
             elif self._backend.is_waiting(self._session):
-                self.outbox.add(Failed(WAITS))
+                self.channel.put_now(Failed(WAITS))
             else:
                 await self._begin()
 
@@ -122,7 +123,7 @@ class Run(Work):
         except (NotSpoken, CallFailed, *DONE_WITH) as error:
             await backend.children.stop(child)
             self._tell_operator(child_errors=str(child.errors), trouble=str(error))
-            self.outbox.add(Failed(NOT_READY))
+            self.channel.put_now(Failed(NOT_READY))
             return None
         except BaseException:
             await backend.children.stop(child)
@@ -141,7 +142,7 @@ class Run(Work):
         conversation = paused.conversation
         if not conversation.link.child.is_running:
             await self._backend.dismiss(conversation)
-            self.outbox.add(Failed(LOST))
+            self.channel.put_now(Failed(LOST))
             return
         choice = chosen(paused.asked, text_of(self.turn.message.parts))
         conversation.link.answer(paused.request_id, choice)
@@ -164,7 +165,7 @@ class Run(Work):
             await self._ask(last)
             return
         try:
-            await self.outbox.put(last)
+            await self.channel.put(last)
         finally:
             # Also when the turn is stopped while its end waits to be read.
             await self._release(conversation)
@@ -174,7 +175,7 @@ class Run(Work):
         try:
             await self._keep(asked_note(self.turn.task_id), "1")
             self._backend.pause(paused)
-            await self.outbox.put(question(paused.asked))
+            await self.channel.put(question(paused.asked))
         except BaseException:
             # Nobody was asked, so nobody will answer.
             self._backend.unpause(paused.task_id)
@@ -194,7 +195,7 @@ class Run(Work):
                 case rpc.Notification(method="session/update", params=params):
                     if params.get("sessionId") == conversation.session_id:
                         for output in updates.feed(table(params.get("update"))):
-                            await self.outbox.put(output)
+                            await self.channel.put(output)
                 case rpc.Request(method="session/request_permission"):
                     if paused := self._permission(conversation, message, prompt_id, updates):
                         return paused
@@ -228,7 +229,7 @@ class Run(Work):
         child, limits = conversation.link.child, self._backend.children.limits
         try:
             if isinstance(error, Flooded):
-                reason = failures.flooded(limits.max_output_bytes)
+                reason = flooded(limits.max_output_bytes)
             elif isinstance(error, LineTooLong):
                 reason = failures.line_too_long(limits.max_line_bytes)
             elif not await child.exits_within(EXIT_S):
@@ -294,12 +295,9 @@ async def hush(backend: "AcpBackend", conversation: Conversation, prompt_id: int
     conversation.link.notify("session/cancel", {"sessionId": conversation.session_id})
     hearing = backend.tasks.start(_hear_out(conversation, prompt_id), name="acp cancel")
     grace_s = backend.children.limits.stop_grace_s
-    timer = backend.tasks.start(backend.clock.sleep(grace_s), name="acp grace")
-    await asyncio.wait({hearing, timer}, return_when=asyncio.FIRST_COMPLETED)
-    is_hushed = hearing.done() and conversation.link.child.is_alive
+    is_hushed = await done_within(hearing, grace_s, backend.clock)
     hearing.cancel()
-    timer.cancel()
-    return is_hushed
+    return is_hushed and conversation.link.child.is_alive
 
 
 async def _hear_out(conversation: Conversation, prompt_id: int) -> None:

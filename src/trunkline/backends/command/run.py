@@ -1,6 +1,5 @@
 """One turn of a program: start it or take the one that is kept, tell it, hear it, end it."""
 
-import asyncio
 import contextlib
 import logging
 
@@ -8,13 +7,15 @@ from msgspec import structs
 
 from trunkline.backends.command.format import Reader, Start
 from trunkline.backends.command.means import Means, Speaker
+from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs import failures
 from trunkline.backends.programs.attachments import Attachments
 from trunkline.backends.programs.bytes_read import LineTooLong
 from trunkline.backends.programs.child import Flooded
 from trunkline.backends.programs.prompt import CannotTell, Prompt, prompt_of, with_paths
 from trunkline.backends.programs.scope import session_id
-from trunkline.backends.programs.work import EXIT_S, Work
+from trunkline.backends.programs.work import EXIT_S, ProgramTurn
+from trunkline.backends.turn_task import done_within
 from trunkline.model.errors import StoreError
 from trunkline.model.outputs import ENDS_TURN, Failed, Output
 from trunkline.ports.backend import TurnRequest
@@ -26,7 +27,7 @@ NOTE = "command.session"
 TRIES = 3
 
 
-class Run(Work):
+class Run(ProgramTurn):
     def __init__(self, means: Means, turn: TurnRequest) -> None:
         super().__init__(
             turn,
@@ -39,14 +40,14 @@ class Run(Work):
         self._session = session_id(turn)
         self._noted = ""
 
-    async def work(self) -> None:
+    async def take_turn(self) -> None:
         if self._means.format.has_memory or self._means.pool is not None:
             async with self._means.sessions.lock(self._session):
-                await self._take_turn()
+                await self._play()
         else:
-            await self._take_turn()
+            await self._play()
 
-    async def _take_turn(self) -> None:
+    async def _play(self) -> None:
         known = self._noted = await self._recall()
         prompt = prompt_of(self.turn.message.parts)
         for left in reversed(range(TRIES)):
@@ -78,7 +79,7 @@ class Run(Work):
             await self._wind_down(speaker, reader)
             raise
         try:
-            await self.outbox.put(last)
+            await self.channel.put(last)
         finally:
             # Also when the turn is stopped while its end waits to be read.
             await self._release(speaker, reader)
@@ -135,7 +136,7 @@ class Run(Work):
                 speaker.child.end_input()
             return await self._read(speaker, reader)
         except Flooded:
-            return Failed(failures.flooded(limits.max_output_bytes))
+            return Failed(flooded(limits.max_output_bytes))
         except LineTooLong:
             return Failed(failures.line_too_long(limits.max_line_bytes))
 
@@ -148,14 +149,14 @@ class Run(Work):
             for output in reader.feed(data):
                 if isinstance(output, ENDS_TURN):
                     return output
-                await self.outbox.put(output)
+                await self.channel.put(output)
             await self._note(reader.known)
         if not await child.exits_within(EXIT_S):
             return Failed(failures.STUCK)
         for output in reader.end(child.exited.result()):
             if isinstance(output, ENDS_TURN):
                 return output
-            await self.outbox.put(output)
+            await self.channel.put(output)
         return Failed(failures.NO_ANSWER)
 
     async def _release(self, speaker: Speaker, reader: Reader) -> None:
@@ -183,14 +184,12 @@ class Run(Work):
         word = self._means.format.interrupt()
         if word and speaker.child.is_alive:
             speaker.child.write(word)
-            hearing = self._means.tasks.start(
+            hearing = self.tasks.start(
                 self._hear_out(speaker, reader), name=f"hear out {self.turn.run_id}"
             )
             grace_s = self._means.children.limits.stop_grace_s
-            timer = self._means.tasks.start(self._means.clock.sleep(grace_s), name="interrupt")
-            await asyncio.wait({hearing, timer}, return_when=asyncio.FIRST_COMPLETED)
+            await done_within(hearing, grace_s, self._means.clock)
             hearing.cancel()
-            timer.cancel()
         if self._means.pool is not None and reader.is_done:
             await self._release(speaker, reader)
         else:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import cast
 
 from trunkline.backends.programs.bytes_read import Lines, Tail
+from trunkline.backends.turn_task import done_within
 from trunkline.ports.clock import Clock
 
 # Output that waits for a slow reader. Beyond it the child is not read, and so waits too.
@@ -121,12 +122,7 @@ class Child(asyncio.SubprocessProtocol):
 
     async def exits_within(self, seconds: float) -> bool:
         """Whether it ends by itself by then, and has said all that it had to say."""
-        timer = self._loop.create_task(self._clock.sleep(seconds), name="child-exit")
-        try:
-            await asyncio.wait({self.gone, timer}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-        return self.gone.done()
+        return await done_within(self.gone, seconds, self._clock)
 
     async def stop(self, grace_s: float) -> None:
         """End the whole group: politely, then by force. Returns when it is gone."""

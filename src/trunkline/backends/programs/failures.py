@@ -2,6 +2,8 @@
 
 import signal
 
+from trunkline.backends.output_channel import in_bytes
+
 CANNOT_START = (
     "The agent's program could not be started. The operator finds the reason in the gateway's log."
 )
@@ -21,12 +23,8 @@ def timed_out(seconds: float) -> str:
     return f"The agent did not finish within {seconds:g} s, so it was stopped."
 
 
-def flooded(max_bytes: int) -> str:
-    return f"The agent said more than the {_size(max_bytes)} that it may, so it was stopped."
-
-
 def line_too_long(max_bytes: int) -> str:
-    return f"The agent wrote a line of more than {_size(max_bytes)}, so it was stopped."
+    return f"The agent wrote a line of more than {in_bytes(max_bytes)}, so it was stopped."
 
 
 def takes_no_file(media_type: str) -> str:
@@ -42,10 +40,3 @@ def exited(code: int) -> str:
     except ValueError:
         name = f"signal {-code}"
     return f"The agent's program was ended by {name} before it had finished."
-
-
-def _size(number: int) -> str:
-    for unit, factor in (("MiB", 1024 * 1024), ("KiB", 1024)):
-        if number >= factor:
-            return f"{number / factor:g} {unit}"
-    return f"{number} bytes"
