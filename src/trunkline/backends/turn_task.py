@@ -99,8 +99,11 @@ class TurnTaskBackend(ABC, Generic[T]):
         task = self._turns[turn.run_id] = self.turn_task(turn)
         return task.outputs()
 
+    def turn_of(self, run_id: str) -> T | None:
+        return self._turns.get(run_id)
+
     async def cancel(self, run_id: str) -> None:
-        if (turn := self._turns.get(run_id)) is not None:
+        if (turn := self.turn_of(run_id)) is not None:
             await turn.stop()
 
     async def end_turns(self) -> None:

@@ -6,8 +6,6 @@ from trunkline.backends.a2a import failures, notes
 from trunkline.backends.a2a.asking import context_for, headers_for, request_for
 from trunkline.backends.a2a.copying import ASKS, CANCELED, NEEDS_AUTH, REFUSED, SAID_NOTHING, Copy
 from trunkline.backends.a2a.notes import Ask, Follow, Kept, LookAt, LookFor
-from trunkline.backends.a2a.pipe import MAX_AHEAD, Pipe
-from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
@@ -18,7 +16,6 @@ from trunkline.model.outputs import (
     Output,
     Question,
     Refused,
-    Text,
 )
 from trunkline.model.values import (
     Artifact,
@@ -32,7 +29,7 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.remote.errors import PeerRefused, PeerTimeout, PeerUnreachable, StreamEnded
-from trunkline.testing import settle, turn_request
+from trunkline.testing import turn_request
 
 S = TaskState
 
@@ -221,31 +218,3 @@ def test_what_is_worth_another_attempt() -> None:
     assert failures.is_passing(StreamEnded("gone"))
     assert failures.is_passing(PeerRefused("busy", status=429))
     assert not failures.is_passing(PeerRefused("no", status=400))
-
-
-async def test_a_pipe_holds_back_who_is_too_fast() -> None:
-    pipe, tasks = Pipe(), BackgroundTasks("test")
-
-    async def write() -> None:
-        for number in range(3 * MAX_AHEAD):
-            await pipe.put(Text(str(number)))
-        pipe.end()
-
-    writing = tasks.start(write(), name="write")
-    await settle()
-    assert not writing.done()
-    read = []
-    while (output := await pipe.next()) is not None:
-        assert isinstance(output, Text)
-        read.append(int(output.delta))
-    assert read == list(range(3 * MAX_AHEAD))
-    assert writing.done()
-
-
-async def test_an_error_comes_after_what_was_said() -> None:
-    pipe = Pipe()
-    await pipe.put(Text("a"))
-    pipe.end(RuntimeError("told to"))
-    assert await pipe.next() == Text("a")
-    with pytest.raises(RuntimeError):
-        await pipe.next()

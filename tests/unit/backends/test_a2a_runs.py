@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from trunkline.backends.a2a import notes
 from trunkline.backends.a2a.notes import Kept
-from trunkline.backends.a2a.pipe import MAX_AHEAD
 from trunkline.backends.a2a.run import Run
 from trunkline.backends.a2a.upstream import Reach
+from trunkline.backends.output_channel import MAX_WAITING
 from trunkline.background import BackgroundTasks
 from trunkline.model.calls import ListTasksRequest, SendMessageRequest
 from trunkline.model.card import AgentCapabilities, AgentCard
@@ -102,7 +102,7 @@ async def test_who_leaves_in_the_middle_of_an_answer_leaves_nothing_behind() -> 
     tasks = BackgroundTasks("test")
     artifacts = tuple(
         Artifact(artifact_id=str(number), parts=(Part(text="x"),))
-        for number in range(2 * MAX_AHEAD)
+        for number in range(2 * MAX_WAITING)
     )
     outputs = run_of(Upstream(replace(DONE, artifacts=artifacts)), tasks, FakeClock()).outputs()
     assert isinstance(await anext(outputs), ArtifactEmitted)

@@ -1,6 +1,5 @@
 """One turn: the message goes to the upstream, and what it says comes back."""
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -8,18 +7,19 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from trunkline.backends.a2a import failures as failing
+from trunkline.backends.a2a import failures
 from trunkline.backends.a2a.asking import context_for, headers_for, request_for
 from trunkline.backends.a2a.copying import Copy, still_asks
 from trunkline.backends.a2a.insisting import FIRST_RETRY_S, LONGEST_RETRY_S, Insistence
 from trunkline.backends.a2a.keeping import Keeping
 from trunkline.backends.a2a.notes import Ask, Follow, LookAt, LookFor
-from trunkline.backends.a2a.pipe import Pipe
 from trunkline.backends.a2a.upstream import MakeUpstream, Reach, Upstream
+from trunkline.backends.output_channel import OutputChannel
+from trunkline.backends.turn_task import TurnTask
 from trunkline.background import BackgroundTasks
 from trunkline.model.calls import ListTasksRequest, SendMessageRequest
 from trunkline.model.card import AgentCard
-from trunkline.model.outputs import Failed, Note, Output
+from trunkline.model.outputs import Failed, Note
 from trunkline.model.values import (
     INTERRUPTED,
     TERMINAL,
@@ -42,7 +42,7 @@ _LOOK_AMONG = 20
 _SETTLED = TERMINAL | INTERRUPTED
 
 
-class Run:
+class Run(TurnTask):
     def __init__(
         self,
         turn: TurnRequest,
@@ -54,16 +54,15 @@ class Run:
         tasks: BackgroundTasks,
     ) -> None:
         """`card` is what is known of the upstream's, if anything is."""
+        super().__init__(turn, tasks, OutputChannel(max_total_bytes=reach.max_output_bytes))
         headers = headers_for(turn)
         self._card = card
-        self._turn = turn
+        self._make_upstream = make_upstream
         self._upstream = make_upstream(headers, None)
         # For a send that is answered when the work is done, however long that takes.
         self._patient: Callable[[], Upstream] = partial(make_upstream, headers, reach.turn_s)
         self._reach = reach
         self._clock = clock
-        self._tasks = tasks
-        self._pipe = Pipe()
         self._copy = Copy(turn.history if turn.is_resumed else ())
         self._context_id = context_for(turn)
         self._keeping = Keeping(turn, self._context_id)
@@ -76,45 +75,30 @@ class Run:
         self._is_answering = False
         # Whether an answer that did not arrive was given once more.
         self._is_repeated = False
-        self._work: asyncio.Task[None] | None = None
-        self.is_sent = False
+        self._is_sent = False
 
     @property
     def task_id(self) -> str:
         """The upstream's task; empty until it is known."""
         return self._keeping.task_id
 
-    def stop(self) -> None:
-        """End the iterator. The upstream goes on until it is told otherwise."""
-        self._pipe.drop()
-        if self._work is not None:
-            self._work.cancel()
+    async def stop(self) -> None:
+        """End the outputs, and cancel the upstream's task; a mere `cancel` lets it go on."""
+        self.cancel()
+        task_id = self.task_id
+        if not task_id and self._is_sent:
+            # The message is on its way, or was refused.
+            task = await self._find_now()
+            task_id = task.id if task is not None else ""
+        if task_id:
+            await cancel_task(self._make_upstream({}, None), task_id, run_id=self.turn.run_id)
 
-    async def outputs(self) -> AsyncGenerator[Output, None]:
-        if self._pipe.is_ended:
-            return
-        name = f"upstream {self._turn.run_id}"
-        self._work = work = self._tasks.start(self._talk(), name=name)
-        try:
-            while (output := await self._pipe.next()) is not None:
-                yield output
-        finally:
-            # Whoever leaves stops nothing on the other side.
-            self._pipe.drop()
-            if not self._copy.is_over:
-                work.cancel()
-
-    async def _talk(self) -> None:
+    async def work(self) -> None:
         try:
             await self._begin()
         except RemoteError as error:
             self._warn("the agent behind the gateway failed", error)
-            await self._pipe.put(failing.outcome_of(error))
-            self._pipe.end()
-        except Exception as error:  # noqa: BLE001 - raised again where the turn is read
-            self._pipe.end(error)
-        else:
-            self._pipe.end()
+            await self.channel.put(failures.outcome_of(error))
 
     async def _begin(self) -> None:
         first = await self._keeping.first()
@@ -126,7 +110,7 @@ class Run:
                 await self._pick_up()
             case LookFor(context):
                 self._keeping.look_in(context)
-                await self._look_for(failing.UNKNOWN_AFTER_RESTART)
+                await self._look_for(failures.UNKNOWN_AFTER_RESTART)
             case LookAt():
                 await self._look_at(first)
 
@@ -142,13 +126,13 @@ class Run:
             if self._is_heard:
                 self._warn("the agent behind the gateway is lost for now", error)
                 await self._pick_up()
-            elif failing.is_unsent(error) or not failing.is_passing(error):
+            elif failures.is_unsent(error) or not failures.is_passing(error):
                 raise
             elif ask.task:
                 await self._look_at(LookAt(ask.task, ask.context))
             else:
                 self._warn("nobody knows whether the message arrived", error)
-                await self._look_for(failing.MAY_HAVE_ARRIVED)
+                await self._look_for(failures.MAY_HAVE_ARRIVED)
 
     async def _is_there(self) -> bool:
         """Whether the upstream streams, once its card can be had."""
@@ -157,7 +141,7 @@ class Run:
             if card is None:
                 card = await self._insist(self._upstream.card, self._may_wait)
         except RemoteError as error:
-            if failing.is_passing(error):
+            if failures.is_passing(error):
                 # Whatever it was, the message is still here.
                 raise PeerUnreachable(error.message, reason=error.reason, is_unsent=True) from None
             raise
@@ -166,29 +150,29 @@ class Run:
     async def _attempt(self, ask: Ask, *, streams: bool) -> None:
         """Send the message; while that is under way, a restart finds a note of it."""
         await self._keeping.sends(ask)
-        self.is_sent = True
+        self._is_sent = True
         self._is_answering = bool(ask.task)
         try:
             await self._deliver(ask, streams=streams)
         except RemoteError as error:
-            if failing.is_unsent(error) and not self._is_heard:
-                self.is_sent = False
+            if failures.is_unsent(error) and not self._is_heard:
+                self._is_sent = False
                 await self._keeping.take_back()
             raise
 
     def _may_wait(self, error: RemoteError) -> bool:
-        return self._reach.on_unreachable == "retry" and failing.is_passing(error)
+        return self._reach.on_unreachable == "retry" and failures.is_passing(error)
 
     def _may_resend(self, error: RemoteError) -> bool:
         may_wait = self._reach.on_unreachable == "retry" and not self._is_heard
-        return may_wait and failing.is_unsent(error) and failing.is_passing(error)
+        return may_wait and failures.is_unsent(error) and failures.is_passing(error)
 
     async def _deliver(self, ask: Ask, *, streams: bool) -> None:
         if streams:
             try:
                 await self._follow(self._upstream.stream(self._request(ask, waits=True)))
             except RemoteError as error:
-                if self._is_heard or not failing.is_refusal_to_stream(error):
+                if self._is_heard or not failures.is_refusal_to_stream(error):
                     raise
             else:
                 if not self._copy.is_over:
@@ -198,7 +182,7 @@ class Run:
         await self._look_on()
 
     def _request(self, ask: Ask, *, waits: bool) -> SendMessageRequest:
-        return request_for(self._turn, ask, context_id=self._context_id, waits=waits)
+        return request_for(self.turn, ask, context_id=self._context_id, waits=waits)
 
     async def _follow(
         self, items: AsyncGenerator[StreamItem, None], *, is_late: bool = False
@@ -217,7 +201,7 @@ class Run:
         """Follow the task that the upstream has."""
         pause_s = 0.0
         while True:
-            await self._take(await self._insist(self._get, failing.is_passing))
+            await self._take(await self._insist(self._get, failures.is_passing))
             if self._copy.is_over:
                 return
             if not await self._may_follow():
@@ -229,10 +213,10 @@ class Run:
             try:
                 await self._follow(self._upstream.subscribe(self.task_id), is_late=True)
             except RemoteError as error:
-                if failing.is_refusal_to_stream(error):
+                if failures.is_refusal_to_stream(error):
                     await self._look_on()
                     return
-                if not failing.is_passing(error):
+                if not failures.is_passing(error):
                     raise
 
     async def _may_follow(self) -> bool:
@@ -243,7 +227,7 @@ class Run:
         """
         card = self._card
         if card is None:
-            card = await self._insist(self._upstream.card, failing.is_passing)
+            card = await self._insist(self._upstream.card, failures.is_passing)
         versions = {each.protocol_version[:1] for each in card.supported_interfaces}
         return self._reach.version != "0.3" and ("1" in versions or not versions)
 
@@ -253,19 +237,19 @@ class Run:
         while not self._copy.is_over:
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 1.5, LONGEST_LOOK_S)
-            await self._take(await self._insist(self._get, failing.is_passing))
+            await self._take(await self._insist(self._get, failures.is_passing))
 
     async def _look_for(self, otherwise: str) -> None:
         """Find the task that the message began, if it did."""
-        task = await self._insist(self._find, failing.is_passing)
+        task = await self._insist(self._find, failures.is_passing)
         if task is None:
-            await self._pipe.put(Failed(otherwise))
+            await self.channel.put(Failed(otherwise))
         else:
             await self._take(task)
             if not self._copy.is_over:
                 await self._pick_up()
 
-    async def find(self) -> Task | None:
+    async def _find_now(self) -> Task | None:
         """The task that the message of this turn began, if the upstream tells now."""
         try:
             return await self._find()
@@ -284,7 +268,7 @@ class Run:
             found = [task for task in page.tasks if self._holds(task)]
             return await self._upstream.get(found[0].id) if found else None
         except PeerRefused as error:
-            if failing.is_passing(error):
+            if failures.is_passing(error):
                 raise
             # 0.3 has no list, and others need not offer it.
             return None
@@ -292,7 +276,7 @@ class Run:
     async def _look_at(self, at: LookAt) -> None:
         """See what became of the answer that was given."""
         self._keeping.remember(at)
-        task = await self._insist(self._get, failing.is_passing)
+        task = await self._insist(self._get, failures.is_passing)
         is_waiting = task.status.state in INTERRUPTED
         did_not_arrive = is_waiting and bool(task.history) and not self._holds(task)
         if did_not_arrive and not self._is_repeated:
@@ -305,7 +289,7 @@ class Run:
             await self._pick_up()
 
     def _holds(self, task: Task) -> bool:
-        return any(message.message_id == self._turn.run_id for message in task.history)
+        return any(message.message_id == self.turn.run_id for message in task.history)
 
     async def _get(self) -> Task:
         return await self._upstream.get(self.task_id)
@@ -315,26 +299,26 @@ class Run:
         if not self._keeping.is_known and not isinstance(item, Message):
             await self._keeping.know(item)
         is_first, self._is_answering = self._is_answering, False
-        if is_first and still_asks(item, self._turn.history):
+        if is_first and still_asks(item, self.turn.history):
             # The task as it was before the answer. What became of it is still to come.
             return
         for output in self._copy.feed(item):
             if self._copy.is_asking:
                 await self._keeping.waits()
-            await self._pipe.put(output)
+            await self.channel.put(output)
 
     def _retries(self, error: RemoteError) -> None:
         self._warn("the agent behind the gateway is tried again", error)
 
     async def _waits(self) -> None:
-        await self._pipe.put(Note((Part(text=failing.TRYING),)))
+        await self.channel.put(Note((Part(text=failures.TRYING),)))
 
     def _warn(self, what: str, error: RemoteError) -> None:
         _log.warning(
             what,
             extra={
-                "agent": self._turn.agent,
-                "run_id": self._turn.run_id,
+                "agent": self.turn.agent,
+                "run_id": self.turn.run_id,
                 "upstream_task": self.task_id,
                 "reason": error.reason,
                 "error": error.message,
@@ -344,3 +328,18 @@ class Run:
 
 def _is_end(item: StreamItem) -> bool:
     return isinstance(item, TaskStatusUpdateEvent) and item.status.state in _SETTLED
+
+
+async def cancel_task(upstream: Upstream, task_id: str, *, run_id: str) -> None:
+    try:
+        await upstream.cancel(task_id)
+    except RemoteError as error:
+        _log.warning(
+            "the agent behind the gateway did not cancel",
+            extra={
+                "run_id": run_id,
+                "upstream_task": task_id,
+                "reason": error.reason,
+                "error": error.message,
+            },
+        )
