@@ -1,9 +1,8 @@
 """Agents that are Python functions.
 
 Read in this order: `decorator` (what `@agent` makes), `turn` (what the function gets),
-`parts` and `content` (what it may say), `inline` (a turn of an async function), `run` with
-`workers` and `handover` (a turn of a plain function, in a thread), `backend`, `loader`
-(where agents are found).
+`parts` and `content` (what it may say), `inline` (a turn of an async function), `threaded` (a
+turn of a plain function, in a thread), `backend`, `loader` (where agents are found).
 """
 
 from importlib import import_module

@@ -11,9 +11,10 @@ from trunkline.backends.python import settings as python_settings
 from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.decorator import Agent
 from trunkline.backends.python.inline import InlineRun
-from trunkline.backends.python.run import Run
+from trunkline.backends.python.threaded import ThreadedRun
 from trunkline.backends.python.turn import Turn
 from trunkline.model.errors import GatewayBug
+from trunkline.backends.turn_task import done_within
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
@@ -32,8 +33,8 @@ class PythonBackend:
         self._clock = clock
         self._grace_s = grace_s
         # Weak, because an iterator that nobody ever looks at has no end that would tell us.
-        self._threads: WeakValueDictionary[str, Run] = WeakValueDictionary()
-        self._live_threads: set[Run] = set()
+        self._threads: WeakValueDictionary[str, ThreadedRun] = WeakValueDictionary()
+        self._live_threads: set[ThreadedRun] = set()
         # From their start to the end of their outputs, which costs less than to be weak.
         self._inline: dict[str, InlineRun] = {}
 
@@ -44,16 +45,16 @@ class PythonBackend:
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         cancellation = Cancellation()
         agent_turn = Turn(turn, direct=self.agent.direct, cancellation=cancellation)
+        go_on = functools.partial(
+            InlineRun,
+            run_id=turn.run_id,
+            cancellation=cancellation,
+            live=self._inline,
+            loop=self._loop,
+        )
         if not self._in_thread:
-            return InlineRun(
-                self.agent.fn,
-                agent_turn,
-                run_id=turn.run_id,
-                cancellation=cancellation,
-                live=self._inline,
-                loop=self._loop,
-            ).outputs()
-        run = Run(
+            return go_on(self.agent.fn, agent_turn).outputs()
+        run = self._threads[turn.run_id] = ThreadedRun(
             self.agent.fn,
             agent_turn,
             name=f"agent {self.agent.slug} {turn.run_id}",
@@ -62,8 +63,8 @@ class PythonBackend:
             grace_s=self._grace_s,
             live=self._live_threads,
             limit=self.agent.max_threads,
+            go_on=go_on,
         )
-        self._threads[turn.run_id] = run
         return run.outputs()
 
     async def cancel(self, run_id: str) -> None:
@@ -72,16 +73,13 @@ class PythonBackend:
             run.cancel()
 
     async def close(self) -> None:
-        runs: list[Run | InlineRun] = [*self._live_threads, *self._inline.values()]
+        runs: list[ThreadedRun | InlineRun] = [*self._live_threads, *self._inline.values()]
         for run in runs:
             run.cancel()
         # A run between two outputs ends when its reader looks or leaves, not by waiting.
-        pending = {run.stopped for run in runs if run.is_busy}
-        grace = asyncio.get_running_loop().create_task(self._clock.sleep(self._grace_s))
-        while pending and not grace.done():
-            await asyncio.wait({grace, *pending}, return_when=asyncio.FIRST_COMPLETED)
-            pending = {stopped for stopped in pending if not stopped.done()}
-        grace.cancel()
+        pending = [run.stopped for run in runs if run.is_busy]
+        if pending:
+            await done_within(asyncio.gather(*pending), self._grace_s, self._clock)
 
 
 def _is_async(fn: object) -> bool:

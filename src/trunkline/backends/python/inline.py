@@ -131,10 +131,7 @@ class InlineRun:
         end = end_in(error)
         if end is not None:
             return answer.completed(end.output)
-        if isinstance(error, Exception):
-            raise error
-        # SystemExit and CancelledError mean something to whoever runs us; the agent's do not.
-        raise AgentError(f"The agent ended with {type(error).__name__}.") from error
+        raise as_exception(error)
 
     def _is_for_reader(self) -> bool:
         """Whether a CancelledError is meant for the reader; ours is only for the agent."""
@@ -158,6 +155,15 @@ class InlineRun:
     def _leave(self) -> None:
         if self._live.get(self._run_id) is self:
             del self._live[self._run_id]
+
+
+def as_exception(error: BaseException) -> Exception:
+    """SystemExit and CancelledError mean something to whoever runs us; the agent's do not."""
+    if isinstance(error, Exception):
+        return error
+    failure = AgentError(f"The agent ended with {type(error).__name__}.")
+    failure.__cause__ = error
+    return failure
 
 
 async def _one(outputs: list[Output]) -> AsyncIterator[Output]:

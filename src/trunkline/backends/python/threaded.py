@@ -1,0 +1,168 @@
+"""`ThreadedRun`: one turn of an agent that is a plain function, in a thread of its own."""
+
+import asyncio
+import contextvars
+import inspect
+import logging
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import aclosing
+from typing import Any
+
+from trunkline.backends.output_channel import OutputChannel
+from trunkline.backends.python.cancellation import Cancellation
+from trunkline.backends.python.content import Answer, TurnEnd, end_in, outputs_of_result
+from trunkline.backends.python.inline import InlineRun, as_exception
+from trunkline.backends.python.turn import Turn
+from trunkline.backends.turn_task import done_within
+from trunkline.model.outputs import ENDS_TURN, Failed, Output
+from trunkline.ports.clock import Clock
+
+log = logging.getLogger(__name__)
+
+
+class ThreadedRun:
+    """A thread cannot be made to stop, only asked. So the outputs come over a channel that
+    the reader can leave: an agent that does not look at its cancellation keeps nobody
+    waiting. An awaitable or an async iterator that the function returns needs the loop, and
+    goes on as an `InlineRun`: a coroutine function behind a decorator may look like a plain one.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[[Turn], Any],
+        turn: Turn,
+        *,
+        name: str,
+        cancellation: Cancellation,
+        clock: Clock,
+        grace_s: float,
+        live: set["ThreadedRun"],
+        limit: int,
+        go_on: Callable[[Callable[[Turn], Any], Turn], InlineRun],
+    ) -> None:
+        """`go_on` makes the run of the part that needs the loop."""
+        self._fn = fn
+        self._turn = turn
+        self._name = name
+        self._cancellation = cancellation
+        self._clock = clock
+        self._grace_s = grace_s
+        self._live = live
+        self._limit = limit
+        self._go_on = go_on
+        self._loop = asyncio.get_running_loop()
+        self._channel = OutputChannel(loop=self._loop)
+        self._rest: Any = None
+        # Done when the agent's code is really over.
+        self.stopped: asyncio.Future[None] = self._loop.create_future()
+
+    async def outputs(self) -> AsyncGenerator[Output, None]:
+        if self._cancellation.is_set():
+            return
+        # The turns that were canceled count too, for as long as they really run.
+        if len(self._live) >= self._limit:
+            yield Failed(f"The agent is busy: it runs {self._limit} turns at a time, no more.")
+            return
+        self._live.add(self)
+        context = contextvars.copy_context()
+        # A daemon, so that an agent that never returns cannot keep the process alive.
+        threading.Thread(
+            target=context.run, args=(self._work,), name=self._name, daemon=True
+        ).start()
+        try:
+            while (output := await self._channel.take()) is not None:
+                yield output
+            if self._cancellation.is_set():
+                await self._until_stopped()
+            elif self._rest is not None:
+                rest = self._go_on(lambda turn: self._rest, self._turn)
+                async with aclosing(rest.outputs()) as outputs:
+                    async for output in outputs:
+                        yield output
+        finally:
+            if self.stopped.done():
+                self._live.discard(self)
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Ask the agent to stop, and listen to it no longer."""
+        if not self.stopped.done() and not self._cancellation.is_set():
+            self._cancellation.set()
+            self._channel.close()
+
+    @property
+    def is_busy(self) -> bool:
+        return not self.stopped.done()
+
+    async def _until_stopped(self) -> None:
+        """Wait until the agent's code is really over, but not for longer than the grace."""
+        if self.is_busy and not await done_within(self.stopped, self._grace_s, self._clock):
+            log.warning("an agent ignores its cancellation", extra={"run": self._name})
+
+    def _work(self) -> None:
+        """In the thread."""
+        last: Output | None = None
+        failure: BaseException | None = None
+        try:
+            last = self._play()
+        except BaseException as error:  # noqa: BLE001 - the reader of the outputs gets it
+            failure = error
+        try:
+            self._loop.call_soon_threadsafe(self._finish, last, failure)
+        except RuntimeError:
+            # The loop is closed: the gateway is gone, and nobody waits for this thread.
+            log.debug("an agent outlived its gateway", extra={"run": self._name})
+
+    def _play(self) -> Output | None:
+        """The last output is returned, not put: it may go out only when the function is
+        really over, its `finally` blocks included."""
+        try:
+            result = self._fn(self._turn)
+            if inspect.isawaitable(result) or hasattr(result, "__aiter__"):
+                self._rest = result
+                return None
+            if inspect.isgenerator(result):
+                return self._stream(result)
+            *outputs, last = outputs_of_result(result)
+        except (TurnEnd, BaseExceptionGroup) as error:
+            return _output_of_end(error)
+        for output in outputs:
+            self._channel.put_from_thread(output)
+        return last
+
+    def _stream(self, values: Generator[object, Any, object]) -> Output | None:
+        answer = Answer(streams=True)
+        is_over = False
+        try:
+            while not is_over and not self._turn.is_canceled:
+                try:
+                    value = next(values)
+                except StopIteration as stop:
+                    value, is_over = stop.value, True
+                for output in answer.outputs(value):
+                    if isinstance(output, ENDS_TURN):
+                        return output
+                    self._channel.put_from_thread(output)
+        except (TurnEnd, BaseExceptionGroup) as error:
+            return answer.completed(_output_of_end(error))
+        finally:
+            values.close()
+        return answer.end()
+
+    def _finish(self, last: Output | None, failure: BaseException | None) -> None:
+        """The agent's code is over. From here on its thread counts no more."""
+        if self._rest is None or self._cancellation.is_set():
+            self._live.discard(self)
+        if failure is not None and self._cancellation.is_set():
+            log.info("an agent failed while it was canceled", exc_info=failure)
+        if last is not None:
+            self._channel.put_now(last)
+        self._channel.finish(None if failure is None else as_exception(failure))
+        self.stopped.set_result(None)
+
+
+def _output_of_end(error: BaseException) -> Output:
+    if (end := end_in(error)) is None:
+        raise error
+    return end.output
