@@ -2,5 +2,5 @@
 
 Each implements `ports.Backend`, passes `trunkline.testing.check_backend`, and imports
 only what is further in. They do not know each other; what several of them need is in
-`process` (programs), `asked` (requests to somebody else) and `flood` (a limit to what is said).
+`programs`, `turn_task` (a turn in a task of its own) and `output_channel`.
 """

@@ -18,6 +18,9 @@ class TurnTask(ABC):
     and however the reader leaves. A cancel reaches it wherever it waits, once.
     """
 
+    # Whether the work goes on when the end of the turn was read, and ends by itself.
+    winds_down = True
+
     def __init__(
         self, turn: TurnRequest, tasks: BackgroundTasks, channel: OutputChannel | None = None
     ) -> None:
@@ -43,7 +46,7 @@ class TurnTask(ABC):
                     await self.stop()
                 yield output
         finally:
-            if not has_ended:
+            if not (has_ended and self.winds_down):
                 self.cancel()
 
     def cancel(self) -> None:
@@ -106,12 +109,15 @@ class TurnTaskBackend(ABC, Generic[T]):
         if (turn := self.turn_of(run_id)) is not None:
             await turn.stop()
 
-    async def end_turns(self) -> None:
-        """Cancel all turns, and wait until they have wound down. The agents elsewhere go on."""
-        turns = tuple(self._turns.values())
-        for turn in turns:
+    def cancel_turns(self) -> None:
+        """Agents that run elsewhere go on."""
+        for turn in tuple(self._turns.values()):
             turn.cancel()
-        for turn in turns:
+
+    async def end_turns(self) -> None:
+        """The same, and wait until the turns have wound down."""
+        self.cancel_turns()
+        for turn in tuple(self._turns.values()):
             await turn.ended()
 
     async def close(self) -> None:

@@ -1,11 +1,9 @@
 """Puts an agent of OpenClaw behind the `Backend` port, over the WebSocket of its gateway."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
-from trunkline.backends.flood import limited
 from trunkline.backends.kind import Resources
 from trunkline.backends.openclaw.address import Address, Times, openclaw_address
 from trunkline.backends.openclaw.agents import check_agent, host_tools, host_tools_finding
@@ -20,8 +18,8 @@ from trunkline.backends.openclaw.run import Run
 from trunkline.backends.openclaw.session_key import session_key_of
 from trunkline.backends.openclaw.settings import OpenClawBackend as OpenClawSettings
 from trunkline.backends.openclaw.stopping import stop_run
+from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.background import BackgroundTasks
-from trunkline.model.outputs import Output
 from trunkline.ports.backend import Backend, Notes, TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.remote.websocket import WebSocket, open_websocket
@@ -33,23 +31,19 @@ MAX_FRAME_BYTES: Final = 26 * 1024 * 1024
 _HEARTBEAT_S: Final = 30.0
 
 
-class OpenClawBackend:
-    may_reply_directly = False
-    is_pure = False
+class OpenClawBackend(TurnTaskBackend[Run]):
     can_resume = True
 
     def __init__(self, address: Address, *, clock: Clock, times: Times | None = None) -> None:
+        super().__init__("openclaw")
         self._address = address
         self._clock = clock
         self._times = times or Times()
-        self._tasks = BackgroundTasks("openclaw")
         self._memory = MemoryNotes()
-        self._link = make_link(address, clock=clock, tasks=self._tasks)
-        # Weak, because an iterator that nobody ever looks at has no end that would tell us.
-        self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
+        self._link = make_link(address, clock=clock, tasks=self.tasks)
 
     async def open(self, agent: str, notes: Notes) -> None:
-        self._tasks.spawn(self._look(agent), name="look at OpenClaw")
+        self.tasks.spawn(self._look(agent), name="look at OpenClaw")
 
     async def _look(self, agent: str) -> None:
         """Say at the start what would otherwise be found out by the first turn, or never."""
@@ -66,7 +60,7 @@ class OpenClawBackend:
             finding = host_tools_finding(address.agent_id, tools)
             _log.warning("%s. %s", finding.what, finding.remedy, extra=extra)
 
-    def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
+    def turn_task(self, turn: TurnRequest) -> Run:
         address = self._address
         notes = RunNotes(turn, turn.session or self._memory)
         exchange = Exchange(
@@ -76,12 +70,18 @@ class OpenClawBackend:
             link=self._link,
             notes=notes,
             clock=self._clock,
-            tasks=self._tasks,
+            tasks=self.tasks,
+            times=self._times,
+            max_output_bytes=address.max_output_bytes,
+        )
+        return Run(
+            exchange,
+            link=self._link,
+            notes=notes,
+            clock=self._clock,
+            tasks=self.tasks,
             times=self._times,
         )
-        run = Run(exchange, link=self._link, notes=notes, clock=self._clock, times=self._times)
-        self._runs[turn.run_id] = run
-        return limited(run.outputs(), max_bytes=address.max_output_bytes, stop=run.cancel)
 
     def session_key(self, turn: TurnRequest) -> str:
         """The session at OpenClaw that the turn belongs to."""
@@ -91,10 +91,6 @@ class OpenClawBackend:
         return self._address.key_by(
             agent=agent, tenant=tenant, principal=principal, context_id=context_id
         )
-
-    async def cancel(self, run_id: str) -> None:
-        if (run := self._runs.get(run_id)) is not None:
-            await run.cancel()
 
     async def abandon(self, run_id: str, notes: Notes) -> None:
         """Stop a run that asks, or that was under way before a restart."""
@@ -108,10 +104,9 @@ class OpenClawBackend:
             )
 
     async def close(self) -> None:
-        for run in list(self._runs.values()):
-            run.end()
+        self.cancel_turns()
         await self._link.close()
-        await self._tasks.close()
+        await super().close()
 
 
 def make_link(address: Address, *, clock: Clock, tasks: BackgroundTasks) -> Link:

@@ -103,9 +103,14 @@ class Connection:
         """Send a request that gets several answers; `hears` gets each of them, until what is
         returned is called."""
         request_id = self._new_id()
+        stop_hearing = partial(self._hearers.pop, request_id, None)
         self._hearers[request_id] = hears
-        await self._send(frame(request_id))
-        return partial(self._hearers.pop, request_id, None)
+        try:
+            await self._send(frame(request_id))
+        except BaseException:
+            stop_hearing()
+            raise
+        return stop_hearing
 
     async def subscribe(self, session_key: str) -> None:
         """Events of the session come from now on."""

@@ -26,9 +26,9 @@ from trunkline.backends.openclaw.prompt import agent_params
 from trunkline.backends.openclaw.questions import Answers, asked
 from trunkline.backends.openclaw.recovery import LOST, Action, Seen, Verdict, judge
 from trunkline.backends.openclaw.refusals import is_draining, is_spent, not_accepted
-from trunkline.backends.openclaw.telling import Telling
+from trunkline.backends.output_channel import OutputChannel
 from trunkline.background import BackgroundTasks
-from trunkline.model.outputs import Failed, Note, Output, Question
+from trunkline.model.outputs import ENDS_TURN, Failed, Note, Output, Question
 from trunkline.model.values import Part, text_of
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
@@ -39,11 +39,18 @@ _WAIT_MS: Final = 30_000
 _BETWEEN_WAITS_S: Final = 1.0
 _HISTORY: Final = 50
 _RENAMINGS: Final = 5
+# How far OpenClaw may run ahead of the journal, in outputs that cannot be joined. Its connection
+# serves all runs, so it cannot wait for the reader of one.
+_MAX_AHEAD: Final = 10_000
+_TOO_MUCH: Final = "The agent said more than can be taken in."
 _RECOVERING: Final = "OpenClaw restarted; waiting for it to go on with this."
 
 
 class Exchange:
-    """Listens to the link, and tells what it hears. Methods with a connection raise Trouble."""
+    """Listens to the link, and puts what it hears into the channel.
+
+    Methods with a connection raise Trouble.
+    """
 
     def __init__(
         self,
@@ -56,16 +63,28 @@ class Exchange:
         clock: Clock,
         tasks: BackgroundTasks,
         times: Times,
+        max_output_bytes: int,
     ) -> None:
         self.turn = turn
         self.session_key = session_key
         # The id of the run at OpenClaw: ours, but for answers to a question, and for runs that
         # OpenClaw itself goes on with.
         self.openclaw_id = turn.run_id
-        self.telling = Telling()
+        self.channel = OutputChannel(
+            max_waiting=_MAX_AHEAD, overflow=_TOO_MUCH, max_total_bytes=max_output_bytes
+        )
         self.fold = RunFold(is_resumed=turn.is_resumed)
         self.asked: QuestionEvent | None = None
         self.is_sent = False
+        # The connection is lost, or was never made.
+        self.is_cut = True
+        # OpenClaw said something since the connection was made.
+        self.has_heard = True
+        # The end of the turn was told.
+        self._has_ended = False
+        # A question came that was not told yet.
+        self._asks = False
+        self._attention = asyncio.Event()
         self._agent_id = agent_id
         self._link = link
         self._notes = notes
@@ -98,23 +117,38 @@ class Exchange:
         self.openclaw_id = note.openclaw_id
         self.is_sent = True
 
-    async def keep_question(self) -> None:
-        """Remember what was asked, before anybody is told of it."""
-        note = self._note
-        if self.asked is not None and note is not None and note.question is not self.asked:
-            await self._notes.keep_question(structs.replace(note, question=self.asked))
+    @property
+    def is_over(self) -> bool:
+        return self._has_ended or self.channel.is_closed
+
+    async def until_cut(self) -> None:
+        """Until the connection is lost or the turn has ended; questions are told meanwhile."""
+        while not self.is_over:
+            if self._asks and self.asked is not None:
+                self._asks = False
+                # A restart must know what was asked as soon as anybody is told of it.
+                if self._note is not None:
+                    await self._notes.keep_question(
+                        structs.replace(self._note, question=self.asked)
+                    )
+                self.tell([Question(asked(self.asked.questions))])
+            elif self.is_cut:
+                return
+            else:
+                self._attention.clear()
+                await self._attention.wait()
 
     def hear(self, told: Happening) -> None:
         match told:
             case AgentEvent():
                 # What it asks is told as a question, not as a tool.
                 if told.stream != "tool" or told.data.get("name") != "ask_user":
-                    self._tell(self.fold.hear(told))
+                    self.tell(self.fold.hear(told))
             case ChatEvent():
                 self.fold.hear_chat(told)
             case QuestionEvent():
-                self.asked = told
-                self.telling.tell(Question(asked(told.questions)))
+                self.asked, self._asks = told, True
+                self._attention.set()
 
     def may_adopt(self, told: AgentEvent) -> bool:
         if not self._adopts:
@@ -124,13 +158,15 @@ class Exchange:
         return True
 
     def lose(self) -> None:
-        if not self.telling.is_cut():
+        if not self.is_cut:
             self._seen_ms = self._clock.now_ms()
-        self.telling.cut()
+        self.is_cut = True
+        self._attention.set()
+        if self._first is not None and not self._first.done():
+            self._first.set_exception(unreachable("the connection was lost"))
 
     async def leave(self) -> None:
         """Nobody reads on; neither the connection nor the link keep anything of the run."""
-        self.telling.end()
         self._stop_hearing()
         await self._link.forget(self)
 
@@ -138,9 +174,13 @@ class Exchange:
         """What the log says about the run."""
         return {"task": self.turn.task_id, "run": self.turn.run_id, "session": self.session_key}
 
-    def _tell(self, outputs: list[Output]) -> None:
-        if outputs:
-            self.telling.tell(*outputs)
+    def tell(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            self.has_heard = True
+            self.channel.put_now(output)
+            if isinstance(output, ENDS_TURN):
+                self._has_ended = True
+                self._attention.set()
         if self.fold.fault:
             _log.warning("a run of OpenClaw failed: %s", self.fold.fault, extra=self.extra())
 
@@ -155,15 +195,17 @@ class Exchange:
         )
         # First, so that a restart of ours knows that OpenClaw may have it.
         await self._notes.keep_run(self._note)
-        if self.telling.is_over():
-            return
         self.is_sent = True
         self._first = asyncio.get_running_loop().create_future()
         self._stop_hearing()
         self._stop_hearing = await connection.send(
             lambda id: encode_request(id, "agent", params), self._hear_response
         )
-        response = await self._first_answer(self._first)
+        try:
+            async with asyncio.timeout(self._times.accept_s):
+                response = await self._first
+        except TimeoutError:
+            raise unreachable("it does not accept a run") from None
         if not response.ok:
             self.is_sent = False
             if not is_spent(response.fault) or self._renamings >= _RENAMINGS:
@@ -179,22 +221,7 @@ class Exchange:
             case "in_flight":
                 self._spawn_follow(self.openclaw_id)
             case _:
-                self._tell(self.fold.end(response))
-
-    async def _first_answer(self, first: "asyncio.Future[Response]") -> Response:
-        """The answer to `agent`, or Trouble when the connection goes before it comes."""
-        lost = self._tasks.start(self.telling.until_cut(), name="until cut")
-        both: set[asyncio.Future[Any]] = {first, lost}
-        try:
-            async with asyncio.timeout(self._times.accept_s):
-                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        except TimeoutError:
-            raise unreachable("it does not accept a run") from None
-        finally:
-            lost.cancel()
-        if not first.done():
-            raise unreachable("the connection was lost")
-        return first.result()
+                self.tell(self.fold.end(response))
 
     def _hear_response(self, response: Response) -> None:
         if self._first is not None and not self._first.done():
@@ -204,7 +231,7 @@ class Exchange:
             self.is_sent = False
             self.lose()
         else:
-            self._tell(self.fold.end(response))
+            self.tell(self.fold.end(response))
 
     async def _answer(self, connection: Connection, note: RunNote, answers: Answers) -> None:
         assert note.question is not None
@@ -235,7 +262,7 @@ class Exchange:
         _log.info("picked up a run: %s", verdict.action.value, extra=self.extra())
         match verdict.action:
             case Action.FOLLOW:
-                self._tell(self.fold.catch_up(verdict.text))
+                self.tell(self.fold.catch_up(verdict.text))
                 self._spawn_follow(self.openclaw_id)
             case Action.SEND:
                 await self._send(connection)
@@ -248,20 +275,20 @@ class Exchange:
         """The run has ended; say how."""
         match verdict.action:
             case Action.FINISH:
-                self._tell(self.fold.finish([verdict.text] if verdict.text else [], []))
+                self.tell(self.fold.finish([verdict.text] if verdict.text else [], []))
             case Action.STOPPED:
-                self._tell(self.fold.stop())
+                self.tell(self.fold.stop())
             case Action.GIVE_UP:
-                self.telling.tell(Failed(LOST))
+                self.tell([Failed(LOST)])
             case _:
-                self._tell(self.fold.fail(verdict.text))
+                self.tell(self.fold.fail(verdict.text))
 
     async def _adopt(self, verdict: Verdict, connection: Connection) -> None:
         """OpenClaw goes on by itself with what its restart has interrupted."""
-        self.telling.tell(Note((Part(text=_RECOVERING),)))
+        self.tell([Note((Part(text=_RECOVERING),))])
         if verdict.run_id:
             await self._rename(verdict.run_id, connection)
-            self._tell(self.fold.catch_up(verdict.text))
+            self.tell(self.fold.catch_up(verdict.text))
             self._spawn_follow(verdict.run_id)
         else:
             self._adopts = True
@@ -269,9 +296,9 @@ class Exchange:
 
     async def _give_up_later(self) -> None:
         await self._clock.sleep(self._times.recovery_s)
-        if self._adopts and not self.telling.is_over():
+        if self._adopts and not self.is_over:
             self._adopts = False
-            self.telling.tell(Failed(LOST))
+            self.tell([Failed(LOST)])
 
     def _spawn_follow(self, run_id: str) -> None:
         self._tasks.spawn(self._follow(run_id), name=f"follow {run_id}")
@@ -280,7 +307,7 @@ class Exchange:
         """Wait for the end of a run whose second answer goes to somebody else."""
         try:
             connection = await self._link.connection()
-            while not self.telling.is_over() and not self.fold.is_ended:
+            while not self.is_over and not self.fold.is_ended:
                 response = await connection.call(
                     "agent.wait",
                     {"runId": run_id, "timeoutMs": _WAIT_MS},

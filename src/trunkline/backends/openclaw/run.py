@@ -1,7 +1,6 @@
 """One turn: what a run of OpenClaw says, through questions, restarts and lost connections."""
 
 import logging
-from collections.abc import AsyncGenerator
 from typing import Final
 
 from trunkline.backends.openclaw.address import Times
@@ -12,7 +11,9 @@ from trunkline.backends.openclaw.notes import RunNotes
 from trunkline.backends.openclaw.prompt import Unfit
 from trunkline.backends.openclaw.questions import answers_in, asked
 from trunkline.backends.openclaw.stopping import stop_run
-from trunkline.model.outputs import ENDS_TURN, Failed, Note, Output, Question, Refused
+from trunkline.backends.turn_task import TurnTask
+from trunkline.background import BackgroundTasks
+from trunkline.model.outputs import Failed, Note, Question, Refused
 from trunkline.model.values import Part
 from trunkline.ports.clock import Clock
 
@@ -23,13 +24,22 @@ _WAITING: Final = "OpenClaw cannot be reached at the moment; trying again."
 _ANSWER_ALL: Final = "Please answer every question."
 
 
-class Run:
+class Run(TurnTask):
+    # Nothing is left to do for a turn whose end was read.
+    winds_down = False
+
     def __init__(
-        self, exchange: Exchange, *, link: Link, notes: RunNotes, clock: Clock, times: Times
+        self,
+        exchange: Exchange,
+        *,
+        link: Link,
+        notes: RunNotes,
+        clock: Clock,
+        tasks: BackgroundTasks,
+        times: Times,
     ) -> None:
-        self.turn = exchange.turn
+        super().__init__(exchange.turn, tasks, exchange.channel)
         self._exchange = exchange
-        self._telling = exchange.telling
         self._link = link
         self._notes = notes
         self._clock = clock
@@ -37,38 +47,22 @@ class Run:
         # While OpenClaw is away: when to stop waiting for it.
         self._give_up_at: float | None = None
         self._attached_at = clock.monotonic()
-        # Whether anything came since the connection was made.
-        self._has_heard = True
 
-    async def outputs(self) -> AsyncGenerator[Output, None]:
+    async def work(self) -> None:
+        exchange = self._exchange
         try:
-            if not self._telling.is_over():
-                await self._look_back()
-            while not self._telling.is_over():
-                if (output := self._telling.take()) is not None:
-                    self._has_heard = True
-                    if isinstance(output, Question):
-                        await self._exchange.keep_question()
-                    yield output
-                    if isinstance(output, ENDS_TURN):
-                        return
-                elif self._telling.is_cut():
-                    self._start_clock()
-                    async for note in self._attached():
-                        yield note
-                else:
-                    await self._telling.changed()
+            await self._look_back()
+            while not exchange.is_over:
+                self._start_clock()
+                await self._attach()
+                await exchange.until_cut()
         finally:
-            await self._exchange.leave()
+            await exchange.leave()
 
-    def end(self) -> None:
-        """Stop listening; OpenClaw is told nothing."""
-        self._telling.end()
-
-    async def cancel(self) -> None:
+    async def stop(self) -> None:
         """Stop the run at OpenClaw, whether it runs, waits in a queue or asks."""
         exchange = self._exchange
-        self.end()
+        self.cancel()
         await stop_run(
             self._link,
             self._clock,
@@ -91,34 +85,32 @@ class Run:
         exchange.go_on_with(note, answers)
         if answers is None:
             exchange.asked = note.question
-            self._telling.tell(Question(asked(note.question.questions, hint=_ANSWER_ALL)))
+            exchange.tell([Question(asked(note.question.questions, hint=_ANSWER_ALL))])
 
-    async def _attached(self) -> AsyncGenerator[Output, None]:
+    async def _attach(self) -> None:
         """Get in touch with OpenClaw, and go on trying for a while."""
-        while not self._telling.is_over():
+        exchange = self._exchange
+        while not exchange.is_over:
             try:
                 connection = await self._link.connection()
                 if self._is_late():
                     raise unreachable("connections to it do not last")
-                self._telling.connect()
+                exchange.is_cut = False
                 self._attached_at = self._clock.monotonic()
-                await self._exchange.attach(connection)
+                await exchange.attach(connection)
                 return
             except Unfit as unfit:
-                self._telling.tell(Refused(unfit.reason))
-                return
+                exchange.tell([Refused(unfit.reason)])
             except Trouble as trouble:
-                if self._telling.is_over():
-                    return
-                if trouble.is_lasting or self._is_late():
-                    self._fail(trouble)
-                    return
+                is_first = self._give_up_at is None
                 if self._give_up_at is None:
                     self._give_up_at = self._clock.monotonic() + self._times.unreachable_s
-                    if self._is_late():
-                        self._fail(trouble)
-                        return
-                    yield Note((Part(text=_WAITING),))
+                if trouble.is_lasting or self._is_late():
+                    _log.error("%s. %s", trouble.found, trouble.remedy, extra=exchange.extra())
+                    exchange.tell([Failed(trouble.told)])
+                    return
+                if is_first:
+                    self.channel.put_now(Note((Part(text=_WAITING),)))
                 if self._link.is_connected:
                     await self._clock.sleep(trouble.retry_after_s or _BUSY_WAIT_S)
 
@@ -129,17 +121,12 @@ class Run:
             self._give_up_at = None
         elif self._give_up_at is None:
             self._give_up_at = now + self._times.unreachable_s
-        self._has_heard = False
+        self._exchange.has_heard = False
 
     def _held_on(self) -> bool:
         """Whether the last connection was of use: it lasted, or brought something."""
         lasted_s = self._clock.monotonic() - self._attached_at
-        return self._has_heard or lasted_s > self._times.unreachable_s
+        return self._exchange.has_heard or lasted_s > self._times.unreachable_s
 
     def _is_late(self) -> bool:
         return self._give_up_at is not None and self._clock.monotonic() >= self._give_up_at
-
-    def _fail(self, trouble: Trouble) -> None:
-        _log.error("%s. %s", trouble.found, trouble.remedy, extra=self._exchange.extra())
-        self._telling.tell(Failed(trouble.told))
-        self._telling.connect()

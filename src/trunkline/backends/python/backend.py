@@ -13,8 +13,8 @@ from trunkline.backends.python.decorator import Agent
 from trunkline.backends.python.inline import InlineRun
 from trunkline.backends.python.threaded import ThreadedRun
 from trunkline.backends.python.turn import Turn
-from trunkline.model.errors import GatewayBug
 from trunkline.backends.turn_task import done_within
+from trunkline.model.errors import GatewayBug
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
