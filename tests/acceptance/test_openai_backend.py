@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from trunkline.backends.model_content import Takes
 from trunkline.backends.openai.backend import OpenAIBackend
 from trunkline.backends.openai.doctor import check_openai
-from trunkline.backends.openai.options import History, Limits, Options, Takes
+from trunkline.backends.openai.options import History, Limits, Options
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Output, Refused, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part, Role

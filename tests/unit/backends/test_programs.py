@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.backends.acp import rpc
-from trunkline.backends.acp.content import blocks
 from trunkline.backends.acp.permission import asked, chosen, question
+from trunkline.backends.acp.rpc import blocks
 from trunkline.backends.acp.updates import Updates
 from trunkline.backends.command.claude import ClaudeFormat
 from trunkline.backends.command.codex import CodexFormat
 from trunkline.backends.command.format import Start
 from trunkline.backends.command.text import TextFormat
 from trunkline.backends.output_channel import flooded
-from trunkline.backends.programs.bytes_read import Lines, LineTooLong, Tail, Utf8
 from trunkline.backends.programs.failures import exited
+from trunkline.backends.programs.output_lines import Lines, LineTooLong, Tail, Utf8
 from trunkline.backends.programs.program import Program, environment_of
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt, prompt_of, safe_name
-from trunkline.backends.programs.scope import session_id
+from trunkline.backends.programs.sessions import session_id
 from trunkline.model.outputs import ArtifactEmitted, Failed, Final, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
 from trunkline.testing import turn_request

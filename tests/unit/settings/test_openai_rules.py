@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import KEY, made, only
 
-from trunkline.backends.openai.options import History, Limits, Options, Takes, openai_options
+from trunkline.backends.model_content import Takes
+from trunkline.backends.openai.options import History, Limits, Options, openai_options
 from trunkline.model.errors import GatewayBug
 from trunkline.settings import OpenAIBackend, effective
 

@@ -1,9 +1,8 @@
 """Agents that speak the Agent Client Protocol over standard input and output.
 
-Read in this order: `rpc` (what a line means), `updates` (what an agent reports, as outputs),
-`permission` (a question, and the answer to it), `content` (a message for the agent), all
-without I/O; then `link` (requests and answers on one process), `conversation` (one session on
-it), `run` (one turn), `backend`, `doctor`.
+Read in this order, all without I/O: `rpc` (lines and content blocks), `updates` (reports of an
+agent, as outputs), `permission` (a question and the answer to it); then `link` (requests and
+answers on one process), `conversation` (one session on it), `run` (one turn) and `backend`.
 """
 
 from trunkline.backends.acp.settings import AcpBackend

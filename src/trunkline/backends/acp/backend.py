@@ -9,10 +9,9 @@ from trunkline.backends.acp.settings import AcpBackend as AcpSettings
 from trunkline.backends.kind import Resources
 from trunkline.backends.programs.child import Child
 from trunkline.backends.programs.children import Children, Limits, TooMany, limits_of
-from trunkline.backends.programs.missing import warn_if_missing
-from trunkline.backends.programs.pool import Pool
+from trunkline.backends.programs.doctor import warn_if_missing
 from trunkline.backends.programs.program import Program, program_of
-from trunkline.backends.programs.scope import Sessions
+from trunkline.backends.programs.sessions import Pool, Sessions
 from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock

@@ -4,10 +4,10 @@ from trunkline.backends.acp.conversation import NotSpoken, introduce
 from trunkline.backends.acp.link import CallFailed, Link, LinkLost
 from trunkline.backends.acp.settings import AcpBackend
 from trunkline.backends.kind import Resources
-from trunkline.backends.programs.bytes_read import LineTooLong
 from trunkline.backends.programs.child import Flooded
 from trunkline.backends.programs.children import CannotStart, Children, Limits
-from trunkline.backends.programs.missing import find_missing
+from trunkline.backends.programs.doctor import find_missing
+from trunkline.backends.programs.output_lines import LineTooLong
 from trunkline.backends.programs.program import Program, program_of
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock

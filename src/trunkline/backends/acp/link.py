@@ -5,7 +5,7 @@ from typing import Any
 
 from trunkline.backends.acp import rpc
 from trunkline.backends.programs.child import Child
-from trunkline.backends.programs.frames import table
+from trunkline.backends.programs.output_lines import table
 
 
 class LinkLost(Exception):

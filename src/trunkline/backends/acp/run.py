@@ -5,7 +5,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from trunkline.backends.acp import rpc
-from trunkline.backends.acp.content import blocks
 from trunkline.backends.acp.conversation import (
     Conversation,
     NotSpoken,
@@ -15,14 +14,14 @@ from trunkline.backends.acp.conversation import (
 )
 from trunkline.backends.acp.link import CallFailed, Link, LinkLost, result_of
 from trunkline.backends.acp.permission import CANCELLED, asked, chosen, question, rejected
+from trunkline.backends.acp.rpc import blocks
 from trunkline.backends.acp.updates import Updates
 from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.bytes_read import LineTooLong
 from trunkline.backends.programs.child import Flooded
-from trunkline.backends.programs.frames import table
+from trunkline.backends.programs.output_lines import LineTooLong, table
 from trunkline.backends.programs.prompt import prompt_of
-from trunkline.backends.programs.scope import session_id
+from trunkline.backends.programs.sessions import session_id
 from trunkline.backends.programs.work import EXIT_S, ProgramTurn
 from trunkline.backends.turn_task import done_within
 from trunkline.model.errors import StoreError

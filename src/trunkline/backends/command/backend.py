@@ -9,10 +9,9 @@ from trunkline.backends.command.settings import CommandBackend as CommandSetting
 from trunkline.backends.command.text import TextFormat
 from trunkline.backends.kind import Resources
 from trunkline.backends.programs.children import Children, Limits, limits_of
-from trunkline.backends.programs.missing import warn_if_missing
-from trunkline.backends.programs.pool import Pool
+from trunkline.backends.programs.doctor import warn_if_missing
 from trunkline.backends.programs.program import Program, program_of
-from trunkline.backends.programs.scope import Sessions
+from trunkline.backends.programs.sessions import Pool, Sessions
 from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock

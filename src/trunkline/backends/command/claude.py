@@ -8,7 +8,7 @@ import msgspec
 
 from trunkline.backends.command.format import Reader, Start, missing
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.frames import frame_of, numbers, table, tables, text
+from trunkline.backends.programs.output_lines import frame_of, numbers, table, tables, text
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt
 from trunkline.model.outputs import Failed, Final, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part

@@ -2,10 +2,10 @@
 
 from trunkline.backends.command.settings import CommandBackend
 from trunkline.backends.kind import Resources
-from trunkline.backends.programs.bytes_read import LineTooLong
 from trunkline.backends.programs.child import Flooded
 from trunkline.backends.programs.children import CannotStart, Children, Limits
-from trunkline.backends.programs.missing import find_missing
+from trunkline.backends.programs.doctor import find_missing
+from trunkline.backends.programs.output_lines import LineTooLong
 from trunkline.backends.programs.program import Program, program_of
 from trunkline.ports.clock import Clock
 from trunkline.ports.doctor import Finding

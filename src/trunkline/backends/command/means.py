@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 from trunkline.backends.command.format import Format
-from trunkline.backends.programs.attachments import Attachments
 from trunkline.backends.programs.child import Child
 from trunkline.backends.programs.children import Children, TooMany
-from trunkline.backends.programs.pool import Pool
 from trunkline.backends.programs.program import Program
-from trunkline.backends.programs.scope import Sessions
+from trunkline.backends.programs.prompt import Attachments
+from trunkline.backends.programs.sessions import Pool, Sessions
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 

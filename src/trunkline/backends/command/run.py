@@ -9,11 +9,16 @@ from trunkline.backends.command.format import Reader, Start
 from trunkline.backends.command.means import Means, Speaker
 from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.attachments import Attachments
-from trunkline.backends.programs.bytes_read import LineTooLong
 from trunkline.backends.programs.child import Flooded
-from trunkline.backends.programs.prompt import CannotTell, Prompt, prompt_of, with_paths
-from trunkline.backends.programs.scope import session_id
+from trunkline.backends.programs.output_lines import LineTooLong
+from trunkline.backends.programs.prompt import (
+    Attachments,
+    CannotTell,
+    Prompt,
+    prompt_of,
+    with_paths,
+)
+from trunkline.backends.programs.sessions import session_id
 from trunkline.backends.programs.work import EXIT_S, ProgramTurn
 from trunkline.backends.turn_task import done_within
 from trunkline.model.errors import StoreError

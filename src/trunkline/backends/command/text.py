@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from trunkline.backends.command.format import Reader, Start
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.bytes_read import Utf8
+from trunkline.backends.programs.output_lines import Utf8
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt
 from trunkline.model.outputs import Failed, Final, Output, Text
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from trunkline.backends.openai.content import content_of, told
+from trunkline.backends.model_content import content_of, told
 from trunkline.backends.openai.options import History, Options
 from trunkline.model.values import Message, Role
 

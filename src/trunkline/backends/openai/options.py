@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from trunkline.backends.model_content import Takes
 from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.config.secret import revealed
 from trunkline.model.errors import GatewayBug
@@ -32,15 +33,6 @@ class History(Struct, frozen=True, kw_only=True):
     turns: int = 20
     # Estimated, at four characters each.
     tokens: int = 8000
-
-
-class Takes(Struct, frozen=True, kw_only=True):
-    """What the model can look at beside text."""
-
-    images: bool = False
-    files: bool = False
-    # Links are handed on, and the model's server fetches them.
-    links: bool = False
 
 
 class Options(Struct, frozen=True, kw_only=True):

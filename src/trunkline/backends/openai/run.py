@@ -4,9 +4,9 @@ import logging
 from contextlib import aclosing
 from typing import Any
 
+from trunkline.backends.model_content import NotTaken
 from trunkline.backends.openai import failures
 from trunkline.backends.openai.answer import Answer
-from trunkline.backends.openai.content import NotTaken
 from trunkline.backends.openai.conversation import conversation
 from trunkline.backends.openai.exchange import Exchange
 from trunkline.backends.openai.failures import ModelFailure

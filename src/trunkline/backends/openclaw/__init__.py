@@ -1,10 +1,10 @@
 """OpenClaw behind the gateway.
 
-What bytes mean and what to decide, without I/O: `frames`, `hello`, `prompt`, `session_key`,
-`questions`, `fold` (events to outputs), `recovery` (what became of a run). Around it: `device`
-(the key), `connection` (one socket), `link` (the shared connection), `agents` (what OpenClaw
-has), `notes` (what outlives us), `exchange` (what is said about a run), `run` (one turn),
-`backend`, and the same over HTTP: `web` and `completions`.
+Meanings and decisions, without I/O: `frames`, `hello`, `prompt`, `questions`, `fold` (events to
+outputs), `recovery` (what became of a run). Around them: `address`, `device` (the key),
+`connection` (one socket), `link` (the shared connection), `agents` (what OpenClaw has), `notes`
+(what outlives the gateway), `exchange` (the messages about a run), `run` (one turn), `backend`,
+and the same over HTTP: `web` and `completions`.
 """
 
 from trunkline.backends.kind import Adapter, Kind

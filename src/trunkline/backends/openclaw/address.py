@@ -1,13 +1,53 @@
-"""`Address`: where an OpenClaw is, how the gateway logs in, and how long it waits."""
+"""`Address`: where an OpenClaw is, how the gateway logs in, and which session it uses.
 
+`agent:<id>:…` names the agent of a session, as an OpenClaw with several agents wants it. The
+rest of a session key must not look like a channel: OpenClaw's own A2A plugin uses `a2a:`.
+"""
+
+import hashlib
+import re
 import sys
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from trunkline.backends.openclaw.session_key import DEFAULT_TEMPLATE, key_by
 from trunkline.backends.openclaw.settings import OpenClawBackend
+from trunkline.ports.backend import TurnRequest
+
+DEFAULT_TEMPLATE: Final = "agent:{agent_id}:br-{context}"
+_UNSAFE: Final = re.compile(r"[^a-z0-9_.-]+")
+_READABLE: Final = 48
+_DIGEST: Final = 16
+
+
+def session_key_of(turn: TurnRequest, template: str, *, agent_id: str) -> str:
+    """The session of a turn: the one that the record of its task names, else our own."""
+    bound = turn.session.bound_key if turn.session is not None else ""
+    return bound or key_by(
+        template,
+        agent_id=agent_id,
+        agent=turn.agent,
+        tenant=turn.tenant,
+        principal=turn.principal,
+        context_id=turn.context_id,
+    )
+
+
+def key_by(
+    template: str, *, agent_id: str, agent: str, tenant: str, principal: str, context_id: str
+) -> str:
+    """Two conversations never share a key, whoever chose the ids, and however keys are folded.
+
+    The digest tells them apart; what stands before it is for people. OpenClaw keeps keys in
+    lower case.
+    """
+    whole = "\0".join((agent, tenant, principal, context_id))
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST]
+    readable = _UNSAFE.sub("-", context_id.lower())[:_READABLE].strip("-.")
+    context = f"{readable}-{digest}" if readable else digest
+    return template.replace("{agent_id}", agent_id.lower()).replace("{context}", context)
+
 
 DEVICE_FILE: Final = "openclaw-device.key"
 _TO_WEB: Final = {"ws": "http", "wss": "https"}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from trunkline.backends.kind import Resources
-from trunkline.backends.openclaw.address import Address, Times, openclaw_address
+from trunkline.backends.openclaw.address import Address, Times, openclaw_address, session_key_of
 from trunkline.backends.openclaw.agents import check_agent, host_tools, host_tools_finding
 from trunkline.backends.openclaw.completions import OpenClawHttpBackend
 from trunkline.backends.openclaw.device import Device, load_device, proof
@@ -15,7 +15,6 @@ from trunkline.backends.openclaw.hello import connect_params
 from trunkline.backends.openclaw.link import Link
 from trunkline.backends.openclaw.notes import MemoryNotes, RunNotes, note_of_run
 from trunkline.backends.openclaw.run import Run
-from trunkline.backends.openclaw.session_key import session_key_of
 from trunkline.backends.openclaw.settings import OpenClawBackend as OpenClawSettings
 from trunkline.backends.openclaw.stopping import stop_run
 from trunkline.backends.turn_task import TurnTaskBackend

@@ -5,11 +5,10 @@ from typing import Any, Final
 
 import msgspec
 
-from trunkline.backends.openclaw.address import Address
-from trunkline.backends.openclaw.failures import Trouble, unreachable
+from trunkline.backends.openclaw.address import Address, session_key_of
+from trunkline.backends.openclaw.failures import Trouble, Unfit, unreachable
 from trunkline.backends.openclaw.fold import fit_for_callers
-from trunkline.backends.openclaw.prompt import Prompt, Unfit, prompt_for
-from trunkline.backends.openclaw.session_key import session_key_of
+from trunkline.backends.openclaw.prompt import Prompt, prompt_for
 from trunkline.backends.openclaw.web import (
     COMPLETIONS,
     MAX_ERROR_BYTES,

@@ -10,7 +10,13 @@ from msgspec import structs
 from trunkline.backends.openclaw.address import Times
 from trunkline.backends.openclaw.agents import check_agent
 from trunkline.backends.openclaw.connection import Connection
-from trunkline.backends.openclaw.failures import Trouble, unreachable
+from trunkline.backends.openclaw.failures import (
+    Trouble,
+    is_draining,
+    is_spent,
+    not_accepted,
+    unreachable,
+)
 from trunkline.backends.openclaw.fold import RunFold
 from trunkline.backends.openclaw.frames import (
     AgentEvent,
@@ -25,7 +31,6 @@ from trunkline.backends.openclaw.notes import RunNote, RunNotes
 from trunkline.backends.openclaw.prompt import agent_params
 from trunkline.backends.openclaw.questions import Answers, asked
 from trunkline.backends.openclaw.recovery import LOST, Action, Seen, Verdict, judge
-from trunkline.backends.openclaw.refusals import is_draining, is_spent, not_accepted
 from trunkline.backends.output_channel import OutputChannel
 from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import ENDS_TURN, Failed, Note, Output, Question

@@ -1,4 +1,14 @@
-"""What keeps OpenClaw from working for us: told to the caller in a sentence, to the log in full."""
+"""`Trouble`: a failure of OpenClaw, in one sentence for the caller and in full for the log."""
+
+from trunkline.backends.openclaw.frames import Fault
+
+
+class Unfit(Exception):
+    """A part that OpenClaw cannot be given; `reason` is for the caller."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Trouble(Exception):
@@ -38,4 +48,26 @@ def misconfigured(found: str, remedy: str) -> Trouble:
         found=found,
         remedy=remedy,
         is_lasting=True,
+    )
+
+
+def is_draining(fault: Fault) -> bool:
+    """It stops, and the run has not begun."""
+    return fault.code == "UNAVAILABLE" and "draining" in fault.message.lower()
+
+
+def is_spent(fault: Fault) -> bool:
+    """The run waited when OpenClaw stopped; its id is not taken again."""
+    return fault.code == "UNAVAILABLE" and "pending input ownership" in fault.message.lower()
+
+
+def not_accepted(fault: Fault) -> Trouble:
+    """Raises Unfit where the message is at fault."""
+    if fault.code == "UNAVAILABLE":
+        return unreachable(f"it takes no runs at the moment ({fault.message[:200]})")
+    if "UnsupportedAttachment" in fault.message:
+        raise Unfit("The message holds a file that this agent cannot take.")
+    return misconfigured(
+        f"OpenClaw refuses the run: {fault.code} {fault.message[:200]}",
+        "Check `agent_id` and `session_key` of the backend, and OpenClaw's log.",
     )

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
+from trunkline.backends.openclaw.failures import Unfit
 from trunkline.backends.openclaw.hello import Hello
 from trunkline.engine.session import DATA_ONLY, UNTRUSTED_DATA, labelled_data, untrusted_notes
 from trunkline.model.session import MsgContext
@@ -17,14 +18,6 @@ MAX_INLINE_BYTES: Final = 256 * 1024
 # What a request needs beside its text and images.
 _ENVELOPE: Final = 4096
 _TEXTUAL: Final = ("application/json", "application/xml", "application/yaml", "application/toml")
-
-
-class Unfit(Exception):
-    """A part that OpenClaw cannot be given; `reason` is for the caller."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class Prompt(Struct, frozen=True):

@@ -5,10 +5,9 @@ from typing import Final
 
 from trunkline.backends.openclaw.address import Times
 from trunkline.backends.openclaw.exchange import Exchange
-from trunkline.backends.openclaw.failures import Trouble, unreachable
+from trunkline.backends.openclaw.failures import Trouble, Unfit, unreachable
 from trunkline.backends.openclaw.link import Link
 from trunkline.backends.openclaw.notes import RunNotes
-from trunkline.backends.openclaw.prompt import Unfit
 from trunkline.backends.openclaw.questions import answers_in, asked
 from trunkline.backends.openclaw.stopping import stop_run
 from trunkline.backends.turn_task import TurnTask

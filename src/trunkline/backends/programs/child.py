@@ -7,7 +7,7 @@ from collections import deque
 from contextlib import suppress
 from typing import cast
 
-from trunkline.backends.programs.bytes_read import Lines, Tail
+from trunkline.backends.programs.output_lines import Lines, Tail
 from trunkline.backends.turn_task import done_within
 from trunkline.ports.clock import Clock
 

@@ -1,8 +1,11 @@
-"""A message as text and files, the way a program can take it. No I/O."""
+"""`Prompt`: a message as text and files, the way a program can take it."""
 
 import json
 import re
+import shutil
+import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from msgspec import UNSET, Struct
 
@@ -87,3 +90,36 @@ def with_paths(text: str, paths: Sequence[str]) -> str:
         return text
     listed = "\n".join(f"- {path}" for path in paths)
     return f"{text}\n\nFiles that came with this message:\n{listed}".lstrip()
+
+
+class Attachments:
+    """A private folder, made when the first file comes, and removed in the end."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+
+    @property
+    def is_used(self) -> bool:
+        return self._folder is not None
+
+    @property
+    def folder(self) -> Path:
+        if self._folder is None:
+            # Mode 0700, and a name that nobody can guess.
+            self._folder = Path(tempfile.mkdtemp(prefix="trunkline-"))
+        return self._folder
+
+    def write(self, files: Iterable[File]) -> list[str]:
+        """Their paths. No file takes the place of an earlier one."""
+        paths: list[str] = []
+        for file in files:
+            taken = [path.name for path in self.folder.iterdir()]
+            path = self.folder / safe_name(file.name, taken=taken)
+            path.write_bytes(file.data)
+            paths.append(str(path))
+        return paths
+
+    def remove(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None

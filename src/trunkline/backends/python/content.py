@@ -1,7 +1,6 @@
 """What an agent says, as outputs."""
 
-from trunkline.backends.python.parts import part_of
-from trunkline.backends.python.tools import ToolCall
+from trunkline.backends.python.parts import ToolCall, part_of
 from trunkline.model.outputs import (
     ENDS_TURN,
     ArtifactEmitted,

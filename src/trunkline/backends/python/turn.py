@@ -5,11 +5,16 @@ from typing import Any
 
 from msgspec import UNSET
 
-from trunkline.backends.python.artifacts import ArtifactWriter, content_part
 from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.content import TurnEnd
-from trunkline.backends.python.parts import Content, json_of, parts_of
-from trunkline.backends.python.tools import ToolCall
+from trunkline.backends.python.parts import (
+    ArtifactWriter,
+    Content,
+    ToolCall,
+    content_part,
+    json_of,
+    parts_of,
+)
 from trunkline.engine.media_types import mode_matches
 from trunkline.model.outputs import (
     ArtifactEmitted,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.backends.openai.thoughts import Thoughts
+from trunkline.backends.openai.answer import Thoughts
 
 CASES = {
     "plain": "plain",

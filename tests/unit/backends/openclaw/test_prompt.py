@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from trunkline.backends.openclaw.address import DEFAULT_TEMPLATE, session_key_of
+from trunkline.backends.openclaw.failures import Unfit
 from trunkline.backends.openclaw.hello import Hello
 from trunkline.backends.openclaw.prompt import (
     MAX_INLINE_BYTES,
     Prompt,
-    Unfit,
     agent_params,
     prompt_for,
 )
-from trunkline.backends.openclaw.session_key import DEFAULT_TEMPLATE, session_key_of
 from trunkline.engine.session import msg_context
 from trunkline.model.profile import Profile, preset
 from trunkline.model.session import MsgContext, Peer

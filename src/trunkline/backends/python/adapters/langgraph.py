@@ -3,8 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, get_type_hints
 
-from trunkline.backends.openai.content import NotTaken, content_of
-from trunkline.backends.openai.options import Takes
+from trunkline.backends.model_content import NotTaken, Takes, content_of
 from trunkline.backends.python.adapters.conversations import (
     Recent,
     conversation_id,

@@ -1,4 +1,4 @@
-"""What an operator is told about a program that is not there."""
+"""Findings about a program that cannot be started."""
 
 import logging
 

@@ -1,10 +1,15 @@
-"""Processes that are kept between turns, one for each session."""
+"""`Pool`: idle processes of sessions, and the names and locks of sessions."""
 
 import asyncio
+import json
+import uuid
+from asyncio import Lock
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from trunkline.background import BackgroundTasks
+from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 
 Kept = TypeVar("Kept")
@@ -75,3 +80,28 @@ class Pool(Generic[Kept]):
 
 async def _ended(ending: Awaitable[None]) -> None:
     await ending
+
+
+# Any fixed value does: it makes our names differ from those that others derive.
+NAMESPACE = uuid.UUID("5f2b7c1e-95a0-5d0c-9a35-6f0d0e8f6a11")
+
+
+def session_id(turn: TurnRequest) -> str:
+    """The same for every turn of the session and after every restart. The principal is part
+    of it, so nobody gets into the session of another by naming its context."""
+    scope = [turn.agent, turn.tenant, turn.principal, turn.context_id]
+    return str(uuid.uuid5(NAMESPACE, json.dumps(scope)))
+
+
+class Sessions:
+    """One turn of a session at a time, also where the profile lets tasks run side by side."""
+
+    def __init__(self) -> None:
+        # Weak: a lock is there for as long as somebody holds it or waits for it.
+        self._locks: WeakValueDictionary[str, Lock] = WeakValueDictionary()
+
+    def lock(self, session: str) -> Lock:
+        lock = self._locks.get(session)
+        if lock is None:
+            lock = self._locks[session] = Lock()
+        return lock

@@ -4,8 +4,7 @@ import base64
 
 import pytest
 
-from trunkline.backends.openai.content import NotTaken, content_of, told
-from trunkline.backends.openai.options import Takes
+from trunkline.backends.model_content import NotTaken, Takes, content_of, told
 from trunkline.model.values import Part
 
 ALL = Takes(images=True, files=True, links=True)

@@ -1,12 +1,11 @@
-"""The content of messages, as chat completions take it."""
+"""Content of messages in the form of chat completions, for all backends that run a model."""
 
 import base64
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
-from trunkline.backends.openai.options import Takes
 from trunkline.model.values import Part
 
 _TEXT_TYPES: Final = frozenset(
@@ -20,6 +19,15 @@ _TEXT_TYPES: Final = frozenset(
         "application/sql",
     }
 )
+
+
+class Takes(Struct, frozen=True, kw_only=True):
+    """What the model can look at beside text."""
+
+    images: bool = False
+    files: bool = False
+    # Links are handed on, and the model's server fetches them.
+    links: bool = False
 
 
 class NotTaken(Exception):
