@@ -1,17 +1,20 @@
-"""What all calls of one peer share: connections, card, credentials, circuit."""
+"""`PeerClient`: the connections, card, credentials and circuit that all calls of a peer share."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
 from trunkline.model.card import AgentCard
+from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
 from trunkline.protocol import card_reading, refusals
-from trunkline.protocol.client_requests import ask
+from trunkline.protocol.client_requests import Call, ask
+from trunkline.protocol.client_responses import ANSWERS, Answers
 from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.operations import Operation
+from trunkline.remote.authorization import Authorization
 from trunkline.remote.card_cache import CachedCard, CardCache
 from trunkline.remote.card_signatures import CardKeys
 from trunkline.remote.errors import (
@@ -21,32 +24,23 @@ from trunkline.remote.errors import (
     PeerTimeout,
     PeerUnreachable,
 )
-from trunkline.remote.http import SSE, Answer, Network, StreamedResponse
+from trunkline.remote.http import SSE, Answer, HttpClient, Network, StreamedResponse
 from trunkline.remote.http.request import origin_of
 from trunkline.remote.interfaces import Endpoint, endpoints_of, guard_of
 from trunkline.remote.responses import ResponseReader
-from trunkline.remote.retries import CircuitBreaker, Retrier
-from trunkline.remote.sender import Sender
+from trunkline.remote.retries import CircuitBreaker, Retrier, call_timeout
 from trunkline.remote.target import Limits, Target
-from trunkline.remote.within import within
 
 T = TypeVar("T")
-# What is done by one interface.
-Once: TypeAlias = Callable[[Endpoint], Awaitable[T]]
+# One attempt at one endpoint.
+Attempt: TypeAlias = Callable[[Endpoint], Awaitable[T]]
 
 
-class Reply(Struct, frozen=True):
-    """The JSON of a result, and the endpoint that gave it."""
-
-    endpoint: Endpoint
-    payload: bytes
-
-
-class Connection(Struct, frozen=True):
-    """A stream that is open. `id` is that of the JSON-RPC request."""
+class OpenStream(Struct, frozen=True):
+    """The response to a streaming call. `id` is that of the JSON-RPC request."""
 
     endpoint: Endpoint
-    opened: StreamedResponse
+    response: StreamedResponse
     id: bytes
 
 
@@ -65,10 +59,10 @@ class PeerClient:
         self.target = target
         self.clock = clock
         self.chance = chance
-        self.breaker = CircuitBreaker(failures=limits.circuit_failures)
-        self._attempts = Retrier(self.breaker, clock, chance)
-        self._sender = Sender(target, clock, guard_of(target), network)
-        self.reader = ResponseReader(clock, self._sender.secrets)
+        self._retrier = Retrier(CircuitBreaker(failures=limits.circuit_failures), clock, chance)
+        self._http = HttpClient(guard_of(target), network=network)
+        self._authorization = Authorization(target, clock, network)
+        self.reader = ResponseReader(clock, self._authorization.secrets)
         self.read_card = card_reading.decode
         if target.card_keys or target.require_signature:
             keys = CardKeys(target.card_keys, is_required=target.require_signature)
@@ -80,32 +74,32 @@ class PeerClient:
         self._endpoints: tuple[AgentCard | None, tuple[Endpoint, ...]] = None, ()
 
     async def close(self) -> None:
-        await self._sender.close()
+        await self._http.close()
+        await self._authorization.close()
 
     async def card(self, limits: Limits, *, fresh: bool = False) -> AgentCard:
         async def work(limits: Limits) -> AgentCard:
-            return await self._cards.card(
-                lambda headers: self._fetch_card(limits, headers), fresh=fresh
-            )
+            return await self._cards.card(partial(self._fetch_card, limits), fresh=fresh)
 
-        return await self._attempts.make(work, limits, is_repeatable=True)
+        return await self._retrier.make(work, limits, is_repeatable=True)
 
-    async def known(self, limits: Limits) -> CachedCard:
-        """The card that calls go by, and what the peer is known to be able to."""
+    async def cached_card(self, limits: Limits) -> CachedCard:
+        """The card that calls go by, and the features of the peer."""
         known = self._cards.good_for_calls()
         if known is not None:
             return known
-        return await self._attempts.make(self._known, limits, is_repeatable=True)
+        return await self._retrier.make(self._card_for_call, limits, is_repeatable=True)
 
-    async def _known(self, limits: Limits) -> CachedCard:
-        return await self._cards.for_call(lambda headers: self._fetch_card(limits, headers))
+    async def _card_for_call(self, limits: Limits) -> CachedCard:
+        return await self._cards.for_call(partial(self._fetch_card, limits))
 
     async def _fetch_card(self, limits: Limits, extra: Mapping[str, str]) -> Answer:
-        token = await self._sender.token()
-        answer = await self._sender.fetch_card(limits, extra)
+        token = await self._authorization.token()
+        answer = await self._get_card(limits, extra)
         if answer.status == 401 and token:
-            self._sender.forget_token(token)
-            answer = await self._sender.fetch_card(limits, extra)
+            self._authorization.forget(token)
+            await self._authorization.token()
+            answer = await self._get_card(limits, extra)
         if answer.status not in (200, 304):
             raise self.reader.refused(refusals.http_refusal(answer.status, answer.body), answer)
         if answer.media_type in ("text/html", SSE):
@@ -115,33 +109,54 @@ class PeerClient:
             )
         return answer
 
+    async def _get_card(self, limits: Limits, extra: Mapping[str, str]) -> Answer:
+        with call_timeout(limits.card_s):
+            return await self._http.fetch(
+                "GET",
+                self.target.card_url,
+                headers=self._authorization.for_card(extra),
+                body=None,
+                limits=limits,
+                max_bytes=limits.max_card_bytes,
+            )
+
     async def call(
         self,
         operation: Operation,
         value: RequestValue,
+        read: Callable[[Answers, bytes], T],
         *,
         limits: Limits,
         headers: Mapping[str, str],
         is_repeatable: bool,
-    ) -> Reply:
-        """Raises RemoteError, after as many attempts as are safe."""
+    ) -> T:
+        """The result, as `read` makes it of its JSON.
 
-        async def once(endpoint: Endpoint) -> Reply:
-            id = self._next_id()
-            given = _for_tenant(value, endpoint) if endpoint.tenant else value
-            call = ask(endpoint.binding, endpoint.version, operation, given, id=id)
-            answer = await self._sender.fetch(endpoint, call, operation, headers, limits)
-            return Reply(endpoint, self.reader.payload(endpoint, answer, id))
+        Raises RemoteError, after as many attempts as are safe.
+        """
 
-        with within(limits.call_s):
-            return await self._attempts.make(
-                lambda limits: self._over_endpoints(once, limits),
-                limits,
-                is_repeatable=is_repeatable,
+        async def once(endpoint: Endpoint) -> tuple[Endpoint, bytes]:
+            call, id = self._request(endpoint, operation, value)
+            answer = await self._http.fetch(
+                call.method,
+                endpoint.url + call.path,
+                headers=self._authorization.for_call(endpoint, operation, headers),
+                body=call.body,
+                limits=limits,
+                max_bytes=limits.max_body_bytes,
             )
+            return endpoint, self.reader.payload(endpoint, answer, id)
 
-    @asynccontextmanager
-    async def stream(
+        with call_timeout(limits.call_s):
+            endpoint, payload = await self._retrier.make(
+                partial(self._over_endpoints, once), limits, is_repeatable=is_repeatable
+            )
+        try:
+            return read(ANSWERS[endpoint.binding, endpoint.version], payload)
+        except InvalidAgentResponse as error:
+            raise self.reader.bad(error) from None
+
+    async def open_stream(
         self,
         operation: Operation,
         value: RequestValue,
@@ -151,53 +166,70 @@ class PeerClient:
         is_repeatable: bool,
         within_s: float,
         is_probe: bool = False,
-    ) -> AsyncIterator[Connection]:
-        """Open while inside. Raises PeerRefused when the peer answers with an error instead.
+    ) -> OpenStream:
+        """A stream for the caller to close. Raises PeerRefused if the peer answers with an error.
 
-        A probe asks also while the circuit of the peer is open.
+        A probe is sent even while the circuit of the peer is open.
         """
-        async with AsyncExitStack() as stack:
 
-            async def once(endpoint: Endpoint) -> Connection:
-                id = self._next_id()
-                given = _for_tenant(value, endpoint) if endpoint.tenant else value
-                call = ask(endpoint.binding, endpoint.version, operation, given, id=id)
-                opened = await self._sender.open(
-                    endpoint, call, operation, headers, limits, within_s
-                )
-                stack.callback(opened.close)
-                if opened.status != 200:
-                    body = await opened.body(limits.max_body_bytes)
-                    self.reader.payload(endpoint, Answer(opened.status, opened.headers, body), id)
-                return Connection(endpoint, opened, id)
-
-            yield await self._attempts.make(
-                lambda limits: self._over_endpoints(once, limits),
-                limits,
-                is_repeatable=is_repeatable,
-                is_probe=is_probe,
+        async def once(endpoint: Endpoint) -> OpenStream:
+            call, id = self._request(endpoint, operation, value)
+            response = await self._http.open(
+                call.method,
+                endpoint.url + call.path,
+                headers=self._authorization.for_call(endpoint, operation, headers),
+                body=call.body,
+                limits=limits,
+                within_s=within_s,
             )
+            stream = OpenStream(endpoint, response, id)
+            try:
+                if response.status != 200:
+                    await self.body(stream, limits)
+            except BaseException:
+                response.close()
+                raise
+            return stream
 
-    async def body(self, connection: Connection, limits: Limits) -> bytes:
-        """The result of a peer that does not stream although it was asked to."""
-        opened = connection.opened
-        body = await opened.body(limits.max_body_bytes)
-        return self.reader.payload(
-            connection.endpoint, Answer(opened.status, opened.headers, body), connection.id
+        return await self._retrier.make(
+            partial(self._over_endpoints, once),
+            limits,
+            is_repeatable=is_repeatable,
+            is_probe=is_probe,
         )
 
-    async def _over_endpoints(self, once: Once[T], limits: Limits) -> T:
-        """By the first interface that can be reached."""
-        known = self._cards.good_for_calls()
-        found, good = self._endpoints_of(known or await self._known(limits)), self._good
+    async def body(self, stream: OpenStream, limits: Limits) -> bytes:
+        """The result of a peer that does not stream although it was asked to."""
+        response = stream.response
+        body = await response.body(limits.max_body_bytes)
+        answer = Answer(response.status, response.headers, body)
+        return self.reader.payload(stream.endpoint, answer, stream.id)
+
+    def _request(
+        self, endpoint: Endpoint, operation: Operation, value: RequestValue
+    ) -> tuple[Call, bytes]:
+        """The request with its JSON-RPC id."""
+        self._last_id += 1
+        id = b'"%d"' % self._last_id
+        if endpoint.tenant and not value.tenant:
+            value = structs.replace(value, tenant=endpoint.tenant)
+        return ask(endpoint.binding, endpoint.version, operation, value, id=id), id
+
+    async def _over_endpoints(self, once: Attempt[T], limits: Limits) -> T:
+        """The result of the first endpoint that can be reached."""
+        known = self._cards.good_for_calls() or await self._card_for_call(limits)
+        # Worked out once per card.
+        if self._endpoints[0] is not known.card:
+            self._endpoints = known.card, endpoints_of(known.card, self.target)
+        found, good = self._endpoints[1], self._good
         if good is not None and good is not found[0] and good in found:
             found = (good, *(endpoint for endpoint in found if endpoint != good))
         for endpoint in found:
             try:
-                if self._sender.has_fixed_credentials or not endpoint.is_trusted:
-                    result = await once(endpoint)
-                else:
+                if self._authorization.needs_token and endpoint.is_trusted:
                     result = await self._with_token(endpoint, once)
+                else:
+                    result = await once(endpoint)
             except AddressRefused:
                 if endpoint is found[-1]:
                     raise
@@ -205,11 +237,8 @@ class PeerClient:
                 if not error.is_unsent or endpoint is found[-1]:
                     raise
             except PeerRefused as error:
-                if (
-                    error.status in (401, 403)
-                    and not endpoint.is_trusted
-                    and self.target.has_secrets
-                ):
+                is_withheld = not endpoint.is_trusted and self.target.has_secrets
+                if is_withheld and error.status in (401, 403):
                     raise _without_credentials(error, endpoint) from None
                 raise
             else:
@@ -217,26 +246,17 @@ class PeerClient:
                 return result
         raise AssertionError("a card without an endpoint is refused before")
 
-    def _endpoints_of(self, known: CachedCard) -> tuple[Endpoint, ...]:
-        # Worked out once per card.
-        if self._endpoints[0] is not known.card:
-            self._endpoints = known.card, endpoints_of(known.card, self.target)
-        return self._endpoints[1]
-
-    async def _with_token(self, endpoint: Endpoint, once: Once[T]) -> T:
-        token = await self._sender.token()
+    async def _with_token(self, endpoint: Endpoint, once: Attempt[T]) -> T:
+        token = await self._authorization.token()
         try:
             return await once(endpoint)
         except PeerRefused as error:
             if error.status != 401:
                 raise
-            # The token may have been withdrawn before its time; nothing was done with it.
-            self._sender.forget_token(token)
+            # The token may have been withdrawn early. The peer did nothing with the request.
+            self._authorization.forget(token)
+            await self._authorization.token()
             return await once(endpoint)
-
-    def _next_id(self) -> bytes:
-        self._last_id += 1
-        return b'"%d"' % self._last_id
 
 
 def _without_credentials(error: PeerRefused, endpoint: Endpoint) -> PeerRefused:
@@ -250,7 +270,3 @@ def _without_credentials(error: PeerRefused, endpoint: Endpoint) -> PeerRefused:
         data=error.data,
         status=error.status,
     )
-
-
-def _for_tenant(value: RequestValue, endpoint: Endpoint) -> RequestValue:
-    return value if value.tenant else structs.replace(value, tenant=endpoint.tenant)

@@ -1,5 +1,6 @@
 """Retries of a call, and the circuit breaker of each peer."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
@@ -182,3 +183,39 @@ class Retrier:
             self._breaker.failed(self._clock.monotonic())
         else:
             self._breaker.succeeded()
+
+
+class call_timeout:
+    """A limit in time that raises PeerTimeout. A cancellation from outside stays what it is.
+
+    `asyncio.timeout` does the same for 1.0 µs more CPU (1.6 with uvloop), which is 2 to 3 % of
+    a call in `bench/clients.py`.
+    """
+
+    __slots__ = ("_cancelling", "_is_late", "_seconds", "_task", "_timer")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._is_late = False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._cancelling = task.cancelling()
+        self._timer = task.get_loop().call_later(self._seconds, self._end)
+
+    def _end(self) -> None:
+        self._is_late = True
+        self._task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._timer.cancel()
+        if not self._is_late:
+            return
+        # Another cancellation that came meanwhile must not be lost.
+        is_ours = self._task.uncancel() <= self._cancelling
+        if is_ours and kind is not None and issubclass(kind, asyncio.CancelledError):
+            raise PeerTimeout(
+                f"the agent did not answer within {self._seconds:g} s", reason="CALL_TIMEOUT"
+            ) from None

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing, closing, suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from trunkline.model.calls import GetTaskRequest, SendMessageRequest, SubscribeToTaskRequest
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import Task
-from trunkline.protocol.client_responses import ANSWERS, StreamItem
+from trunkline.protocol.client_responses import ANSWERS, Answers, StreamItem
 from trunkline.protocol.operations import Operation
 from trunkline.protocol.sse import Parser
 from trunkline.protocol.versions import Version
@@ -25,17 +25,17 @@ from trunkline.remote.errors import (
 )
 from trunkline.remote.http import SSE
 from trunkline.remote.interfaces import Endpoint
-from trunkline.remote.peer_client import Connection, PeerClient
+from trunkline.remote.peer_client import OpenStream, PeerClient
 from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import delay_s, is_passing
 from trunkline.remote.target import Limits
 
 
 class EventReader:
-    """`id` is that of the JSON-RPC request that opened the stream.
+    """The events of one connection. `id` is that of the JSON-RPC request that opened it.
 
-    `overlap` is with a task that was shown since the stream was opened: what it holds already
-    is passed over. With `is_resumed`, so is a task that comes first and holds nothing new.
+    Events that `overlap` holds are skipped: the caller got them with a task that was read since
+    the stream was opened. With `is_resumed`, so is a first task that holds nothing new.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class EventReader:
         is_resumed: bool,
         max_event_bytes: int,
     ) -> None:
-        self._way = endpoint
+        self._endpoint = endpoint
         self._id = id
         self._reader = reader
         self._seen = seen
@@ -57,15 +57,14 @@ class EventReader:
         self._parser = Parser(max_event_bytes=max_event_bytes)
         self._overlap = overlap
         self._may_be_old = self._is_first = is_resumed
-        # How many events came, and whether they are no more than the task as it is. Counted
-        # until there are more.
+        # The number of events, and whether the only one is the task. Not counted further.
         self.count = 0
         self.is_bare = True
-        # What stands before the result in each envelope of JSON-RPC, once one was read.
+        # The bytes before the result in each JSON-RPC envelope, once one was read.
         self._head = b""
 
-    def of(self, chunk: bytes) -> Iterator[StreamItem]:
-        """Noted as seen, without those that were before. Raises BadPeerAnswer and PeerRefused."""
+    def read(self, chunk: bytes) -> Iterator[StreamItem]:
+        """The new events, noted as seen. Raises BadPeerAnswer and PeerRefused."""
         seen = self._seen
         try:
             for event in self._parser.feed(chunk):
@@ -84,7 +83,7 @@ class EventReader:
                 try:
                     item = self._read(payload)
                 except InvalidAgentResponse:
-                    # The envelope may have more in it than the result, an error above all.
+                    # The envelope may hold more than the result, such as an error.
                     item = self._read(self._opened(data))
                 if self.is_bare:
                     self._count(item)
@@ -105,9 +104,9 @@ class EventReader:
         self.count += 1
 
     def _opened(self, data: bytes, is_error: bool = False) -> bytes:
-        """The JSON of the result. Peers write their envelopes alike, so one is read in full."""
-        payload = self._reader.event(self._way, data, self._id, is_error=is_error)
-        if self._way.binding == "JSONRPC" and data.endswith(payload + b"}"):
+        """The JSON of the result. A peer writes all envelopes alike: one is parsed in full."""
+        payload = self._reader.event(self._endpoint, data, self._id, is_error=is_error)
+        if self._endpoint.binding == "JSONRPC" and data.endswith(payload + b"}"):
             self._head = data[: -len(payload) - 1]
         return payload
 
@@ -117,7 +116,7 @@ class EventReader:
         if is_first and isinstance(item, Task):
             self._seen.meet(item.id)
             if self._overlap is not None and self._overlap.holds(item):
-                # The task was asked for meanwhile, and was further on.
+                # The task was read meanwhile, and was further on.
                 return True
             if not has_id:
                 self._overlap = Overlap(item, self._seen.sizes)
@@ -130,21 +129,21 @@ class EventReader:
         return False
 
 
-# How agents say that a task which ended, or waits, has no stream.
+# Refusals by which agents say that a task which ended, or waits, has no stream.
 _NOT_STREAMED: Final = frozenset(
     {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}
 )
 
-# How long a peer may keep a stream open whose task has ended. With the end of the answer the
-# connection can be used again; without it, it is closed.
+# A peer may keep a stream open for this long after its task has ended. If the response ends in
+# time, its connection can be used again.
 _FAREWELL_S: Final = 1.0
 
-# A peer that closes a subscription this soon, having sent the task as it is or nothing, has no
-# run to follow. Whatever sits between ends a connection only after a longer silence.
+# A peer that closes a subscription this soon, after the task alone or nothing, has no run to
+# follow. Proxies close a connection only after a longer silence.
 _AT_ONCE_S: Final = 5.0
 
 # A2A 0.3 §9.9 does not say whether a subscription begins with the task: OpenClaw's does, a2a-sdk's
-# does not. A stream that is silent for this long is not waited for any further.
+# does not. After this long without an event the task is read separately.
 _OPENING_S: Final = 1.0
 
 
@@ -152,9 +151,9 @@ class ResumingStream:
     """One stream of events, over as many connections as it takes."""
 
     def __init__(
-        self, link: PeerClient, *, limits: Limits, headers: Mapping[str, str], is_repeatable: bool
+        self, client: PeerClient, *, limits: Limits, headers: Mapping[str, str], is_repeatable: bool
     ) -> None:
-        self._link = link
+        self._client = client
         self._limits = limits
         self._headers = headers
         # Whether the message that opens the stream may be sent again.
@@ -162,10 +161,10 @@ class ResumingStream:
         self._seen = Seen()
         self._is_subscription = False
         self._failures = 0
-        # Set on a connection after the first: what the peer says of what was missed.
+        # Set for every connection after the first.
         self._is_resuming = False
-        # Whether the last connection was closed at once with no more than a snapshot, and how
-        # many such connections in a row have had nothing new.
+        # Whether the peer closed the last connection at once after a snapshot or nothing, and
+        # how many such connections in a row brought nothing new.
         self._is_bare = False
         self._bare_ends = 0
         self._ends_at = 0.0
@@ -174,7 +173,7 @@ class ResumingStream:
         self, request: SendMessageRequest | SubscribeToTaskRequest
     ) -> AsyncGenerator[StreamItem, None]:
         self._ends_at = asyncio.get_running_loop().time() + self._limits.stream_s
-        features = (await self._link.known(self._limits)).features
+        features = (await self._client.cached_card(self._limits)).features
         self._seen.is_numbered = "event-ids" in features
         if isinstance(request, SubscribeToTaskRequest):
             self._seen.task_id = request.id
@@ -184,7 +183,7 @@ class ResumingStream:
             try:
                 async with aclosing(self._connection(request)) as pieces:
                     async for items in pieces:
-                        # They come many at a time, and every generator takes its toll.
+                        # Events arrive in batches: a generator per event would cost more CPU.
                         for item in items:
                             self._failures, is_news = 0, True
                             yield item
@@ -207,9 +206,9 @@ class ResumingStream:
             request = await self._before_next(request, cause)
 
     def _has_told_all(self, *, is_news: bool) -> bool:
-        """Whether the peer has shown twice, with nothing new, that there is no run to follow.
+        """Whether two connections in a row have shown that there is no run to follow.
 
-        One connection proves nothing: a peer that restarts closes its streams, too.
+        One proves nothing: a peer that restarts also closes its streams.
         """
         if not self._is_bare:
             self._bare_ends = 0
@@ -218,7 +217,7 @@ class ResumingStream:
         return self._bare_ends >= 2
 
     def _may_resume(self, error: RemoteError) -> bool:
-        """A limit in time is a limit; whatever else breaks a connection is worth another."""
+        """False for a limit in time; after any other failure a new connection may help."""
         if error.reason == "CLOSED":
             return False
         return not isinstance(error, PeerTimeout) or error.is_unsent
@@ -230,12 +229,12 @@ class ResumingStream:
     async def _before_next(
         self, request: SendMessageRequest | SubscribeToTaskRequest, cause: RemoteError
     ) -> SendMessageRequest | SubscribeToTaskRequest:
-        """What to ask next, after a pause. Raises when there is nothing or it was enough."""
+        """The next request, after a pause. Raises if the stream cannot or must not be resumed."""
         seen = self._seen
         self._failures += 1
         is_unsent = isinstance(cause, PeerUnreachable | PeerTimeout) and cause.is_unsent
         if is_unsent and self._failures == 1 and not seen.task_id:
-            # The peer was never reached, in as many attempts as a call has.
+            # The peer was not reached in any of the attempts of a call.
             raise cause
         if not seen.task_id and not self._is_repeatable:
             if isinstance(cause, BadPeerAnswer):
@@ -252,20 +251,20 @@ class ResumingStream:
                 task_id=seen.task_id,
                 last_event_id=seen.last_id,
             )
-        # What the peer asks for; an open circuit is no reason to wait here.
+        # The peer decides the pause; an open circuit does not count here.
         wait_s = cause.retry_after_s if isinstance(cause, PeerRefused) else None
         if wait_s is None:
-            wait_s = delay_s(self._failures - 1, self._link.chance())
-        # The second look at a task that may have no run is worth no pause, once.
+            wait_s = delay_s(self._failures - 1, self._client.chance())
+        # The second look at a task that may have no run comes without a pause, once.
         if self._is_resuming or not self._is_bare:
-            await self._link.clock.sleep(wait_s)
+            await self._client.clock.sleep(wait_s)
         if not seen.task_id:
             return request
         self._is_resuming = True
         return SubscribeToTaskRequest(id=seen.task_id)
 
     async def _settled(self, refusal: PeerRefused) -> Task:
-        """The task that a peer refuses to stream any more, if that is because it is settled."""
+        """The settled task that a peer therefore refuses to stream. Raises any other refusal."""
         if not self._is_resuming:
             raise refusal
         if refusal.reason not in _NOT_STREAMED:
@@ -278,111 +277,103 @@ class ResumingStream:
         return task
 
     async def _snapshot(self) -> Task:
-        reply = await self._link.call(
+        def read(answers: Answers, payload: bytes) -> Task:
+            task = answers.task(payload)
+            self._seen.meet(task.id)
+            return task
+
+        return await self._client.call(
             Operation.GET_TASK,
             GetTaskRequest(id=self._seen.task_id),
+            read,
             limits=self._limits,
             headers=self._headers,
             is_repeatable=True,
         )
-        try:
-            task = ANSWERS[reply.endpoint.binding, reply.endpoint.version].task(reply.payload)
-            self._seen.meet(task.id)
-        except InvalidAgentResponse as error:
-            raise self._link.reader.bad(error) from None
-        return task
 
     async def _connection(
         self, request: SendMessageRequest | SubscribeToTaskRequest
     ) -> AsyncGenerator[Iterable[StreamItem], None]:
-        """The new events of one connection, in the pieces in which they come."""
-        headers, limits, operation = self._headers, self._limits, Operation.SEND_STREAMING_MESSAGE
-        is_repeatable = self._is_repeatable
-        if isinstance(request, SubscribeToTaskRequest):
-            operation, is_repeatable = Operation.SUBSCRIBE_TO_TASK, True
-            if self._seen.last_id:
-                headers = {**headers, "Last-Event-ID": self._seen.last_id}
+        """The new events of one connection, in the pieces in which they arrive."""
+        clock = asyncio.get_running_loop().time
+        headers, limits, seen = self._headers, self._limits, self._seen
+        is_subscribe = isinstance(request, SubscribeToTaskRequest)
+        if is_subscribe and seen.last_id:
+            headers = {**headers, "Last-Event-ID": seen.last_id}
         if self._failures:
-            # The attempts are counted here.
+            # This class counts the attempts itself.
             limits = replace(limits, attempts=1)
-        within_s = self._ends_at - asyncio.get_running_loop().time()
-        async with self._link.stream(
-            operation,
+        stream = await self._client.open_stream(
+            Operation.SUBSCRIBE_TO_TASK if is_subscribe else Operation.SEND_STREAMING_MESSAGE,
             request,
             limits=limits,
             headers=headers,
-            is_repeatable=is_repeatable,
-            within_s=within_s,
+            is_repeatable=is_subscribe or self._is_repeatable,
+            within_s=self._ends_at - clock(),
             # A stream that broke has a backoff of its own, longer than that of a call.
             is_probe=bool(self._failures),
-        ) as connection:
-            opened_at = asyncio.get_running_loop().time()
-            if connection.opened.media_type != SSE:
-                item = self._single(connection, await self._link.body(connection, limits))
-                self._is_bare = operation is Operation.SUBSCRIBE_TO_TASK
+        )
+        with closing(stream.response) as response:
+            opened_at = clock()
+            if response.media_type != SSE:
+                item = self._single(stream, await self._client.body(stream, limits))
+                self._is_bare = is_subscribe
                 yield () if item is None else (item,)
                 return
             overlap, begun = None, b""
-            if (
-                operation is Operation.SUBSCRIBE_TO_TASK
-                and not self._seen.last_id
-                and connection.endpoint.version is Version.V0_3
-            ):
-                begun, is_task = await self._opening(connection, limits)
+            if is_subscribe and not seen.last_id and stream.endpoint.version is Version.V0_3:
+                begun, is_task = await self._opening(stream)
                 if not is_task:
-                    # Asked for after the stream was opened, so that nothing falls in between.
+                    # Asked for after the stream was opened, so that no event is missed between.
                     snapshot = await self._snapshot()
-                    overlap = Overlap(snapshot, self._seen.sizes)
-                    if not self._seen.shows(snapshot):
-                        self._seen.note(snapshot)
+                    overlap = Overlap(snapshot, seen.sizes)
+                    if not seen.shows(snapshot):
+                        seen.note(snapshot)
                         yield (snapshot,)
-                    if self._seen.is_over:
+                    if seen.is_over:
                         return
-            events = self._events(connection, limits, self._seen, overlap)
-            while chunk := begun or await connection.opened.chunk():
+            events = self._events(stream, seen, overlap)
+            while chunk := begun or await response.chunk():
                 begun = b""
-                yield events.of(chunk)
-                if self._seen.is_over:
-                    connection.opened.end_within(_FAREWELL_S)
-            if operation is Operation.SUBSCRIBE_TO_TASK:
-                is_soon = asyncio.get_running_loop().time() - opened_at < _AT_ONCE_S
+                yield events.read(chunk)
+                if seen.is_over:
+                    response.end_within(_FAREWELL_S)
+            if is_subscribe:
                 # A stream that began with a message is still owed the end of its task.
                 is_bare = events.is_bare and (events.count > 0 or self._is_subscription)
-                self._is_bare = is_soon and is_bare
+                self._is_bare = is_bare and clock() - opened_at < _AT_ONCE_S
 
-    def _events(
-        self, connection: Connection, limits: Limits, seen: Seen, overlap: Overlap | None
-    ) -> EventReader:
+    def _events(self, stream: OpenStream, seen: Seen, overlap: Overlap | None) -> EventReader:
         return EventReader(
-            connection.endpoint,
-            connection.id,
-            self._link.reader,
+            stream.endpoint,
+            stream.id,
+            self._client.reader,
             seen,
             overlap=overlap,
             is_resumed=self._is_resuming or overlap is not None,
-            max_event_bytes=limits.max_event_bytes,
+            max_event_bytes=self._limits.max_event_bytes,
         )
 
-    async def _opening(self, connection: Connection, limits: Limits) -> tuple[bytes, bool]:
-        """What came of a stream until its first event, and whether that is the task."""
+    async def _opening(self, stream: OpenStream) -> tuple[bytes, bool]:
+        """The bytes of a stream up to its first event, and whether that event is the task."""
         begun = b""
-        events = self._events(connection, limits, Seen(), None)
-        # a2a-sdk breaks off the stream of a task that has just ended: the task itself still tells.
+        events = self._events(stream, Seen(), None)
+        # a2a-sdk breaks off the stream of a task that has just ended; the task can still be read.
         with suppress(TimeoutError, PeerUnreachable):
             async with asyncio.timeout(_OPENING_S):
-                while chunk := await connection.opened.chunk():
+                while chunk := await stream.response.chunk():
                     begun += chunk
-                    for item in events.of(chunk):
+                    for item in events.read(chunk):
                         return begun, isinstance(item, Task)
         return begun, False
 
-    def _single(self, connection: Connection, payload: bytes) -> StreamItem | None:
-        """The answer of a peer that does not stream; None where it is not new."""
+    def _single(self, stream: OpenStream, payload: bytes) -> StreamItem | None:
+        """The answer of a peer that does not stream; None if it is not new."""
         try:
-            item = ANSWERS[connection.endpoint.binding, connection.endpoint.version].event(payload)
+            item = ANSWERS[stream.endpoint.binding, stream.endpoint.version].event(payload)
             if self._is_resuming and isinstance(item, Task) and self._seen.shows(item):
                 return None
             self._seen.note(item)
         except InvalidAgentResponse as error:
-            raise self._link.reader.bad(error) from None
+            raise self._client.reader.bad(error) from None
         return item

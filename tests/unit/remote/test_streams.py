@@ -69,17 +69,19 @@ def test_envelopes_may_be_written_in_any_way_and_change_it() -> None:
         usual("8}"),
     ]
     read = events()
-    assert texts([item for one in frames for item in read.of(one)]) == [*"1234567", "8}"]
-    assert texts(list(events().of(b"".join(frames)))) == [*"1234567", "8}"]
+    assert texts([item for one in frames for item in read.read(one)]) == [*"1234567", "8}"]
+    assert texts(list(events().read(b"".join(frames)))) == [*"1234567", "8}"]
 
 
 @pytest.mark.parametrize("result", [None, {}, piece("no")], ids=["null", "empty", "piece"])
 def test_an_error_is_one_wherever_it_stands(result: object) -> None:
     read = events()
-    assert texts(list(read.of(usual("1")))) == ["1"]
+    assert texts(list(read.read(usual("1")))) == ["1"]
     error = {"code": -32001, "message": "it is gone"}
     with pytest.raises(PeerRefused, match="it is gone"):
-        list(read.of(frame(("jsonrpc", "2.0"), ("id", "7"), ("result", result), ("error", error))))
+        list(
+            read.read(frame(("jsonrpc", "2.0"), ("id", "7"), ("result", result), ("error", error)))
+        )
 
 
 @pytest.mark.parametrize(
@@ -96,8 +98,8 @@ def test_an_error_is_one_wherever_it_stands(result: object) -> None:
 )
 def test_what_makes_no_sense_is_refused_after_any_number_that_did(bad: bytes) -> None:
     read = events()
-    assert texts(list(read.of(usual("1") + usual("2")))) == ["1", "2"]
-    items = read.of(usual("3") + bad)
+    assert texts(list(read.read(usual("1") + usual("2")))) == ["1", "2"]
+    items = read.read(usual("3") + bad)
     assert texts([next(items)]) == ["3"]
     with pytest.raises(BadPeerAnswer):
         next(items)
@@ -106,14 +108,14 @@ def test_what_makes_no_sense_is_refused_after_any_number_that_did(bad: bytes) ->
 def test_events_without_an_envelope() -> None:
     endpoint = Endpoint(binding="HTTP+JSON", version=Version.V1_0, url="http://x")
     frames = b"".join(b"data: %b\n\n" % json.dumps(piece(text)).encode() for text in "123")
-    assert texts(list(events(endpoint).of(frames))) == ["1", "2", "3"]
+    assert texts(list(events(endpoint).read(frames))) == ["1", "2", "3"]
 
 
 def test_an_event_that_is_too_large() -> None:
     read = events(max_event_bytes=500)
-    assert texts(list(read.of(usual("1")))) == ["1"]
+    assert texts(list(read.read(usual("1")))) == ["1"]
     with pytest.raises(BadPeerAnswer, match="larger than 500 bytes"):
-        list(read.of(usual("x" * 500)))
+        list(read.read(usual("x" * 500)))
 
 
 @pytest.mark.parametrize("version", list(Version))
@@ -121,7 +123,7 @@ def test_over_http_json_an_event_named_error_is_a_refusal(version: Version) -> N
     """As a2a-sdk, @a2a-js/sdk and the gateway itself write it in either version."""
     read = events(Endpoint(binding="HTTP+JSON", version=version, url="http://x"))
     with pytest.raises(PeerRefused, match="nothing for you") as refused:
-        list(read.of(rest.error_frame(ContentTypeNotSupported("nothing for you"), version)))
+        list(read.read(rest.error_frame(ContentTypeNotSupported("nothing for you"), version)))
     assert (refused.value.code, refused.value.reason) == (-32005, "CONTENT_TYPE_NOT_SUPPORTED")
 
 
@@ -129,4 +131,4 @@ def test_over_jsonrpc_an_error_may_have_a_name_or_none() -> None:
     error = frame(("jsonrpc", "2.0"), ("id", "7"), ("error", {"code": -32001, "message": "gone"}))
     for one in (error, b"event: error\n" + error):
         with pytest.raises(PeerRefused, match="gone"):
-            list(events().of(one))
+            list(events().read(one))

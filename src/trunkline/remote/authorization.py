@@ -1,0 +1,148 @@
+"""`Authorization`: the headers of calls to one target, and the OAuth token that they may need."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.ports.clock import Clock
+from trunkline.protocol.operations import STREAMING, Operation
+from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials, header_of
+from trunkline.remote.errors import BadPeerAnswer, PeerRefused
+from trunkline.remote.http import SSE, Answer, Guard, HttpClient, Network
+from trunkline.remote.interfaces import Endpoint
+from trunkline.remote.retries import call_timeout
+from trunkline.remote.target import Limits, Target, own_headers
+
+ACCEPT: Final = "application/json, application/a2a+json"
+# A token is renewed this long before it expires, so that none expires on its way.
+_MARGIN_S: Final = 30.0
+_UNSTATED_S: Final = 300.0
+# Headers that are needed and not secret: an origin which only a card names gets no others.
+_FOR_EVERYBODY: Final = frozenset(
+    {
+        "a2a-extensions",
+        "x-a2a-extensions",
+        "idempotency-key",
+        "last-event-id",
+        "traceparent",
+        "tracestate",
+    }
+)
+
+
+class _Token(Struct):
+    access_token: str
+    expires_in: float | None = None
+
+
+class _Refusal(Struct):
+    error: str = ""
+
+
+class Authorization:
+    def __init__(self, target: Target, clock: Clock, network: Network | None) -> None:
+        self._target = target
+        self._clock = clock
+        self._own = own_headers(target.headers, *header_of(target.credentials))
+        # A header made from the credentials replaces a header of the target.
+        self._credentials: dict[str, str] = {}
+        self._client: ClientCredentials | None = None
+        match target.credentials:
+            case Bearer(token=token):
+                self._credentials = {"Authorization": f"Bearer {token}"}
+            case ApiKey(key=key, header=header):
+                self._credentials = {header: key}
+            case ClientCredentials() as client:
+                self._client = client
+                # A client of its own, so that no card can lead to the token endpoint, which
+                # may be private.
+                self._http = HttpClient(Guard.of(client.token_url), network=network)
+            case None:
+                pass
+        self.needs_token = self._client is not None
+        self._token = ""
+        self._renew_at = 0.0
+        self._lock = asyncio.Lock()
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._http.close()
+
+    def secrets(self) -> tuple[str, ...]:
+        return (*self._target.secrets(), self._token) if self._token else self._target.secrets()
+
+    def for_card(self, extra: Mapping[str, str]) -> dict[str, str]:
+        return {**self._own, **self._credentials, **extra, "Accept": ACCEPT}
+
+    def for_call(
+        self, endpoint: Endpoint, operation: Operation, extra: Mapping[str, str]
+    ) -> dict[str, str]:
+        """`extra` has none of the headers that a call itself decides."""
+        if endpoint.is_trusted:
+            headers = {**self._own, **extra, **self._credentials}
+        else:
+            given = {**self._own, **extra}
+            headers = {name: given[name] for name in given if name.lower() in _FOR_EVERYBODY}
+        headers["A2A-Version"] = endpoint.version
+        headers["Content-Type"] = "application/json"
+        headers["Accept"] = f"{SSE}, {ACCEPT}" if operation in STREAMING else ACCEPT
+        return headers
+
+    async def token(self) -> str:
+        """The token of the next call, fetched if needed; "" if no token is needed."""
+        if self._client is None:
+            return ""
+        async with self._lock:
+            if not self._token or self._clock.monotonic() >= self._renew_at:
+                token = await self._fetch_token(self._client)
+                good_s = _UNSTATED_S if token.expires_in is None else token.expires_in
+                self._renew_at = self._clock.monotonic() + good_s - min(_MARGIN_S, good_s / 2)
+                self._token = token.access_token
+                self._credentials = {"Authorization": f"Bearer {self._token}"}
+            return self._token
+
+    def forget(self, refused: str) -> None:
+        """After a 401. A caller that comes late with an old token does not drop the new one."""
+        if self._token == refused:
+            self._token = ""
+
+    async def _fetch_token(self, client: ClientCredentials) -> _Token:
+        answer = await self._post_form(client)
+        try:
+            if answer.status == 200:
+                # Some endpoints write the number as a text.
+                return msgspec.json.decode(answer.body, type=_Token, strict=False)
+            refusal = msgspec.json.decode(answer.body, type=_Refusal)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if answer.status == 200:
+                raise BadPeerAnswer(
+                    "the token endpoint answers without a token", reason="BAD_TOKEN"
+                ) from None
+            refusal = _Refusal()
+        why = f": {refusal.error[:64]}" if refusal.error else ""
+        raise PeerRefused(
+            f"the token endpoint refuses us with status {answer.status}{why}",
+            reason="TOKEN_REFUSED",
+            status=answer.status,
+        )
+
+    async def _post_form(self, client: ClientCredentials) -> Answer:
+        limits = Limits()
+        headers = {
+            "Authorization": client.basic(),
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+        }
+        with call_timeout(limits.card_s):
+            return await self._http.fetch(
+                "POST",
+                client.token_url,
+                headers=headers,
+                body=urlencode(client.form()).encode(),
+                limits=limits,
+                max_bytes=limits.max_card_bytes,
+            )
