@@ -24,7 +24,7 @@ from trunkline.remote.errors import (
     PeerTimeout,
     PeerUnreachable,
 )
-from trunkline.remote.http import SSE, Answer, HttpClient, Network, StreamedResponse
+from trunkline.remote.http import SSE, Answer, HttpClient, Network, Response
 from trunkline.remote.http.request import origin_of
 from trunkline.remote.interfaces import Endpoint, endpoints_of, guard_of
 from trunkline.remote.responses import ResponseReader
@@ -40,7 +40,7 @@ class OpenStream(Struct, frozen=True):
     """The response to a streaming call. `id` is that of the JSON-RPC request."""
 
     endpoint: Endpoint
-    response: StreamedResponse
+    response: Response
     id: bytes
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import TypeAlias
 
 from trunkline.remote import Limits
-from trunkline.remote.http import Answer, Guard, HttpClient, StreamedResponse
+from trunkline.remote.http import Answer, Guard, HttpClient, Response
 
 # One request that was read whole, and where to answer it.
 Handler: TypeAlias = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -126,11 +126,11 @@ async def opened(
     *,
     limits: Limits = CALM,
     within_s: float = 30.0,
-) -> StreamedResponse:
+) -> Response:
     return await http.open(method, url, headers={}, body=b"{}", limits=limits, within_s=within_s)
 
 
-async def read(opened: StreamedResponse) -> bytes:
+async def read(opened: Response) -> bytes:
     whole = []
     while chunk := await opened.chunk():
         whole.append(chunk)

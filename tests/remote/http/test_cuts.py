@@ -9,7 +9,7 @@ from tests.remote.http.peer import answer, chunked
 
 from trunkline.remote.http.connection import Connection
 from trunkline.remote.http.request import Origin, build_request
-from trunkline.remote.http.response import MAX_UNREAD_BYTES, Exchange
+from trunkline.remote.http.response import MAX_UNREAD_BYTES, Response
 
 
 class Wire(asyncio.Transport):
@@ -63,19 +63,19 @@ class Asked:
         self.wire, self.owner = Wire(), Owner()
         self.connection = Connection(loop, Origin(False, "x", 80), self.owner)
         self.connection.connection_made(self.wire)
-        self.exchange = Exchange(loop, max_bytes=max_bytes, is_reused=False)
-        self.connection.send(build_request("POST", "http://x/", {}, b"{}"), self.exchange)
+        self.response = Response(loop, max_bytes=max_bytes, is_reused=False)
+        self.connection.send(build_request("POST", "http://x/", {}, b"{}"), self.response)
 
     async def outcome(self) -> tuple[object, ...]:
-        exchange, body, reason = self.exchange, b"", ""
-        while exchange._pieces or (exchange.is_over and exchange.error is None):
-            if not (piece := await exchange.piece()):
+        response, body, reason = self.response, b"", ""
+        while response._pieces or (response.is_over and response.error is None):
+            if not (piece := await response.chunk()):
                 break
             body += piece
-        if exchange.error is not None:
-            reason = exchange.error.reason
+        if response.error is not None:
+            reason = response.error.reason
         kept = (self.owner.freed, self.owner.lost_ones)
-        return exchange.status, dict(exchange.headers), body, reason, exchange.is_over, kept
+        return response.status, dict(response.headers), body, reason, response.is_over, kept
 
 
 ANSWERS = [
@@ -142,10 +142,10 @@ async def test_a_slow_reader_is_not_overrun() -> None:
     assert asked.wire.done == []
     asked.connection.data_received(framed)
     assert asked.wire.done == ["pause"]
-    assert len(await asked.exchange.piece()) == MAX_UNREAD_BYTES + len(piece)
+    assert len(await asked.response.chunk()) == MAX_UNREAD_BYTES + len(piece)
     assert asked.wire.done == ["pause", "resume"]
     asked.connection.data_received(b"0\r\n\r\n")
-    assert await asked.exchange.piece() == b""
+    assert await asked.response.chunk() == b""
     assert (asked.owner.freed, asked.owner.lost_ones) == (1, 0)
 
 

@@ -19,7 +19,7 @@ from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import HttpClient, StreamedResponse
+from trunkline.remote.http import HttpClient, Response
 from trunkline.remote.retries import delay_s, retry_after_s
 from trunkline.remote.target import Limits
 
@@ -69,7 +69,7 @@ class Exchange:
         finally:
             opened.close()
 
-    async def _open(self, body: bytes) -> StreamedResponse:
+    async def _open(self, body: bytes) -> Response:
         """The head of the answer, after as many attempts as it takes and is allowed."""
         attempt = 0
         while True:
@@ -84,7 +84,7 @@ class Exchange:
                     pause_s = delay_s(attempt - 1, self._chance())
             await self._clock.sleep(pause_s)
 
-    async def _attempt(self, body: bytes) -> StreamedResponse:
+    async def _attempt(self, body: bytes) -> Response:
         accept = "text/event-stream, application/json" if self._options.stream else _JSON
         headers = {"Content-Type": _JSON, "Accept": accept, **self._options.headers}
         try:
@@ -105,7 +105,7 @@ class Exchange:
         finally:
             opened.close()
 
-    async def _refusal(self, opened: StreamedResponse) -> ModelFailure:
+    async def _refusal(self, opened: Response) -> ModelFailure:
         if 200 <= opened.status < 300:
             return failures.garbage("it answers with a page of HTML")
         try:
@@ -115,7 +115,7 @@ class Exchange:
         after_s = retry_after_s(opened.headers.get("retry-after"), self._clock.now_ms())
         return failures.of_status(opened.status, code, text, retry_after_s=after_s)
 
-    async def _pieces(self, opened: StreamedResponse, answer: Answer) -> AsyncGenerator[str, None]:
+    async def _pieces(self, opened: Response, answer: Answer) -> AsyncGenerator[str, None]:
         if opened.media_type == _JSON:
             # Asked for or not: not every server streams.
             most = self._options.limits.max_answer_bytes + _FRAME_BYTES
@@ -139,7 +139,7 @@ class Exchange:
 _JSON: Final = "application/json"
 
 
-async def _events(opened: StreamedResponse, parser: Parser) -> AsyncGenerator[bytes, None]:
+async def _events(opened: Response, parser: Parser) -> AsyncGenerator[bytes, None]:
     while chunk := await opened.chunk():
         for event in parser.feed(chunk):
             if event.data.strip() == _DONE:
@@ -151,7 +151,7 @@ async def _events(opened: StreamedResponse, parser: Parser) -> AsyncGenerator[by
                 yield event.data
 
 
-async def _drain(opened: StreamedResponse) -> None:
+async def _drain(opened: Response) -> None:
     """Read to the end, so that the connection can be used again."""
     try:
         while await opened.chunk():

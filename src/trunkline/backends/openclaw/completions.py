@@ -26,7 +26,7 @@ from trunkline.model.outputs import Final as Done
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import Guard, HttpClient, StreamedResponse
+from trunkline.remote.http import Guard, HttpClient, Response
 from trunkline.remote.target import Limits
 
 _log = logging.getLogger("trunkline.backends.openclaw")
@@ -106,7 +106,7 @@ class _Request(TurnTask):
         finally:
             opened.close()
 
-    async def _read(self, opened: StreamedResponse) -> None:
+    async def _read(self, opened: Response) -> None:
         answer = _Answer()
         parser = Parser(max_event_bytes=self._limits.max_event_bytes)
         while chunk := await opened.chunk():
@@ -117,7 +117,7 @@ class _Request(TurnTask):
                     return
         await self.channel.put(Failed(_CUT))
 
-    async def _open(self, prompt: Prompt) -> StreamedResponse:
+    async def _open(self, prompt: Prompt) -> Response:
         address = self._address
         key = session_key_of(self.turn, address.session_key, agent_id=address.agent_id)
         headers = {

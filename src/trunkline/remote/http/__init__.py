@@ -1,14 +1,14 @@
-"""HTTP/1.1 as a client: requests and their answers, within limits in time and size.
+"""An HTTP/1.1 client: requests and their responses, within limits in time and size.
 
-A client for small requests to few peers, so it can be small; llhttp (httptools) says what the
-bytes mean. Read in this order: `place` (what a url stands for), `guard` (which addresses may be
-called), `answer`, `exchange` (an answer as it comes), `connection` (one socket), `connecting`,
-`pool` (those that wait for a further request), `patience` (limits in time), `client`.
+The client serves small requests to few peers, so it can be small; llhttp (httptools) parses the
+bytes. Read in this order: `request` (URLs and the bytes of a request), `guard` (addresses that may
+be called), `response` (a response as it arrives), `connection` (one socket), `connector`, `pool`
+(connections that wait for the next request), `client`.
 """
 
-from trunkline.remote.http.client import HttpClient, StreamedResponse
+from trunkline.remote.http.client import HttpClient
 from trunkline.remote.http.connector import Network
 from trunkline.remote.http.guard import Guard
-from trunkline.remote.http.response import SSE, Answer, media_type
+from trunkline.remote.http.response import SSE, Answer, Response, media_type
 
-__all__ = ["SSE", "Answer", "Guard", "HttpClient", "Network", "StreamedResponse", "media_type"]
+__all__ = ["SSE", "Answer", "Guard", "HttpClient", "Network", "Response", "media_type"]

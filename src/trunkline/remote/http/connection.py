@@ -8,7 +8,7 @@ import httptools
 
 from trunkline.remote.errors import BadPeerAnswer, PeerUnreachable, RemoteError
 from trunkline.remote.http.request import Origin, Request
-from trunkline.remote.http.response import Exchange, headers_of
+from trunkline.remote.http.response import Response, headers_of
 
 # Servers allow 8 to 64 KB for the heads of requests; that of an answer needs no more.
 MAX_HEAD_BYTES: Final = 64 * 1024
@@ -62,7 +62,7 @@ class Connection(asyncio.Protocol):
         self._parser.set_dangerous_leniencies(
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
-        self._exchange: Exchange | None = None
+        self._response: Response | None = None
         self._lines: list[tuple[bytes, bytes]] = []
         self._head_bytes = 0
         self._is_in_body = False
@@ -87,13 +87,13 @@ class Connection(asyncio.Protocol):
             self._poll.register(sock.fileno(), select.POLLIN)
         self._keeper.opened(self)
 
-    def send(self, request: Request, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def send(self, request: Request, response: Response) -> None:
+        self._response = response
         self._has_body = request.has_answer
         self._head_bytes = 0
         self._is_in_body = self._ends_with_us = self._is_answered = False
         self.was_used = True
-        exchange.come_from(self)
+        response.come_from(self)
         if len(request.body) <= _SMALL_BYTES:
             self._transport.write(request.head + request.body)
         else:
@@ -114,16 +114,16 @@ class Connection(asyncio.Protocol):
         return self._poll is None or not self._poll.poll(0)
 
     def data_received(self, data: bytes) -> None:
-        exchange = self._exchange
-        if exchange is None:
+        response = self._response
+        if response is None:
             if self.was_used:
                 self.abort()
             else:
                 self._early += data
                 self.pause()
             return
-        exchange.has_begun = True
-        exchange.heard_at = self._loop.time()
+        response.has_begun = True
+        response.heard_at = self._loop.time()
         if not self._is_in_body:
             self._head_bytes += len(data)
         try:
@@ -131,12 +131,12 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._may_stay = False
             if not self._is_answered:
-                exchange.fail(self._nonsense())
+                response.fail(self._nonsense())
                 return
         if self._is_answered:
-            self._finish(exchange)
+            self._finish(response)
         elif not self._is_in_body and self._head_bytes > MAX_HEAD_BYTES:
-            exchange.fail(_head_too_large())
+            response.fail(_head_too_large())
 
     def _nonsense(self) -> BadPeerAnswer | PeerUnreachable:
         # A body that does not keep to its own framing is one that did not get through.
@@ -154,25 +154,25 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         lines, self._lines = self._lines, []
-        status, exchange = self._parser.get_status_code(), self._exchange
-        if 100 <= status < 200 or exchange is None or self._is_answered:
+        status, response = self._parser.get_status_code(), self._response
+        if 100 <= status < 200 or response is None or self._is_answered:
             return
         if self._head_bytes > MAX_HEAD_BYTES and _size(lines) > MAX_HEAD_BYTES:
-            exchange.fail(_head_too_large())
+            response.fail(_head_too_large())
             return
         self._is_in_body = True
         headers = headers_of(lines)
         if status not in _WITHOUT_BODY and "content-length" not in headers:
             coding = headers.get("transfer-encoding", "").lower()
             self._ends_with_us = not coding.endswith("chunked")
-        exchange.begin(status, headers)
+        response.begin(status, headers)
         if not self._has_body:
             # The parser cannot be told, and would wait for the body.
             self._is_answered, self._may_stay = True, False
 
     def on_body(self, data: bytes) -> None:
-        if self._exchange is not None and not self._is_answered:
-            self._exchange.take(data)
+        if self._response is not None and not self._is_answered:
+            self._response.take(data)
 
     def on_message_complete(self) -> None:
         # Trailers, which nobody here asks for.
@@ -181,8 +181,8 @@ class Connection(asyncio.Protocol):
             self._is_answered = True
             self._may_stay = self._may_stay and self._parser.should_keep_alive()
 
-    def _finish(self, exchange: Exchange) -> None:
-        self._exchange = None
+    def _finish(self, response: Response) -> None:
+        self._response = None
         # A request that the peer answered without reading it to its end is still on its way.
         if self._may_stay and not self.is_lost and not self._transport.get_write_buffer_size():
             self.resume()
@@ -190,13 +190,13 @@ class Connection(asyncio.Protocol):
             self._keeper.free(self)
         else:
             self.abort()
-        exchange.complete()
+        response.complete()
 
     def eof_received(self) -> None:
-        exchange = self._exchange
-        if exchange is not None and self._is_in_body and self._ends_with_us:
+        response = self._response
+        if response is not None and self._is_in_body and self._ends_with_us:
             self._may_stay = False
-            self._finish(exchange)
+            self._finish(response)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose()
@@ -222,8 +222,8 @@ class Connection(asyncio.Protocol):
 
     def end(self, error: RemoteError) -> None:
         """`error` is for whoever waits for an answer."""
-        if self._exchange is not None:
-            self._exchange.fail(error)
+        if self._response is not None:
+            self._response.fail(error)
         else:
             self.abort()
 
@@ -231,7 +231,7 @@ class Connection(asyncio.Protocol):
         if self.is_lost:
             return
         self.is_lost = True
-        exchange, self._exchange = self._exchange, None
+        response, self._response = self._response, None
         self._keeper.lost(self)
-        if exchange is not None:
-            exchange.fail(broken_off())
+        if response is not None:
+            response.fail(broken_off())

@@ -1,4 +1,4 @@
-"""Responses: the head, the body as it arrives, and the limits in time."""
+"""`Response`: an HTTP response as it arrives, with its limits; `Answer`: one that is complete."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -10,6 +10,8 @@ from msgspec import Struct
 from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, RemoteError
 
 SSE: Final = "text/event-stream"
+# The buffer of an unread body. Beyond it the connection stops reading, so the peer waits.
+MAX_UNREAD_BYTES: Final = 256 * 1024
 
 
 def headers_of(lines: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -61,12 +63,12 @@ def too_large(max_bytes: int) -> BadPeerAnswer:
     return BadPeerAnswer(f"the answer is larger than {max_bytes} bytes", reason="TOO_LARGE")
 
 
-# A body that nobody reads is taken in up to here; the rest waits at the peer.
-MAX_UNREAD_BYTES: Final = 256 * 1024
+def took_too_long() -> PeerTimeout:
+    return PeerTimeout("the agent took too long", reason="CALL_TIMEOUT")
 
 
 class Line(Protocol):
-    """The connection that an answer comes from."""
+    """The connection that a response comes from."""
 
     def pause(self) -> None: ...
     def resume(self) -> None: ...
@@ -74,22 +76,25 @@ class Line(Protocol):
 
 
 class _Until(IntEnum):
-    """What somebody waits for; each is also over with the next one."""
+    """The event that the reader waits for; each is also over with the next one."""
 
     HEAD = 1
     BODY = 2
     END = 3
 
 
-class Exchange:
-    """Fed by a connection, read by one caller."""
+class Response:
+    """Filled by a connection, read by one caller, who closes it."""
 
     __slots__ = (
+        "_ends_at",
+        "_idle_s",
         "_line",
         "_loop",
         "_max_bytes",
         "_pieces",
         "_size",
+        "_timer",
         "_until",
         "_waiter",
         "error",
@@ -107,9 +112,10 @@ class Exchange:
         """With `max_bytes` the body is taken in whole, and a larger one is an error."""
         self._loop = loop
         self._max_bytes = max_bytes
-        # Whether there were requests on the same connection before.
+        # Whether the connection carried requests before.
         self.is_reused = is_reused
         self._line: Line | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._pieces: list[bytes] = []
         self._size = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -117,7 +123,7 @@ class Exchange:
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.heard_at = 0.0
-        # Whether anything came at all, though it may be no answer yet.
+        # Whether any byte came, even if there is no status yet.
         self.has_begun = False
         self.is_over = False
         self.error: RemoteError | None = None
@@ -128,12 +134,12 @@ class Exchange:
 
     @property
     def is_stale(self) -> bool:
-        """The peer had left before it was asked, as far as can be told."""
+        """The peer had closed the connection before the request, as far as can be told."""
         return self.is_reused and not self.has_begun
 
     @property
-    def has_unread(self) -> bool:
-        return self._size > 0
+    def media_type(self) -> str:
+        return media_type(self.headers)
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         refusal: RemoteError | None = refusal_of(status, headers)
@@ -167,65 +173,75 @@ class Exchange:
         self._wake()
 
     def fail(self, error: RemoteError) -> None:
-        """The end, unless it was there before. What came until now can still be read."""
+        """End it, unless it has ended. The reader still gets the bytes that came before."""
         if self.is_over:
             return
         self.error = error
-        self.is_over = True
-        line, self._line = self._line, None
-        if line is not None:
-            line.abort()
+        self._abort()
         self._wake()
 
-    def leave(self) -> None:
-        """Nobody reads on. Before the end of the body this ends the connection, too."""
-        self.is_over = True
+    def close(self) -> None:
+        """Stop reading. Before the end of the body this also closes the connection."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._pieces.clear()
+        self._abort()
+
+    def _abort(self) -> None:
+        self.is_over = True
         line, self._line = self._line, None
         if line is not None:
             line.abort()
 
     async def head(self) -> None:
-        """Until status and headers are there. Raises RemoteError."""
+        """Wait for status and headers. Raises RemoteError."""
         while not (self.status or self.is_over):
             await self._change(_Until.HEAD)
         if self.error is not None and not self.status:
             raise self.error
 
-    async def piece(self) -> bytes:
-        """The next bytes; none at the end. Raises RemoteError for an end that is none."""
+    async def chunk(self) -> bytes:
+        """The next bytes; b"" at the end. Raises PeerUnreachable if the body was cut off."""
         while not (self._pieces or self.is_over):
             await self._change(_Until.BODY)
-        data = self._taken()
+        data = self._joined()
+        self._pieces.clear()
+        if self._size > MAX_UNREAD_BYTES and self._line is not None:
+            # The peer was silent because it had to wait for this reader.
+            self.heard_at = self._loop.time()
+            self._line.resume()
+        self._size = 0
         if not data and self.error is not None:
             raise self.error
         return data
 
+    async def body(self, max_bytes: int) -> bytes:
+        """The rest of the body, or BadPeerAnswer when it is larger."""
+        chunks, size = [], 0
+        while chunk := await self.chunk():
+            size += len(chunk)
+            if size > max_bytes:
+                raise too_large(max_bytes)
+            chunks.append(chunk)
+        return b"".join(chunks)
+
     async def whole(self) -> bytes:
-        """All of it, once it is there; whoever gives up leaves as well. Raises RemoteError."""
+        """The body, once it is complete; a cancelled caller closes it. Raises RemoteError."""
         self._until = _Until.END
         while not self.is_over:
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             except BaseException:
-                self.leave()
+                self.close()
                 raise
         if self.error is not None:
             raise self.error
+        return self._joined()
+
+    def _joined(self) -> bytes:
         pieces = self._pieces
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def _taken(self) -> bytes:
-        pieces = self._pieces
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        if self._size > MAX_UNREAD_BYTES and self._line is not None:
-            # The silence of a peer that had to wait for us is our own.
-            self.heard_at = self._loop.time()
-            self._line.resume()
-        self._size = 0
-        return data
 
     async def _change(self, until: _Until) -> None:
         self._until = until
@@ -240,46 +256,36 @@ class Exchange:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
+    def limit(self, *, ends_at: float, idle_s: float) -> None:
+        """Fail at `ends_at`, or after a silence of `idle_s`.
 
-class Patience:
-    """Ends an exchange that breaks its limits. One timer looks from time to time.
-
-    To set a timer anew with every piece of a stream would cost more than the piece.
-    """
-
-    def __init__(self, exchange: Exchange, *, ends_at: float, idle_s: float) -> None:
-        self._exchange = exchange
+        One timer looks from time to time: setting it anew for every piece of a stream would
+        cost more than the piece.
+        """
         self._ends_at = ends_at
         self._idle_s = idle_s
-        self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_at(min(ends_at, self._loop.time() + idle_s), self._look)
 
     def end_within(self, seconds: float) -> None:
+        """All that matters was read; do not wait any longer than this for the end."""
         ends_at = self._loop.time() + seconds
-        if ends_at < self._ends_at:
+        if self._timer is not None and ends_at < self._ends_at:
             self._ends_at = ends_at
             self._timer.cancel()
             self._look()
 
-    def stop(self) -> None:
-        self._timer.cancel()
-
     def _look(self) -> None:
-        exchange, now = self._exchange, self._loop.time()
-        if exchange.is_over:
+        now = self._loop.time()
+        if self.is_over:
             return
         if now >= self._ends_at:
-            exchange.fail(took_too_long())
+            self.fail(took_too_long())
             return
-        # Whoever has something to read does not wait for the peer.
-        silent_since = now if exchange.has_unread else exchange.heard_at
+        # The peer is not silent while this reader has bytes to read.
+        silent_since = now if self._size else self.heard_at
         if now >= silent_since + self._idle_s:
-            exchange.fail(PeerTimeout("the agent is silent for too long", reason="IDLE_TIMEOUT"))
+            self.fail(PeerTimeout("the agent is silent for too long", reason="IDLE_TIMEOUT"))
             return
         self._timer = self._loop.call_at(
             min(self._ends_at, silent_since + self._idle_s), self._look
         )
-
-
-def took_too_long() -> PeerTimeout:
-    return PeerTimeout("the agent took too long", reason="CALL_TIMEOUT")
