@@ -7,11 +7,17 @@ from trunkline.ports.tools import OnUpdate, Signal
 from trunkline.remote.tool import envelope
 from trunkline.remote.tool.ajv import Error, ajv_error, errors_of
 from trunkline.remote.tool.envelope import Envelope
-from trunkline.remote.tool.failures import Code, ToolFailure
+from trunkline.remote.tool.failures import ToolFailure
 from trunkline.remote.tool.remote_agent import RemoteAgentTool
+from trunkline.remote.tool.schema import (
+    ANYTHING,
+    URL,
+    Schema,
+    closed_object,
+    id_of,
+    of_type,
+)
 from trunkline.remote.tool.validation import as_json
-
-Schema = dict[str, Any]
 
 NAME: Final = "a2a_send"
 DESCRIPTION: Final = (
@@ -19,7 +25,7 @@ DESCRIPTION: Final = (
     "task, pass the context_id or the task_id of summary.continuation."
 )
 _NOBODY: Final = "a2a_send requires agent, url, or a configured default target"
-# Our fields → those of `remote_agent`.
+# Fields of this tool → fields of `remote_agent`.
 _FIELDS: Final = {
     "agent": "target_alias",
     "url": "target_url",
@@ -33,39 +39,24 @@ _OURS: Final = {f"/{theirs}": f"/{ours}" for ours, theirs in _FIELDS.items()}
 
 
 def input_schema(aliases: Sequence[str] = ()) -> Schema:
-    agent: Schema = {"type": "string", "minLength": 1, "description": "Name of the agent."}
-    return {
-        "type": "object",
-        "properties": {
-            "agent": agent | ({"enum": list(aliases)} if aliases else {}),
-            "url": {
-                "type": "string",
-                "format": "uri",
-                "pattern": "^https?://",
-                "description": "URL of an agent without a name, where the policy allows it.",
-            },
-            "message": {"type": "string", "minLength": 1, "description": "What to say."},
-            "data": {"type": "object", "description": "Structured data beside the message."},
-            "context_id": _id("The conversation to go on with."),
-            "task_id": _id("The task to go on with."),
-            "metadata": {"type": "object"},
-            "wait": {
-                "type": "boolean",
-                "description": "false: return as soon as there is a task. Default: true.",
-            },
-            "timeout_ms": {"type": "integer", "minimum": 1},
-        },
-        "required": ["message"],
-        "additionalProperties": False,
+    agent = id_of("Name of the agent.") | ({"enum": list(aliases)} if aliases else {})
+    url = "URL of an agent without a name, where the policy allows it."
+    properties = {
+        "agent": agent,
+        "url": URL | {"description": url},
+        "message": id_of("What to say."),
+        "data": of_type("object", "Structured data beside the message."),
+        "context_id": id_of("The conversation to go on with."),
+        "task_id": id_of("The task to go on with."),
+        "metadata": ANYTHING,
+        "wait": of_type("boolean", "false: return as soon as there is a task. Default: true."),
+        "timeout_ms": {"type": "integer", "minimum": 1},
     }
-
-
-def _id(description: str) -> Schema:
-    return {"type": "string", "minLength": 1, "description": description}
+    return closed_object(properties, ["message"])
 
 
 class A2aSend:
-    """`await tool(request)`. Whom it may call, its limits and its errors are `remote_agent`'s."""
+    """`await tool(request)`. Targets, limits and errors are those of `remote_agent`."""
 
     def __init__(self, remote_agent: RemoteAgentTool) -> None:
         self._remote_agent = remote_agent
@@ -75,14 +66,12 @@ class A2aSend:
     ) -> Envelope:
         try:
             given = as_json(request)
+            errors = self._problems(given)
+            if errors or not isinstance(given, Mapping):
+                raise envelope.invalid(errors)
         except ToolFailure as failure:
             return _named(envelope.failure("send", failure))
-        errors = self._problems(given)
-        if errors or not isinstance(given, Mapping):
-            details = {"source": "ajv", "tool": NAME, "errors": errors}
-            invalid = ToolFailure(Code.VALIDATION, f"{NAME} input validation failed", details)
-            return _named(envelope.failure("send", invalid))
-        # No updates: what this tool gives is one answer.
+        # This tool gives one answer and no updates.
         return _named(await self._remote_agent(_translated(given), signal=signal))
 
     def _problems(self, given: object) -> list[Error]:
@@ -104,7 +93,7 @@ def _translated(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(result: Envelope) -> Envelope:
-    """The envelope as this tool's own, with the names that its fields have here."""
+    """The envelope with the name and the field names of this tool."""
     result = result | {"operation": NAME}
     details = result.get("error", {}).get("details", {})
     if details.get("source") == "ajv":

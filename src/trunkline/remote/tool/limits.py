@@ -1,9 +1,10 @@
-"""How long a request may take, and who else may end it."""
+"""`bounded`: a request within its limits in time, until its caller aborts it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
+from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import Signal
 from trunkline.remote.tool.failures import ToolFailure, aborted
@@ -12,7 +13,7 @@ T = TypeVar("T")
 
 
 class Limit:
-    """Silence of `idle_s` ends the work, and so does `cap_s` in all."""
+    """The work ends after a silence of `idle_s`, or after `cap_s` in all."""
 
     def __init__(self, clock: Clock, *, idle_s: float, cap_s: float) -> None:
         self._clock = clock
@@ -40,30 +41,36 @@ async def bounded(
     *,
     at: Callable[[Literal["idle", "cap"]], ToolFailure],
 ) -> T:
-    """The result of `work`; a failure when the limit is reached or the signal is given.
+    """The result of `work`. Raises a failure when the limit is reached or the signal is set.
 
-    When it returns, `work` has ended, and nothing of it is left behind.
+    When it returns, `work` has ended.
     """
     if signal is not None and signal.is_set():
         raise aborted()
-    loop = asyncio.get_running_loop()
-    main = loop.create_task(work(), name="remote_agent")
-    timer = loop.create_task(limit.reached(), name="remote_agent limit")
-    ends: set[asyncio.Task[Any]] = {main, timer}
-    if signal is not None:
-        ends.add(loop.create_task(_given(signal), name="remote_agent signal"))
+    why: list[ToolFailure] = []
+
+    async def end_at_limit() -> None:
+        end(at(await limit.reached()))
+
+    async def end_at_signal(signal: Signal) -> None:
+        await signal.wait()
+        end(aborted())
+
+    def end(failure: ToolFailure) -> None:
+        if not why:
+            why.append(failure)
+            scope.reschedule(asyncio.get_running_loop().time())
+
+    watchers = BackgroundTasks("remote_agent")
     try:
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if main.done():
-            return main.result()
-        if timer.done():
-            raise at(timer.result())
-        raise aborted()
+        async with asyncio.timeout(None) as scope:
+            watchers.spawn(end_at_limit(), name="remote_agent limit")
+            if signal is not None:
+                watchers.spawn(end_at_signal(signal), name="remote_agent signal")
+            return await work()
+    except TimeoutError:
+        if not why:
+            raise
+        raise why[0] from None
     finally:
-        for task in ends:
-            task.cancel()
-        await asyncio.gather(*ends, return_exceptions=True)
-
-
-async def _given(signal: Signal) -> None:
-    await signal.wait()
+        await watchers.close()

@@ -1,7 +1,7 @@
-"""A request that was found valid, as a value."""
+"""`ToolRequest`: a valid request as a value, and the message that it becomes."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -14,12 +14,12 @@ from trunkline.model.calls import (
 )
 from trunkline.model.values import Message, Part, Role
 
-# What the wire can carry of a number, and more milliseconds than anybody waits.
+# The largest number on the wire (int32); in milliseconds 24 days.
 _INT32_MAX: Final = 2**31 - 1
 
 
 class Continuation(Struct, frozen=True, kw_only=True):
-    """A continuation that a caller hands back; "" is what it does not say."""
+    """A continuation that a caller hands back; "" where it says nothing."""
 
     target_url: str
     card_path: str
@@ -32,6 +32,8 @@ class Continuation(Struct, frozen=True, kw_only=True):
 
 
 class ToolRequest(Struct, frozen=True, kw_only=True):
+    """The fields of the input schema."""
+
     action: str
     target_alias: str = ""
     target_url: str = ""
@@ -44,7 +46,7 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
     task_id: str = ""
     context_id: str = ""
     reference_task_ids: tuple[str, ...] = ()
-    needs_task: bool = False
+    task_requirement: str = "optional"
     follow_updates: bool = False
     wait_timeout_ms: int | None = None
     cancel_on_abort: bool = False
@@ -54,38 +56,11 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
     timeout_ms: int | None = None
     service_parameters: Mapping[str, str] = {}
     metadata: dict[str, Any] | None = None
-    push: TaskPushNotificationConfig | None = None
+    push_notification_config: TaskPushNotificationConfig | None = None
 
-
-def read_request(given: Mapping[str, Any]) -> ToolRequest:
-    """Only for what `rules.problems_of` has no objection to."""
-    continuation, push = given.get("continuation"), given.get("push_notification_config")
-    modes = given.get("accepted_output_modes")
-    return ToolRequest(
-        action=given["action"],
-        target_alias=given.get("target_alias", ""),
-        target_url=given.get("target_url", ""),
-        target_tags=tuple(given.get("target_tags", ())),
-        skill=given.get("skill", ""),
-        parts=tuple([_part(part) for part in given.get("parts", ())]),
-        task_handle=given.get("task_handle", ""),
-        continuation=None if continuation is None else _continuation(continuation),
-        message_id=given.get("message_id", ""),
-        task_id=given.get("task_id", ""),
-        context_id=given.get("context_id", ""),
-        reference_task_ids=tuple(given.get("reference_task_ids", ())),
-        needs_task=given.get("task_requirement") == "required",
-        follow_updates=given.get("follow_updates", False),
-        wait_timeout_ms=_number(given, "wait_timeout_ms"),
-        cancel_on_abort=given.get("cancel_on_abort", False),
-        accepted_output_modes=None if modes is None else tuple(modes),
-        blocking=given.get("blocking", True),
-        history_length=_number(given, "history_length"),
-        timeout_ms=_number(given, "timeout_ms"),
-        service_parameters=dict(given.get("service_parameters", {})),
-        metadata=given.get("metadata"),
-        push=None if push is None else _push(push),
-    )
+    @property
+    def needs_task(self) -> bool:
+        return self.task_requirement == "required"
 
 
 def message_request(
@@ -96,7 +71,7 @@ def message_request(
     context_id: str,
     default_output_modes: tuple[str, ...],
 ) -> SendMessageRequest:
-    """What goes to the peer. No output modes means that any will do, and is left unsaid."""
+    """The request to the peer. No output modes means that any will do."""
     modes = request.accepted_output_modes
     return SendMessageRequest(
         message=Message(
@@ -110,19 +85,14 @@ def message_request(
         configuration=SendMessageConfiguration(
             accepted_output_modes=default_output_modes if modes is None else modes,
             history_length=request.history_length,
-            task_push_notification_config=request.push,
-            # Whoever wants the task, or waits for it here, wants to know of it at once.
+            task_push_notification_config=request.push_notification_config,
+            # A caller that wants the task, or waits for it here, must know of it at once.
             return_immediately=request.needs_task
             or request.wait_timeout_ms is not None
             or not request.blocking,
         ),
         metadata=request.metadata,
     )
-
-
-def _number(given: Mapping[str, Any], name: str) -> int | None:
-    value = given.get(name)
-    return None if value is None else min(int(value), _INT32_MAX)
 
 
 def _part(part: Mapping[str, Any]) -> Part:
@@ -169,3 +139,28 @@ def _push(given: Mapping[str, Any]) -> TaskPushNotificationConfig:
             credentials=authentication.get("credentials", ""),
         ),
     )
+
+
+def _number(value: float) -> int:
+    return min(int(value), _INT32_MAX)
+
+
+_READERS: Final[Mapping[str, Callable[[Any], object]]] = {
+    "parts": lambda parts: tuple([_part(part) for part in parts]),
+    "continuation": _continuation,
+    "push_notification_config": _push,
+    "wait_timeout_ms": _number,
+    "history_length": _number,
+    "timeout_ms": _number,
+}
+
+
+def read_request(given: Mapping[str, Any]) -> ToolRequest:
+    """Only for a request in which `validation.problems_of` finds no problem."""
+    fields: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in _READERS:
+            fields[name] = _READERS[name](value)
+        else:
+            fields[name] = tuple(value) if isinstance(value, list) else value
+    return ToolRequest(**fields)

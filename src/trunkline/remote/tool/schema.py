@@ -17,13 +17,8 @@ _FOLLOW_UP: Final = (*ROUTING, "timeout_ms", "service_parameters")
 
 
 def input_schema(aliases: Sequence[str] = ()) -> Schema:
-    """One flat object; what an action allows of it is for the rules in `rules`."""
-    return {
-        "type": "object",
-        "properties": _properties(aliases),
-        "required": ["action"],
-        "additionalProperties": False,
-    }
+    """One flat object; `validation` has the rules for the fields of each action."""
+    return closed_object(_properties(aliases), ["action"])
 
 
 def fields_of(action: str) -> frozenset[str]:
@@ -48,85 +43,70 @@ def anthropic_tool(aliases: Sequence[str] = ()) -> Schema:
     return {"name": NAME, "description": DESCRIPTION, "input_schema": input_schema(aliases)}
 
 
-def _text(description: str = "", **more: Any) -> Schema:
-    return _described({"type": "string", **more}, description)
-
-
-def _described(schema: Schema, description: str) -> Schema:
+def of_type(kind: str, description: str = "", **more: Any) -> Schema:
+    schema: Schema = {"type": kind, **more}
     return {**schema, "description": description} if description else schema
 
 
-def _id(description: str = "") -> Schema:
-    return _text(description, minLength=1)
+def id_of(description: str = "") -> Schema:
+    return of_type("string", description, minLength=1)
 
 
-def _list(items: Schema, description: str = "", *, least: int = 0) -> Schema:
-    schema: Schema = {"type": "array", "items": items}
-    return _described({**schema, "minItems": least} if least else schema, description)
-
-
-def _flag(description: str = "") -> Schema:
-    return _described({"type": "boolean"}, description)
-
-
-def _count(least: int, description: str) -> Schema:
-    return {"type": "integer", "minimum": least, "description": description}
-
-
-def _object(properties: Schema, required: Sequence[str], **more: Any) -> Schema:
+def closed_object(properties: Schema, required: Sequence[str], **more: Any) -> Schema:
+    """An object without any other property."""
     schema: Schema = {"type": "object", "properties": properties}
     return {**schema, "required": list(required), "additionalProperties": False, **more}
 
 
-_ANYTHING: Final[Schema] = {"type": "object"}
+ANYTHING: Final[Schema] = {"type": "object"}
 _STRINGS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
 _HANDLE: Final[Schema] = {"type": "string", "pattern": "^rah_[A-Za-z0-9-]+$"}
-_URL: Final[Schema] = {"type": "string", "format": "uri", "pattern": "^https?://"}
+URL: Final[Schema] = {"type": "string", "format": "uri", "pattern": "^https?://"}
 
 
 def _part() -> Schema:
-    metadata = {"metadata": _ANYTHING}
+    metadata = {"metadata": ANYTHING}
     text = {"kind": {"const": "text"}, "text": {"type": "string"}, **metadata}
     file = {
         "kind": {"const": "file"},
         "uri": {"type": "string", "format": "uri"},
-        "bytes": _text("base64"),
+        "bytes": of_type("string", "base64"),
         "name": {"type": "string"},
         "mime_type": {"type": "string"},
         **metadata,
     }
-    data = {"kind": {"const": "data"}, "data": _ANYTHING, **metadata}
+    data = {"kind": {"const": "data"}, "data": ANYTHING, **metadata}
     content = {"anyOf": [{"required": ["uri"]}, {"required": ["bytes"]}]}
     return {
         "oneOf": [
-            _object(text, ["kind", "text"]),
-            _object(file, ["kind"], **content),
-            _object(data, ["kind", "data"]),
+            closed_object(text, ["kind", "text"]),
+            closed_object(file, ["kind"], **content),
+            closed_object(data, ["kind", "data"]),
         ]
     }
 
 
 def _continuation() -> Schema:
     target = {
-        "target_url": _URL,
-        "card_path": _id(),
-        "preferred_transports": _list(_id(), least=1),
-        "target_alias": _id(),
-        "signature": _text("Says that this gateway issued the target; keep it."),
+        "target_url": URL,
+        "card_path": id_of(),
+        "preferred_transports": of_type("array", items=id_of(), minItems=1),
+        "target_alias": id_of(),
+        "signature": of_type("string", "Says that this gateway issued the target; keep it."),
     }
     flags = ("can_resume_send", "can_send", "can_status", "can_cancel", "can_watch")
     task = {
-        "task_id": _id(),
+        "task_id": id_of(),
         "task_handle": _HANDLE,
         "status": {"type": "string"},
         **{name: {"type": "boolean"} for name in flags},
     }
-    conversation = {"context_id": _id(), "can_send": {"const": True}}
-    return _object(
+    conversation = {"context_id": id_of(), "can_send": {"const": True}}
+    return closed_object(
         {
-            "target": _object(target, ["target_url", "card_path", "preferred_transports"]),
-            "task": _object(task, ["task_id"]),
-            "conversation": _object(conversation, ["context_id"]),
+            "target": closed_object(target, ["target_url", "card_path", "preferred_transports"]),
+            "task": closed_object(task, ["task_id"]),
+            "conversation": closed_object(conversation, ["context_id"]),
         },
         ["target"],
         description="summary.continuation of an earlier result, unchanged.",
@@ -134,8 +114,9 @@ def _continuation() -> Schema:
 
 
 def _push_config() -> Schema:
-    authentication = _object(
-        {"schemes": _list(_id(), least=1), "credentials": {"type": "string"}}, ["schemes"]
+    authentication = closed_object(
+        {"schemes": of_type("array", items=id_of(), minItems=1), "credentials": {"type": "string"}},
+        ["schemes"],
     )
     fields = {
         "url": {"type": "string", "format": "uri"},
@@ -143,39 +124,56 @@ def _push_config() -> Schema:
         "token": {"type": "string"},
         "authentication": authentication,
     }
-    return _object(fields, ["url"])
+    return closed_object(fields, ["url"])
 
 
 def _properties(aliases: Sequence[str]) -> Schema:
-    alias = _text("A configured target; preferred to target_url.")
+    alias = of_type("string", "A configured target; preferred to target_url.")
     if aliases:
         alias["enum"] = list(aliases)
     return {
         "action": {"type": "string", "enum": list(ACTIONS)},
         "target_alias": alias,
-        "target_url": {**_URL, "description": "Base URL of an agent, if the policy allows it."},
-        "target_tags": _list(_id(), "Choose a configured target that has all these tags.", least=1),
-        "skill": _id("Choose a configured target whose card has this skill, by id or name."),
-        "parts": _list(_part(), "What to send.", least=1),
+        "target_url": {**URL, "description": "Base URL of an agent, if the policy allows it."},
+        "target_tags": of_type(
+            "array",
+            "Choose a configured target that has all these tags.",
+            items=id_of(),
+            minItems=1,
+        ),
+        "skill": id_of("Choose a configured target whose card has this skill, by id or name."),
+        "parts": of_type("array", "What to send.", items=_part(), minItems=1),
         "task_handle": {**_HANDLE, "description": "Handle of a delegated task."},
         "continuation": _continuation(),
-        "message_id": _id("Id of the message; made up when absent."),
-        "task_id": _id("Id of a task at the remote agent."),
-        "context_id": _id("Id of a conversation at the remote agent."),
-        "reference_task_ids": _list(_id(), "Tasks to refer to, not to continue.", least=1),
-        "task_requirement": _text(
-            "required: a plain message is not enough.", enum=["optional", "required"]
+        "message_id": id_of("Id of the message; made up when absent."),
+        "task_id": id_of("Id of a task at the remote agent."),
+        "context_id": id_of("Id of a conversation at the remote agent."),
+        "reference_task_ids": of_type(
+            "array", "Tasks to refer to, not to continue.", items=id_of(), minItems=1
         ),
-        "follow_updates": _flag("Stream the send and report every update."),
-        "wait_timeout_ms": _count(
-            1, "Wait so long for the task to end or to ask; then WAIT_TIMEOUT, and it goes on."
+        "task_requirement": of_type(
+            "string", "required: a plain message is not enough.", enum=["optional", "required"]
         ),
-        "cancel_on_abort": _flag("Cancel the remote task when the caller aborts the send."),
-        "accepted_output_modes": _list({"type": "string"}, "Media types for the answer."),
-        "blocking": _flag("Have the remote agent answer only when its task ends or pauses."),
-        "history_length": _count(0, "At most so many messages of history."),
-        "timeout_ms": _count(1, "Limit for a request; of a stream, for its silence."),
+        "follow_updates": of_type("boolean", "Stream the send and report every update."),
+        "wait_timeout_ms": of_type(
+            "integer",
+            "Wait so long for the task to end or to ask; then WAIT_TIMEOUT, and it goes on.",
+            minimum=1,
+        ),
+        "cancel_on_abort": of_type(
+            "boolean", "Cancel the remote task when the caller aborts the send."
+        ),
+        "accepted_output_modes": of_type(
+            "array", "Media types for the answer.", items={"type": "string"}
+        ),
+        "blocking": of_type(
+            "boolean", "Have the remote agent answer only when its task ends or pauses."
+        ),
+        "history_length": of_type("integer", "At most so many messages of history.", minimum=0),
+        "timeout_ms": of_type(
+            "integer", "Limit for a request; of a stream, for its silence.", minimum=1
+        ),
         "service_parameters": {**_STRINGS, "description": "Headers of the request."},
-        "metadata": _ANYTHING,
+        "metadata": ANYTHING,
         "push_notification_config": _push_config(),
     }
