@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -107,13 +107,13 @@ class Peer:
         task: Task = await self._peers.answer(self._target.url, "cancel")
         return task
 
-    def stream(self, request: SendMessageRequest) -> AsyncIterator[StreamItem]:
+    def stream(self, request: SendMessageRequest) -> AsyncGenerator[StreamItem, None]:
         return self._events("stream", request)
 
-    def subscribe(self, task_id: str) -> AsyncIterator[StreamItem]:
+    def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]:
         return self._events("subscribe", task_id)
 
-    async def _events(self, method: str, value: Any) -> AsyncIterator[StreamItem]:
+    async def _events(self, method: str, value: Any) -> AsyncGenerator[StreamItem, None]:
         self._note(method, value)
         for item in await self._peers.answer(self._target.url, method):
             if isinstance(item, asyncio.Event):

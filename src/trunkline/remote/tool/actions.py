@@ -1,9 +1,9 @@
-"""`Call`: one request to one peer, and the calls that each action makes."""
+"""`Call`: one request to one peer; the functions below it are the actions of the tool."""
 
 import inspect
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 import msgspec
@@ -41,8 +41,8 @@ from trunkline.remote.tool.resolve import Route, is_configured, signature_of
 
 _log = logging.getLogger("trunkline.remote.tool")
 
-# All events together, as JSON. The result holds each of them, and once more what they add up
-# to; a single answer may have a quarter of this.
+# All events of a call as JSON. The result holds each event and the sum of them; a single answer
+# may have a quarter of this.
 MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
 _encode = msgspec.json.Encoder().encode
 
@@ -81,7 +81,7 @@ class Call:
         return self.card
 
     async def hear(self, item: StreamItem) -> None:
-        """Take in what the peer said."""
+        """Add an answer or event of the peer."""
         self.events.append(item)
         most = self._config.defaults.max_stream_events
         if len(self.events) > most:
@@ -94,11 +94,11 @@ class Call:
         await self._hold()
 
     async def report(self, item: StreamItem) -> None:
-        """Take it in, and tell the caller of it."""
+        """Add it, and send the caller an update."""
         await self.hear(item)
         if self._on_update is None:
             return
-        told = envelope.update(self.request.action, self.summary(), raw_of(item))
+        told = envelope.success(self.request.action, self.summary(), raw_of(item), is_update=True)
         try:
             done = self._on_update(told)
             if inspect.isawaitable(done):
@@ -117,7 +117,7 @@ class Call:
         return self.progress.context_id or self.route.context_id
 
     async def _hold(self) -> None:
-        """Have a handle for the task, the one that led here if it is of this task."""
+        """Get a handle for the task: the one that led here if it is for this task."""
         if not self._signature and not is_configured(self.route.target, self._config):
             self._signature = await self._sign()
         task_id, record = self.task_id, self.route.record
@@ -137,13 +137,12 @@ class Call:
             _log.warning("the task handle was not stored", extra={"why": error.message})
 
     async def _sign(self) -> str:
-        target = self.route.target
         try:
             key = await self._handles.signing_key()
         except StoreError as error:
             _log.warning("the continuation was not signed", extra={"why": error.message})
             return ""
-        return signature_of(key, target.url, target.card_path, target.transports)
+        return signature_of(key, self.route.target)
 
     def summary(self) -> dict[str, Any]:
         return summary_of(
@@ -157,13 +156,9 @@ class Call:
             reason=self.route.reason,
         )
 
-    def single(self) -> envelope.Envelope:
-        """The result when the peer gave one answer."""
-        return envelope.success(self.request.action, self.summary(), raw_of(self.events[-1]))
-
-    def followed(self) -> envelope.Envelope:
-        """The result when the peer gave events."""
-        return envelope.success(self.request.action, self.summary(), raw_stream(self.events))
+    def result(self, *, is_stream: bool = False) -> Envelope:
+        raw = raw_stream(self.events) if is_stream else raw_of(self.events[-1])
+        return envelope.success(self.request.action, self.summary(), raw)
 
     def explain(self, why: ToolFailure) -> ToolFailure:
         """The failure, with what is known about the peer and the task."""
@@ -192,13 +187,12 @@ class Call:
 
     @property
     def may_cancel(self) -> bool:
-        """There is a task of this very call, and it can still be stopped."""
-        state = self.progress.state
-        return bool(self.progress.task_id) and state not in TERMINAL
+        """This call has a task that can still be cancelled."""
+        return bool(self.progress.task_id) and self.progress.state not in TERMINAL
 
 
 _UNSUPPORTED: Final = -32004
-# A wait asks often at first, when most tasks end, and then less and less.
+# A wait polls often at first, when most tasks end, and then less and less.
 _FIRST_POLL_S: Final = 0.5
 _LAST_POLL_S: Final = 10.0
 _POLL_GROWTH: Final = 1.5
@@ -210,7 +204,7 @@ async def send(call: Call, message: SendMessageRequest) -> Envelope:
     await call.hear(await call.peer.send(message))
     if call.request.needs_task:
         _check_is_task(call)
-    return call.single()
+    return call.result()
 
 
 async def send_and_follow(call: Call, message: SendMessageRequest) -> Envelope:
@@ -222,11 +216,11 @@ async def send_and_follow(call: Call, message: SendMessageRequest) -> Envelope:
         return await _create_and_follow(call, message, streams=streams)
     if not streams:
         await call.report(await call.peer.send(message))
-        return call.followed()
+        return call.result(is_stream=True)
     await _follow(call, call.peer.stream(message), is_answer=bool(call.route.task_id))
     if not call.events:
         raise no_events("stream ended without events")
-    return call.followed()
+    return call.result(is_stream=True)
 
 
 async def _create_and_follow(call: Call, message: SendMessageRequest, *, streams: bool) -> Envelope:
@@ -239,7 +233,7 @@ async def _create_and_follow(call: Call, message: SendMessageRequest, *, streams
         await _follow(call, call.peer.subscribe(call.task_id), after=first)
         if len(call.events) == 1:
             raise no_events("stream ended without watch events")
-    return call.followed()
+    return call.result(is_stream=True)
 
 
 def _check_is_task(call: Call) -> None:
@@ -261,12 +255,13 @@ async def wait(call: Call, clock: Clock) -> Envelope:
     """After a send: follow the task until it ends or asks, by stream, then by polling."""
     if call.progress.has_task and not call.progress.is_settled:
         if call.card is not None and call.card.capabilities.streaming is True:
-            # Whatever ails the stream, asking for the task says more.
+            # Whatever breaks the stream, polling the task tells more.
             with suppress(RemoteError):
                 await _follow(call, call.peer.subscribe(call.task_id))
         await _poll(call, clock)
-        await _settle_on(call, call.progress.task())
-    return call.single()
+        if call.events[-1] != (task := call.progress.task()):
+            await call.hear(task)
+    return call.result()
 
 
 async def _poll(call: Call, clock: Clock) -> None:
@@ -279,16 +274,10 @@ async def _poll(call: Call, clock: Clock) -> None:
         except (PeerRefused, BadPeerAnswer):
             raise
         except RemoteError:
-            continue  # It may be back before the wait is over.
-        before = call.progress.task()
-        if _looks(task) != _looks(before):
+            continue  # The peer may be back before the wait is over.
+        if _looks(task) != _looks(call.progress.task()):
             await call.report(task)
         call.limit.touch()
-
-
-async def _settle_on(call: Call, task: Task) -> None:
-    if call.events[-1] != task:
-        await call.hear(task)
 
 
 async def watch(call: Call) -> Envelope:
@@ -303,7 +292,7 @@ async def watch(call: Call) -> Envelope:
         raise
     if not call.events:
         raise no_events("stream ended without watch events")
-    return call.followed()
+    return call.result(is_stream=True)
 
 
 def _cannot_watch(call: Call) -> ToolFailure:
@@ -323,13 +312,13 @@ def _cannot_watch(call: Call) -> ToolFailure:
 async def status(call: Call) -> Envelope:
     await call.open()
     await call.hear(await _get(call))
-    return call.single()
+    return call.result()
 
 
 async def cancel(call: Call) -> Envelope:
     await call.open()
     await call.hear(_checked(await call.peer.cancel(call.task_id), call.route.task_id))
-    return call.single()
+    return call.result()
 
 
 async def _get(call: Call) -> Task:
@@ -346,19 +335,19 @@ def _checked(task: Task, asked: str) -> Task:
 
 async def _follow(
     call: Call,
-    stream: AsyncIterator[StreamItem],
+    stream: AsyncGenerator[StreamItem, None],
     *,
     after: Task | Message | None = None,
     expected: str = "",
     is_answer: bool = False,
 ) -> None:
-    """Report every event until the task ends or asks, or the peer has no more to say.
+    """Report every event until the task ends or asks, or the stream ends.
 
-    `after` is what the caller was told before. With `is_answer` the stream is that of a
-    message, which may begin with the task as it was when the message came in.
+    `after` is the last item that the caller got. With `is_answer` the stream belongs to a
+    message, and may begin with the task as it was when the message came in.
     """
     first: StreamItem | None = None
-    async with _closing(stream):
+    async with aclosing(stream):
         async for item in stream:
             is_snapshot = first is None and isinstance(item, Task)
             first = first or item
@@ -377,13 +366,3 @@ def _looks(task: StreamItem) -> tuple[object, ...]:
     if not isinstance(task, Task):
         return ()
     return (task.id, task.context_id, task.status, task.history, task.artifacts)
-
-
-@asynccontextmanager
-async def _closing(stream: AsyncIterator[StreamItem]) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()

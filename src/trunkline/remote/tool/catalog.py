@@ -1,4 +1,4 @@
-"""The configured targets with what their cards say, and the choice among them."""
+"""The list of configured targets with their cards, and the choice among them by tag or skill."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,16 +16,11 @@ Json = dict[str, Any]
 
 
 class RefreshedCard(Struct, frozen=True, kw_only=True):
-    """The last card that a target gave, and why there is no newer one."""
+    """The last card of a target, and why there is no newer one."""
 
     card: AgentCard | None = None
     at_ms: int = 0
     error: ToolFailure | None = None
-
-
-class Choice(Struct, frozen=True, kw_only=True):
-    target: Target
-    reason: str
 
 
 def entry_summary(target: Target, seen: RefreshedCard) -> Json:
@@ -36,54 +31,46 @@ def entry_summary(target: Target, seen: RefreshedCard) -> Json:
         "default": target.default,
         "tags": list(target.tags),
         "examples": list(target.examples),
+        "target_name": (card.name or None) if card else None,
+        "description": target.description or (card.description if card else "") or None,
+        "streaming_supported": card.capabilities.streaming if card else None,
+        "peer_card": _card(card or _NO_CARD, _SNAKE),
+        "last_refresh_error": _error(seen.error),
     }
-    if card is not None and card.name:
-        entry["target_name"] = card.name
-    description = target.description or (card.description if card else "")
-    if description:
-        entry["description"] = description
-    if card is not None and card.capabilities.streaming is not None:
-        entry["streaming_supported"] = card.capabilities.streaming
-    entry["peer_card"] = _card(card or _NO_CARD, _SNAKE)
-    if seen.error is not None:
-        entry["last_refresh_error"] = _error(seen.error)
-    return entry
+    return _named(entry)
 
 
 def entry_raw(target: Target, seen: RefreshedCard) -> Json:
     card = seen.card
-    description = target.description or (card.description if card else "")
     shown: Json = {
         "baseUrl": target.url,
         "cardPath": target.card_path,
         "preferredTransports": list(target.transports),
         "alias": target.alias,
         "displayName": (card.name or None) if card else None,
-        "description": description or None,
+        "description": target.description or (card.description if card else "") or None,
         "streamingSupported": card.capabilities.streaming if card else None,
     }
-    entry: Json = {"target": {key: value for key, value in shown.items() if value is not None}}
-    if target.description:
-        entry["configuredDescription"] = target.description
-    entry |= {
+    entry: Json = {
+        "target": _named(shown),
+        "configuredDescription": target.description or None,
         "default": target.default,
         "tags": list(target.tags),
         "examples": list(target.examples),
-        "card": _card(_NO_CARD, _CAMEL),
+        "card": _card(card or _NO_CARD),
+        "lastRefreshError": _error(seen.error),
     }
     if card is not None:
         entry["card"] = {
             "displayName": card.name,
             "description": card.description,
-            **_card(card, _CAMEL),
+            **entry["card"],
             "lastRefreshedAt": format_timestamp(seen.at_ms),
         }
-    if seen.error is not None:
-        entry["lastRefreshError"] = _error(seen.error)
-    return entry
+    return _named(entry)
 
 
-# Of a peer that was never reached: the same lists, with nothing in them.
+# Stands for the card of a peer that was never reached.
 _NO_CARD: Final = AgentCard(
     name="",
     description="",
@@ -95,7 +82,6 @@ _NO_CARD: Final = AgentCard(
     skills=(),
 )
 
-_CAMEL: Mapping[str, str] = {}
 _SNAKE: Mapping[str, str] = {
     "preferredTransport": "preferred_transport",
     "additionalInterfaces": "additional_interfaces",
@@ -109,7 +95,7 @@ _SNAKE: Mapping[str, str] = {
 }
 
 
-def _card(card: AgentCard, names: Mapping[str, str]) -> Json:
+def _card(card: AgentCard, names: Mapping[str, str] = {}) -> Json:
     offered = card.capabilities
     interfaces = dict.fromkeys((one.protocol_binding, one.url) for one in card.supported_interfaces)
     capabilities = {
@@ -143,12 +129,13 @@ def _skill(skill: AgentSkill, names: Mapping[str, str]) -> Json:
     return _named(shown, names)
 
 
-def _named(shown: Json, names: Mapping[str, str]) -> Json:
+def _named(shown: Json, names: Mapping[str, str] = {}) -> Json:
+    """Without the fields that say nothing, under other names."""
     return {names.get(key, key): value for key, value in shown.items() if value is not None}
 
 
-def _error(why: ToolFailure) -> Json:
-    return {"code": str(why.code), "message": why.message}
+def _error(why: ToolFailure | None) -> Json | None:
+    return None if why is None else {"code": str(why.code), "message": why.message}
 
 
 def tagged(config: ToolConfig, tags: Sequence[str]) -> tuple[Target, ...]:
@@ -164,8 +151,8 @@ def choose(
     *,
     tags: Sequence[str],
     skill: str,
-) -> Choice:
-    """The first candidate that can do it; `cards` are theirs and matter for a skill only."""
+) -> tuple[Target, str]:
+    """The first suitable candidate, and why; their `cards` matter for a skill only."""
     found = [
         target
         for target, card in zip(candidates, cards, strict=True)
@@ -197,7 +184,7 @@ def choose(
     if others:
         why = "it is the default" if chosen.default else "it is configured first"
         reason += f"; so have {', '.join(others)}, but {why}"
-    return Choice(target=chosen, reason=reason)
+    return chosen, reason
 
 
 def has_skill(card: AgentCard, wanted: str) -> bool:

@@ -31,19 +31,10 @@ from trunkline.remote.tool.schema import NAME
 Envelope = dict[str, Any]
 
 
-def success(action: str, summary: Envelope, raw: Any) -> Envelope:
-    return {"ok": True, "operation": NAME, "action": action, "summary": summary, "raw": raw}
-
-
-def update(action: str, summary: Envelope, raw: Any) -> Envelope:
-    return {
-        "ok": True,
-        "operation": NAME,
-        "action": action,
-        "phase": "update",
-        "summary": summary,
-        "raw": raw,
-    }
+def success(action: str, summary: Any, raw: Any, *, is_update: bool = False) -> Envelope:
+    phase = {"phase": "update"} if is_update else {}
+    ok: Envelope = {"ok": True, "operation": NAME, "action": action}
+    return {**ok, **phase, "summary": summary, "raw": raw}
 
 
 def failure(action: str, why: ToolFailure) -> Envelope:

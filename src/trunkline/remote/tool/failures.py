@@ -1,4 +1,4 @@
-"""Why a request of the tool has no result."""
+"""`ToolFailure`: the error of an envelope, and the reasons for one."""
 
 import math
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ class ToolFailure(Exception):
         self.details: dict[str, Any] = dict(details or {})
 
     def with_details(self, more: Mapping[str, Any]) -> "ToolFailure":
-        """The same failure that also says `more`; what it said itself stays."""
+        """The same failure with `more` details; its own details win."""
         return ToolFailure(self.code, self.message, {**more, **self.details})
 
 
 def from_remote_error(error: RemoteError) -> ToolFailure:
     details: dict[str, Any] = {"errorName": type(error).__name__, "reason": error.reason}
-    # The same limit may be noticed here or there; callers read of it in the same words.
+    # The client or the tool may notice a limit first; callers read the same words.
     if isinstance(error, PeerTimeout) and not error.is_unsent:
         return timed_out()
     if error.retry_after_s is not None:
@@ -50,37 +50,38 @@ def from_remote_error(error: RemoteError) -> ToolFailure:
     return ToolFailure(Code.REMOTE, error.message, details)
 
 
+def _remote(message: str, name: str, reason: str, **more: Any) -> ToolFailure:
+    return ToolFailure(Code.REMOTE, message, {"errorName": name, "reason": reason, **more})
+
+
 def timed_out() -> ToolFailure:
-    details = {"errorName": "TimeoutError", "reason": "TIMEOUT", "hint": TIMEOUT_HINT}
-    return ToolFailure(Code.REMOTE, "request timed out", details)
+    return _remote("request timed out", "TimeoutError", "TIMEOUT", hint=TIMEOUT_HINT)
 
 
 def stream_too_long() -> ToolFailure:
     hint = "Follow it in turns with action=watch, or increase plugin defaults.maxStreamMs."
-    details = {"errorName": "TimeoutError", "reason": "STREAM_LIMIT", "hint": hint}
-    return ToolFailure(Code.REMOTE, "the stream reached its overall time limit", details)
+    message = "the stream reached its overall time limit"
+    return _remote(message, "TimeoutError", "STREAM_LIMIT", hint=hint)
 
 
 def too_many_events(limit: int) -> ToolFailure:
     hint = "Ask for the outcome with action=status, or increase plugin defaults.maxStreamEvents."
-    details = {"errorName": "StreamLimitError", "reason": "STREAM_LIMIT", "hint": hint}
-    return ToolFailure(Code.REMOTE, f"the stream brought more than {limit} events", details)
+    message = f"the stream brought more than {limit} events"
+    return _remote(message, "StreamLimitError", "STREAM_LIMIT", hint=hint)
 
 
 def too_many_bytes(limit: int) -> ToolFailure:
     hint = "Ask for the outcome with action=status."
-    details = {"errorName": "StreamLimitError", "reason": "STREAM_LIMIT", "hint": hint}
-    return ToolFailure(Code.REMOTE, f"the stream brought more than {limit} bytes", details)
+    message = f"the stream brought more than {limit} bytes"
+    return _remote(message, "StreamLimitError", "STREAM_LIMIT", hint=hint)
 
 
 def aborted() -> ToolFailure:
-    details = {"errorName": "AbortError", "reason": "ABORTED", "aborted": True}
-    return ToolFailure(Code.REMOTE, "request aborted by the caller", details)
+    return _remote("request aborted by the caller", "AbortError", "ABORTED", aborted=True)
 
 
 def no_events(message: str) -> ToolFailure:
-    details = {"errorName": "StreamEnded", "reason": "STREAM_ENDED"}
-    return ToolFailure(Code.REMOTE, message, details)
+    return _remote(message, "StreamEnded", "STREAM_ENDED")
 
 
 def internal(error: Exception) -> ToolFailure:

@@ -1,7 +1,7 @@
 """`Peers`: the remote agents that the tool calls; `PeerCards`: the cards of the configured ones."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Final, Protocol
 
 from trunkline.model.calls import SendMessageRequest
@@ -27,9 +27,9 @@ class Peer(Protocol):
 
     async def send(self, request: SendMessageRequest) -> Task | Message: ...
 
-    def stream(self, request: SendMessageRequest) -> AsyncIterator[StreamItem]: ...
+    def stream(self, request: SendMessageRequest) -> AsyncGenerator[StreamItem, None]: ...
 
-    def subscribe(self, task_id: str) -> AsyncIterator[StreamItem]: ...
+    def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]: ...
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task: ...
 

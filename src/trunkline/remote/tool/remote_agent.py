@@ -39,8 +39,13 @@ from trunkline.remote.tool.validation import action_of, as_json, problems_of
 
 _log = logging.getLogger("trunkline.remote.tool")
 
-# To tell the peer that nobody waits any more must not itself keep anybody waiting.
+# An aborting caller waits no longer than this for the peer to cancel the task.
 _CANCEL_S: Final = 10.0
+_FOLLOW_UPS: Final = {
+    "watch": actions.watch,
+    "status": actions.status,
+    "cancel": actions.cancel,
+}
 
 
 class RemoteAgentTool:
@@ -129,12 +134,8 @@ class RemoteAgentTool:
         )
 
     async def _act(self, call: Call) -> Envelope:
-        if call.request.action == "watch":
-            return await actions.watch(call)
-        if call.request.action == "status":
-            return await actions.status(call)
-        if call.request.action == "cancel":
-            return await actions.cancel(call)
+        if call.request.action in _FOLLOW_UPS:
+            return await _FOLLOW_UPS[call.request.action](call)
         message = message_request(
             call.request,
             message_id=self._ids.new(),
@@ -181,12 +182,9 @@ class RemoteAgentTool:
         cards: list[AgentCard | None] = [None] * len(candidates)
         if request.skill:
             cards = [seen.card for seen in await self._refreshed(candidates, signal)]
-        choice = choose(candidates, cards, tags=request.target_tags, skill=request.skill)
+        target, reason = choose(candidates, cards, tags=request.target_tags, skill=request.skill)
         return Route(
-            target=choice.target,
-            task_id=request.task_id,
-            context_id=request.context_id,
-            reason=choice.reason,
+            target=target, task_id=request.task_id, context_id=request.context_id, reason=reason
         )
 
     async def _list_targets(self, signal: Signal | None) -> Envelope:

@@ -1,12 +1,17 @@
-"""`resolve`: which agent and which task a request means."""
+"""`resolve`: which agent and which task a request means.
+
+A continuation comes first, then a task handle, then alias, URL and the default, in this order.
+The target of a continuation is a claim: it leads only where the configuration, the policy, a live
+handle or our own signature allows.
+"""
 
 import hashlib
 import hmac
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.model.timestamps import format_timestamp
 from trunkline.remote.target import TRANSPORTS, Target
@@ -17,16 +22,19 @@ from trunkline.remote.tool.handles import Expired, HandleRecord, Live, Lookup, U
 from trunkline.remote.tool.request import Continuation, ToolRequest
 
 
-def signature_of(key: bytes, url: str, card_path: str, transports: Sequence[str]) -> str:
-    text = msgspec.json.encode(["remote_agent.target.1", url, card_path, *transports])
-    return hmac.new(key, text, hashlib.sha256).hexdigest()
+def signature_of(key: bytes, target: Target) -> str:
+    """Proves that this gateway issued a continuation to the target.
+
+    Only a target outside the configuration is signed: the configuration lets the others in,
+    and an operator closes one by taking it out of there.
+    """
+    parts = ["remote_agent.target.1", target.url, target.card_path, *target.transports]
+    return hmac.new(key, msgspec.json.encode(parts), hashlib.sha256).hexdigest()
 
 
-def is_signed(
-    key: bytes, signature: str, url: str, card_path: str, transports: Sequence[str]
-) -> bool:
-    wanted = signature_of(key, url, card_path, transports)
-    return hmac.compare_digest(signature.encode(), wanted.encode())
+def is_signed(key: bytes, signature: str, target: Target) -> bool:
+    wanted = signature_of(key, target)
+    return bool(key) and hmac.compare_digest(signature.encode(), wanted.encode())
 
 
 class Route(Struct, frozen=True, kw_only=True):
@@ -67,12 +75,14 @@ def check_transports(target: Target, *, enforced: bool) -> None:
     unsupported = [name for name in target.transports if name not in TRANSPORTS]
     if not unsupported:
         return
-    details = {"unsupported": unsupported, "supported": list(TRANSPORTS)}
     if enforced:
         message = f"unsupported preferred transport(s) in this build: {', '.join(unsupported)}"
-        raise ToolFailure(Code.REMOTE, message, details)
-    available = ",".join(TRANSPORTS)
-    message = f"Unknown preferred transport: {unsupported[0]}, available transports: {available}"
+    else:
+        available = ",".join(TRANSPORTS)
+        message = (
+            f"Unknown preferred transport: {unsupported[0]}, available transports: {available}"
+        )
+    details = {"unsupported": unsupported, "supported": list(TRANSPORTS)}
     raise ToolFailure(Code.REMOTE, message, details)
 
 
@@ -109,46 +119,32 @@ def _known_as(claimed: Target, config: ToolConfig) -> Target:
     if len(matches) > 1:
         raise _ambiguous(claimed.url, matches)
     # An alias is only a word here; it must not make a stranger look configured.
-    return matches[0] if matches else _without_alias(claimed)
+    return matches[0] if matches else replace(claimed, alias="")
 
 
-def _without_alias(target: Target) -> Target:
-    return Target(url=target.url, card_path=target.card_path, transports=target.transports)
-
-
-def _target_of(record: HandleRecord, config: ToolConfig) -> Target:
+def _target_of(
+    source: HandleRecord | Continuation, config: ToolConfig, url: str | None = None
+) -> Target:
     claimed = Target(
-        url=record.target_url,
-        card_path=record.card_path,
-        transports=record.transports,
-        alias=record.target_alias,
+        url=url or source.target_url,
+        card_path=source.card_path,
+        transports=source.transports,
+        alias=source.target_alias,
     )
     return _known_as(claimed, config)
-
-
-def _claimed_target(continuation: Continuation, config: ToolConfig) -> Target:
-    url = config.spelling(continuation.target_url)
-    if url is None:
-        raise _disallowed(continuation.target_url)
-    claimed = Target(
-        url=url,
-        card_path=continuation.card_path,
-        transports=continuation.transports,
-        alias=continuation.target_alias,
-    )
-    target = _known_as(claimed, config)
-    check_transports(target, enforced=config.policy.enforce_supported_transports)
-    return target
 
 
 def _by_continuation(
     continuation: Continuation, config: ToolConfig, lookup: Lookup, key: bytes
 ) -> Route:
-    target = _claimed_target(continuation, config)
+    url = config.spelling(continuation.target_url)
+    if url is None:
+        raise _disallowed(continuation.target_url)
+    target = _target_of(continuation, config, url)
+    check_transports(target, enforced=config.policy.enforce_supported_transports)
     if isinstance(lookup, Live):
         record = lookup.record
-        _check_task(record, continuation.task_id)
-        _check_context(record, continuation.context_id)
+        _check_ids(record, continuation)
         _check_target(record, target, config)
         _check_card_path(continuation, target.card_path, record.card_path)
         return _route(record, config, continuation.context_id)
@@ -156,7 +152,7 @@ def _by_continuation(
     if not (
         is_configured(target, config)
         or config.policy.allow_target_url_override
-        or _is_ours(continuation, target, key)
+        or is_signed(key, continuation.signature, target)
     ):
         raise _disallowed(continuation.target_url)
     return Route(target=target, task_id=continuation.task_id, context_id=continuation.context_id)
@@ -178,12 +174,6 @@ def _check_card_path(continuation: Continuation, *known: str) -> None:
         )
 
 
-def _is_ours(continuation: Continuation, target: Target, key: bytes) -> bool:
-    return bool(key) and is_signed(
-        key, continuation.signature, target.url, target.card_path, target.transports
-    )
-
-
 def _by_handle(
     request: ToolRequest, config: ToolConfig, lookup: Lookup, *, is_durable: bool
 ) -> Route:
@@ -193,8 +183,7 @@ def _by_handle(
         case Expired(record):
             raise _expired(record, config, is_durable=is_durable)
         case Live(record):
-            _check_task(record, request.task_id)
-            _check_context(record, request.context_id)
+            _check_ids(record, request)
             explicit = named_target(request, config)
             if explicit is not None:
                 _check_target(record, explicit, config)
@@ -215,33 +204,22 @@ def _route(record: HandleRecord, config: ToolConfig, context_id: str) -> Route:
     )
 
 
-def _check_task(record: HandleRecord, task_id: str) -> None:
-    if task_id and task_id != record.task_id:
-        message = f'task_handle "{record.handle}" does not match task_id "{task_id}"'
-        raise _mismatch(record, message, handle_task_id=record.task_id, explicit_task_id=task_id)
-
-
-def _check_context(record: HandleRecord, context_id: str) -> None:
-    if context_id and record.context_id and context_id != record.context_id:
-        message = f'task_handle "{record.handle}" does not match context_id "{context_id}"'
-        raise _mismatch(
-            record,
-            message,
-            handle_context_id=record.context_id,
-            explicit_context_id=context_id,
-        )
+def _check_ids(record: HandleRecord, given: ToolRequest | Continuation) -> None:
+    """The handle decides; ids beside it must be the same."""
+    for name in ("task_id", "context_id"):
+        own, explicit = getattr(record, name), getattr(given, name)
+        if own and explicit and own != explicit:
+            message = f'task_handle "{record.handle}" does not match {name} "{explicit}"'
+            details = {f"handle_{name}": own, f"explicit_{name}": explicit}
+            raise _mismatch(record, message, **details)
 
 
 def _check_target(record: HandleRecord, explicit: Target, config: ToolConfig) -> None:
     own = _target_of(record, config)
     if _identity(own) != _identity(explicit):
         message = f'task_handle "{record.handle}" does not match the explicit target'
-        raise _mismatch(
-            record,
-            message,
-            handle_target=target_json(own),
-            explicit_target=target_json(explicit),
-        )
+        details = {"handle_target": target_json(own), "explicit_target": target_json(explicit)}
+        raise _mismatch(record, message, **details)
 
 
 def _mismatch(record: HandleRecord, message: str, **details: Any) -> ToolFailure:
