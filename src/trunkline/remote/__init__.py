@@ -1,13 +1,12 @@
-"""Calling other agents: `async with connect(url) as agent`.
+"""The client library for other agents: `async with connect(url) as agent`.
 
 Imports `protocol`, `ports` and `model`; the only package that makes requests of its own.
 
-Read in this order: `target`, `credentials` and `headers` (whom to call, and as whom), `errors`,
-`agent` (the calls), `link` (what all calls of one peer share) with `cards`, `signatures`,
-`interfaces` and `reading`, `attempts` with `breaker` and `retries` (how often), `sender` with
-`tokens` and `http` (what goes out), then `streams` with `events` and `seen` (following a task
-over cuts), `pool` and `sync`. `progress` is what a peer has said so far. `peer` is what others
-need of all that, and `tool` is one of them: the `remote_agent` tool.
+Read in this order: `target` and `credentials` (the address of an agent, the headers it gets),
+`errors`, `agents` (the public calls), `peer_client` (connections, card and circuit of one agent)
+with `authorization`, `interfaces`, `card_cache`, `card_signatures`, `responses` and `retries`, then
+`http`. `streams` follows a task over broken connections, with `deduplication`; `progress` folds
+its events. `sync` is the client without asyncio, `tool` the `remote_agent` tool.
 """
 
 from trunkline.protocol.client_responses import StreamItem, TaskPage

@@ -291,7 +291,7 @@ class Agents:
 
 
 def _key(target: Target) -> tuple[object, ...]:
-    """Everything that decides where a call goes and as whom."""
+    """The fields that decide where a call goes and which credentials it has."""
     return (
         target.url,
         target.card_path,

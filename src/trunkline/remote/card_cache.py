@@ -1,4 +1,4 @@
-"""The card of a peer, kept as long as HTTP allows."""
+"""`CardCache`: the card of a peer, kept as long as HTTP allows."""
 
 import asyncio
 import re
@@ -15,12 +15,12 @@ from trunkline.remote.errors import BadPeerAnswer, RemoteError, noted
 from trunkline.remote.http import Answer
 from trunkline.remote.responses import ResponseReader
 
-# Where the answer says nothing; RFC 9111, 4.2.2 leaves it to us.
+# Without Cache-Control; RFC 9111, 4.2.2 leaves the time to the client.
 _UNSTATED_S: Final = 300.0
-# A call may go by a card that HTTP would have us ask for again, if it is no older.
+# Calls use a card for at least this long, even if HTTP would have it fetched again.
 _FOR_CALLS_S: Final = 60.0
 _MAX_AGE: Final = re.compile(r"max-age\s*=\s*\"?([0-9]{1,9})")
-# Our gateway says here what A2A has no word for.
+# A Trunkline gateway lists its additions to A2A in this header.
 FEATURES: Final = "trunkline-features"
 
 
@@ -32,16 +32,16 @@ class CachedCard(Struct, frozen=True, kw_only=True):
     etag: str
     fetched_at: float
     fresh_until: float
-    # Calls may go by it for longer.
+    # Calls may use it for longer.
     good_until: float
 
 
-# Fetches the card, with such headers in addition.
+# Fetches the card with additional headers.
 Fetch: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Answer]]
 
 
 class CardCache:
-    """Failures are not kept: the next one to ask asks the peer again."""
+    """Failures are not kept: the next caller asks the peer again."""
 
     def __init__(
         self, clock: Clock, reader: ResponseReader, read: Callable[[bytes], AgentCard]
@@ -52,11 +52,11 @@ class CardCache:
         self._reader = reader
         self._known: CachedCard | None = None
         self._lock = asyncio.Lock()
-        # How the last attempt failed, for those who were waiting for it.
+        # The failure of the last attempt, for callers that were waiting for it.
         self._failure: tuple[float, RemoteError] | None = None
 
     async def card(self, fetch: Fetch, *, fresh: bool) -> AgentCard:
-        """By the rules of HTTP; `fresh` asks the peer in any case."""
+        """The card by the rules of HTTP; `fresh` asks the peer in any case."""
         asked_at = self._clock.monotonic()
         known = self._known
         if known is not None and not fresh and asked_at < known.fresh_until:
@@ -70,7 +70,7 @@ class CardCache:
         return None
 
     async def for_call(self, fetch: Fetch) -> CachedCard:
-        """Also a stale one, where the peer has none to give just now."""
+        """The card for a call; a stale one if the peer cannot give a new one now."""
         known, now = self.good_for_calls(), self._clock.monotonic()
         if known is not None:
             return known
@@ -89,7 +89,7 @@ class CardCache:
                 raise
 
     def _extend_stale(self) -> CachedCard:
-        """Go on with the stale one: not every call is to wait for what does not come."""
+        """Use the stale card for a while, so that not every call waits for a peer that is down."""
         known = self._known
         assert known is not None
         good_until = self._clock.monotonic() + _FOR_CALLS_S
@@ -99,11 +99,11 @@ class CardCache:
     async def _refresh(self, fetch: Fetch, asked_at: float) -> CachedCard:
         async with self._lock:
             known = self._known
-            # Somebody else asked while we waited; their answer is newer than our question.
+            # Another caller asked the peer meanwhile, and its answer is newer than this question.
             if known is not None and known.fetched_at > asked_at:
                 return known
             if self._failure is not None and self._failure[0] > asked_at:
-                # Nor is there anything else to expect.
+                # The same holds for its failure.
                 raise noted(self._failure[1])
             try:
                 return await self._refreshed(fetch)

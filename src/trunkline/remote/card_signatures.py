@@ -1,4 +1,4 @@
-"""Whether a card was signed by one of the keys that we trust for its target."""
+"""`CardKeys`: checks that a card was signed with a trusted key (A2A 1.0 §8.4, JWS)."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +31,7 @@ _MIN_RSA_BITS: Final = 2048
 
 
 class CardKeys:
-    """The public keys of whoever may sign the card of a target."""
+    """The public keys that may sign the card of a target."""
 
     def __init__(self, texts: tuple[str, ...], *, is_required: bool) -> None:
         """Each text is a key in PEM, a JWK or a JWK Set. Raises InvalidTarget."""
@@ -41,26 +41,26 @@ class CardKeys:
             raise InvalidTarget("a card is to be checked for its signature, but no key is given")
 
     def read(self, body: bytes) -> AgentCard:
-        """The card as it was signed; its `signatures` are those that are good.
+        """The card as it was signed, with its valid `signatures`.
 
-        What nobody signed is not part of it. An unsigned card is what it is, unless a signature
+        Unsigned fields are left out. An unsigned card is returned unchanged, unless a signature
         is required. Raises BadPeerAnswer, and InvalidAgentResponse as for any other card.
         """
         card = card_reading.decode(body)
         forms = candidates(body) if card.signatures else []
-        refuted = ""
+        signatures = card.signatures[:_MAX_SIGNATURES]
         for form in forms:
-            good = [one for one in card.signatures[:_MAX_SIGNATURES] if self._is_good(one, form)]
+            good = [one for one in signatures if self._is_good(one, form)]
             if good:
                 signed = card_reading.decode(form)
                 return msgspec.structs.replace(signed, signatures=tuple(good))
-        for one in card.signatures[:_MAX_SIGNATURES]:
-            protected = protected_of(one)
-            if protected is not None and any(_kid(key) == protected.kid for key in self._keys):
-                refuted = protected.kid
-        if refuted:
+        own = {_kid(key) for key in self._keys}
+        refuted = [
+            found.kid for one in signatures if (found := protected_of(one)) and found.kid in own
+        ]
+        if refuted and refuted[-1]:
             raise _bad(
-                f'the agent card is not what the key "{refuted[:64]}" signed: it was changed '
+                f'the agent card is not what the key "{refuted[-1][:64]}" signed: it was changed '
                 "since, or the key is another one"
             )
         if self._is_required:
@@ -74,7 +74,7 @@ class CardKeys:
 
     def _is_good(self, signature: AgentCardSignature, payload: bytes) -> bool:
         protected = protected_of(signature)
-        # What is critical must be understood (RFC 7515, 4.1.11), and nothing of it is.
+        # RFC 7515, 4.1.11: critical headers must be understood, and we understand none.
         if protected is None or protected.crit or protected.alg not in _ALGORITHMS:
             return False
         try:

@@ -1,4 +1,4 @@
-"""As whom we call: what is sent to a target, and to no other."""
+"""Credentials: bearer token, API key or OAuth client, each for one target only."""
 
 import base64
 from typing import Final, TypeAlias
@@ -61,7 +61,7 @@ Credentials: TypeAlias = Bearer | ApiKey | ClientCredentials
 
 
 def header_of(credentials: Credentials | None) -> tuple[str, ...]:
-    """The name of the header that they go in, if there are any."""
+    """The name of the header that carries them, if there are any."""
     match credentials:
         case ApiKey(header=header):
             return (header,)

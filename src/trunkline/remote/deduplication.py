@@ -18,9 +18,9 @@ from trunkline.model.values import (
 )
 from trunkline.protocol.client_responses import StreamItem
 
-# Ids that are remembered, to notice an event that comes twice.
+# The number of event ids that are remembered, to notice an event that comes twice.
 _REMEMBERED: Final = 4096
-# Of the largest number that anybody counts to.
+# Digits of the largest 64-bit sequence number.
 _DIGITS: Final = 19
 
 
@@ -76,7 +76,7 @@ class Seen:
         self.last_id = ""
 
     def note(self, item: StreamItem) -> None:
-        """Remember what is about to be shown. Raises as `meet` does, and then notes nothing."""
+        """Remember an item that the caller is about to get. Notes nothing if `meet` raises."""
         if isinstance(item, TaskArtifactUpdateEvent):
             if item.task_id != self.task_id:
                 self.meet(item.task_id)
@@ -96,7 +96,7 @@ class Seen:
             self._is_answered = True
 
     def meet(self, task_id: str) -> None:
-        """Raises InvalidAgentResponse for another task than the one that is followed."""
+        """Raises InvalidAgentResponse for any task but the one that the stream follows."""
         if self.task_id and task_id != self.task_id:
             raise InvalidAgentResponse("the stream holds an event of another task")
         self.task_id = task_id
@@ -110,7 +110,7 @@ class Seen:
 
 
 def _number(id: str) -> int | None:
-    """What it counts; other texts are ids as well, and some of them are digits all the same."""
+    """The sequence number in an id; None for any other text, even if it is all digits."""
     return int(id) if id.isascii() and id.isdigit() and len(id) <= _DIGITS else None
 
 
@@ -127,10 +127,16 @@ def _size(parts: tuple[Part, ...]) -> tuple[int, int]:
 
 
 class Overlap:
-    """Ask it of each event after the snapshot, until one is new; all that follow are, too."""
+    """The events that a snapshot of the task already holds.
+
+    A peer whose events have no ids, and that does not take the snapshot and open the stream in
+    one step, sends the events in between twice: in the snapshot and in the stream. Nearly all of
+    them are newer than the cut, and they end where the snapshot ends; only the last event before
+    the cut may be among them. Ask `holds` for each event until one is new; so are all after it.
+    """
 
     def __init__(self, task: Task, shown: Mapping[str, tuple[int, int]]) -> None:
-        """`shown` is how much text of each artifact was shown before the snapshot."""
+        """`shown` is the size of each artifact that the caller got before the snapshot."""
         self._task = task
         self._artifacts = {artifact.artifact_id: artifact for artifact in task.artifacts}
         self._whole = {
@@ -138,8 +144,8 @@ class Overlap:
             for artifact_id, artifact in self._artifacts.items()
             if (text := _text(artifact.parts)) is not None
         }
-        # What may come again, by artifact: at first all that is new, then what is behind the
-        # events that came.
+        # The text of each artifact that may come again: at first all that is new, then the
+        # part after the events that came.
         self._rest = {
             artifact_id: text[shown.get(artifact_id, (0, 0))[0] :]
             for artifact_id, text in self._whole.items()
@@ -177,7 +183,7 @@ class Overlap:
         if artifact_id in self._followed:
             start = 0 if rest and rest.startswith(text) else -1
         else:
-            # Little happens in between, so of several places the last is the likely one.
+            # Few events come in between, so the last of several places is the likely one.
             start = rest.rfind(text)
             self._followed.add(artifact_id)
             if not rest and self._whole[artifact_id].endswith(text):

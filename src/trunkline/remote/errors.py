@@ -1,4 +1,4 @@
-"""How a call to another agent fails.
+"""Errors of a call to another agent.
 
     RemoteError
     ├── InvalidTarget         the target is at fault; nothing was sent
@@ -20,22 +20,24 @@ from typing import Any
 class RemoteError(Exception):
     reason = "REMOTE_ERROR"
 
-    def __init__(self, message: str, *, reason: str = "") -> None:
+    def __init__(self, message: str, *, reason: str = "", is_unsent: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.reason = reason or self.reason
+        # Whether the request surely did not reach the peer.
+        self.is_unsent = is_unsent
         # Seconds after which to try again, where the peer or the circuit says so.
         self.retry_after_s: float | None = None
         # The task that the call was about, where it is known.
         self.task_id = ""
         # Host and port of a connection that could not be made.
         self.address = ""
-        # Somebody else met it first, so it tells nothing new about the peer.
+        # Another caller met it first, so the circuit breaker has counted it already.
         self.is_noted = False
 
 
 def noted(error: RemoteError) -> RemoteError:
-    """The same error for one more who waited for the same answer."""
+    """The same error for a further caller that waited for the same answer."""
     again = copy(error).with_traceback(None)
     again.is_noted = True
     return again
@@ -54,25 +56,15 @@ class AddressRefused(RemoteError):
 
 
 class PeerUnreachable(RemoteError):
-    """`is_unsent` says that the request surely did not reach the peer."""
-
     reason = "CONNECTION_FAILED"
-
-    def __init__(self, message: str, *, reason: str = "", is_unsent: bool = False) -> None:
-        super().__init__(message, reason=reason)
-        self.is_unsent = is_unsent
 
 
 class PeerTimeout(RemoteError):
     reason = "TIMEOUT"
 
-    def __init__(self, message: str, *, reason: str = "", is_unsent: bool = False) -> None:
-        super().__init__(message, reason=reason)
-        self.is_unsent = is_unsent
-
 
 class PeerRefused(RemoteError):
-    """`code` is that of JSON-RPC (0 for none), `status` that of HTTP, `data` what came along."""
+    """`code` is that of JSON-RPC (0 for none), `status` that of HTTP, `data` the error data."""
 
     reason = "REFUSED"
 

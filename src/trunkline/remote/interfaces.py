@@ -1,4 +1,4 @@
-"""Which interface of a card to call."""
+"""`endpoints_of`: the interfaces of a card that we can call, best first."""
 
 from urllib.parse import urlsplit
 
@@ -29,7 +29,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 def guard_of(target: Target) -> Guard:
-    """Its own origin and those it trusts may be anywhere; what its card names must be public.
+    """Its own and its trusted origins may be anywhere; others that its card names must be public.
 
     Raises InvalidTarget.
     """
@@ -42,8 +42,8 @@ def guard_of(target: Target) -> Guard:
 def endpoints_of(card: AgentCard, target: Target) -> tuple[Endpoint, ...]:
     """The usable interfaces: in the order of the target's transports, then of the card.
 
-    A target that has credentials is rather called where it may send them. Raises
-    TransportUnsupported when there is none, or BadPeerAnswer for urls that are none.
+    For a target with credentials, endpoints that may get them come first. Raises
+    TransportUnsupported when there is none, or BadPeerAnswer for invalid URLs.
     """
     guard = guard_of(target)
     wanted = [name.upper() for name in target.transports]
@@ -95,10 +95,10 @@ def _is_trusted(url: str, target: Target, guard: Guard) -> bool:
     origin = origin_of(url)
     parts = urlsplit(url)
     if parts.username is not None or parts.password is not None:
-        # What looks like the host of such a url is not its host.
+        # The part of such a URL that looks like its host is not the host.
         raise BadPeerAnswer("the url of the interface holds a user or password", reason="BAD_CARD")
     is_trusted = guard.knows(origin)
-    # What is sent over TLS to the target is not sent in the clear to a place it names.
+    # A request that goes to the target over TLS must not go elsewhere in the clear.
     if not origin.is_tls and not is_trusted and urlsplit(target.url).scheme == "https":
         raise TransportUnsupported(
             f"the agent is called over https, and its card names {origin}, which is not encrypted"

@@ -1,6 +1,6 @@
-"""What a peer has said so far, folded from an answer or from a stream.
+"""`Progress`: the task of a peer so far, folded from an answer or a stream.
 
-A task replaces what was known of its artifacts; a chunk appends to one. Adjacent pieces
+A task replaces all artifacts; a chunk appends to one. Adjacent pieces
 of bare text are one part to a reader, so a streamed answer reads like one that was not.
 """
 
@@ -25,7 +25,7 @@ SETTLED = TERMINAL | INTERRUPTED
 
 class Progress:
     def __init__(self, *, keeps_artifacts: bool = True) -> None:
-        """Without `keeps_artifacts`, only what the task is about and how it stands."""
+        """Without `keeps_artifacts`, only ids, status and messages are kept."""
         self._keeps_artifacts = keeps_artifacts
         self.task_id = ""
         self.context_id = ""
@@ -98,12 +98,12 @@ class Progress:
         )
 
     def answer(self) -> str:
-        """The agent's own words, never the caller's: what it made, then what it said last."""
+        """The text of the agent, never the caller's: its artifacts, then its last message."""
         if not self.has_task:
             return "" if self.last_message is None else _text(self.last_message.parts)
         texts = [text for each in self.artifacts() if (text := _text(each.parts))]
         said = _text(self.status.message.parts) if self.status and self.status.message else ""
-        # While the task works, what it says about itself is no part of its answer.
+        # While the task works, the message of its status does not belong to the answer.
         if said and said not in texts and (self.is_settled or not texts):
             texts.append(said)
         if not texts and self.last_message is not None:
@@ -113,7 +113,7 @@ class Progress:
     def _said_in_history(self) -> list[str]:
         said: list[str] = []
         for message in self._task.history if self._task else ():
-            # What came before the last question was the answer to another one.
+            # Messages before the last question answered an earlier one.
             if message.role is Role.USER:
                 said = []
             elif text := _text(message.parts):

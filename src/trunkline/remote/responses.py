@@ -1,4 +1,4 @@
-"""The answers of a peer: a result, a refusal without our secrets in it, or nonsense."""
+"""`ResponseReader`: results and refusals of a peer, without our secrets in them."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,12 +14,12 @@ from trunkline.remote.retries import retry_after_s
 from trunkline.remote.target import masked
 
 _EVENT: Final = Answer(200, {}, b"")
-# What a peer says about an error may be nested so deeply that nobody could go through it.
+# Error data may be nested more deeply than Python can recurse.
 _DEEPEST: Final = 32
 
 
 class ResponseReader:
-    """`secrets` gives what must not be shown, at the time it is asked."""
+    """`secrets` returns the current texts that must not be shown."""
 
     def __init__(self, clock: Clock, secrets: Callable[[], tuple[str, ...]]) -> None:
         self._clock = clock
@@ -51,7 +51,7 @@ class ResponseReader:
             raise self.bad(error) from None
 
     def bad(self, error: InvalidAgentResponse, *, reason: str = "") -> BadPeerAnswer:
-        """The text may quote the answer, which may quote us."""
+        """The text may quote the answer, which may quote our credentials."""
         return BadPeerAnswer(masked(error.message, self._secrets()), reason=reason)
 
     def _result(self, result: bytes | Refusal, answer: Answer) -> bytes:
@@ -60,7 +60,7 @@ class ResponseReader:
         return result
 
     def refused(self, refusal: Refusal, answer: Answer) -> PeerRefused:
-        # A peer may repeat in its answer what we sent it.
+        # A peer may repeat our credentials in its answer.
         secrets = self._secrets()
         text = refusal.message or f"the agent answered with status {answer.status}"
         error = PeerRefused(

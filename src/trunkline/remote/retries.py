@@ -11,9 +11,9 @@ from trunkline.remote.target import Limits
 
 _FIRST_S: Final = 0.2
 _LONGEST_S: Final = 10.0
-# Who asks for more patience than this gets an error with the number in it.
+# A longer Retry-After is not waited for: the caller gets it with the error.
 LONGEST_RETRY_AFTER_S: Final = 30.0
-# The peer is there and something before it is not, or it has too much to do.
+# Statuses of a proxy without its server, or of a server that is overloaded.
 _PASSING: Final = frozenset({502, 503, 504})
 
 
@@ -40,14 +40,14 @@ def may_retry(error: RemoteError, *, is_repeatable: bool) -> bool:
 
 
 def is_failure_of_peer(error: RemoteError) -> bool:
-    """What the circuit counts. A refusal is an answer, and so is nonsense."""
+    """Whether the circuit counts it. A refusal is an answer, and so is an invalid response."""
     if isinstance(error, PeerRefused):
         return error.status in _PASSING
     return isinstance(error, PeerUnreachable | PeerTimeout)
 
 
 def is_passing(refusal: PeerRefused) -> bool:
-    """Whether what a peer refuses now may be had a little later."""
+    """Whether a later request may succeed."""
     return refusal.status in (*_PASSING, 429) and not _is_too_long(refusal)
 
 
@@ -73,7 +73,7 @@ OPEN_S: Final = 30.0
 
 
 class CircuitBreaker:
-    """Closed, open after so many failures in a row, half open for one probe after a while.
+    """Closed; open after `failures` in a row; half open for one probe after `open_s`.
 
     Times are the caller's, in seconds that never go back.
     """
@@ -90,7 +90,7 @@ class CircuitBreaker:
         return self._failures >= self._limit
 
     def wait_s(self, now: float) -> float:
-        """0 for who may call now; takes the probe when it is due. Else how long to wait."""
+        """0 if a call may go out now, which takes the probe if it is due; else the time to wait."""
         if not self.is_open:
             return 0.0
         left = self._opened_at + self._open_s - now
@@ -112,7 +112,7 @@ class CircuitBreaker:
             self._opened_at = now
 
     def abandoned(self) -> None:
-        """The call ended without telling anything about the peer."""
+        """The call ended without any news about the peer."""
         self._is_probing = False
 
 
@@ -160,7 +160,7 @@ class Retrier:
             await self._clock.sleep(wait_s)
 
     def _check_circuit(self) -> None:
-        # Its clock is asked only when it matters.
+        # A closed circuit does not need the clock.
         if not self._breaker.is_open:
             return
         wait_s = self._breaker.wait_s(self._clock.monotonic())
@@ -186,7 +186,7 @@ class Retrier:
 
 
 class call_timeout:
-    """A limit in time that raises PeerTimeout. A cancellation from outside stays what it is.
+    """A limit in time that raises PeerTimeout. A cancellation from outside passes through.
 
     `asyncio.timeout` does the same for 1.0 µs more CPU (1.6 with uvloop), which is 2 to 3 % of
     a call in `bench/clients.py`.

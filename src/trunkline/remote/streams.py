@@ -218,9 +218,8 @@ class ResumingStream:
 
     def _may_resume(self, error: RemoteError) -> bool:
         """False for a limit in time; after any other failure a new connection may help."""
-        if error.reason == "CLOSED":
-            return False
-        return not isinstance(error, PeerTimeout) or error.is_unsent
+        is_limit = isinstance(error, PeerTimeout) and not error.is_unsent
+        return not is_limit and error.reason != "CLOSED"
 
     def _about_task(self, error: RemoteError) -> RemoteError:
         error.task_id = self._seen.task_id
@@ -232,8 +231,7 @@ class ResumingStream:
         """The next request, after a pause. Raises if the stream cannot or must not be resumed."""
         seen = self._seen
         self._failures += 1
-        is_unsent = isinstance(cause, PeerUnreachable | PeerTimeout) and cause.is_unsent
-        if is_unsent and self._failures == 1 and not seen.task_id:
+        if cause.is_unsent and self._failures == 1 and not seen.task_id:
             # The peer was not reached in any of the attempts of a call.
             raise cause
         if not seen.task_id and not self._is_repeatable:

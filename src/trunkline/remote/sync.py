@@ -1,4 +1,4 @@
-"""The same for scripts that know nothing of asyncio."""
+"""`SyncAgent`: the client library without asyncio."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping
@@ -21,7 +21,7 @@ class SyncAgent:
     def __init__(self, agent: RemoteAgent) -> None:
         self._agent = agent
         self._runner = asyncio.Runner()
-        # Streams that nobody has read to their end.
+        # Streams that were not read to their end.
         self._open: set[Any] = set()
         self._is_closed = False
 

@@ -16,13 +16,13 @@ Idempotency: TypeAlias = Literal["auto", "always", "never"]
 
 CARD_PATH: Final = "/.well-known/agent-card.json"
 TRANSPORTS: Final = ("JSONRPC", "HTTP+JSON")
-# Ours to say; whoever sets them for a target means something else.
+# The client sets these itself, whatever the headers of a target say.
 _OWN_HEADERS: Final = frozenset(
     {"content-type", "content-length", "transfer-encoding", "connection", "host", "accept"}
 )
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-# What Python makes of bytes on the command line that are no UTF-8.
+# Python decodes invalid UTF-8 on the command line to these.
 _BROKEN: Final = re.compile(r"[\ud800-\udfff]")
 
 
@@ -65,7 +65,7 @@ class Target(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     credentials: Credentials | None = None
     idempotency: Idempotency = "auto"
-    # Public keys (PEM, JWK, JWK Set) of whoever may sign its card, and whether one must.
+    # Public keys (PEM, JWK, JWK Set) that may sign its card, and whether one must.
     card_keys: tuple[str, ...] = ()
     require_signature: bool = False
     # Origins beside that of `url` to which credentials and headers go if the card names them,
@@ -73,7 +73,7 @@ class Target(Struct, frozen=True, kw_only=True):
     trusted_origins: tuple[str, ...] = ()
     # For development: let the card name any private address.
     allow_private: bool = False
-    # For a call that says nothing else; None: what the limits say.
+    # For a call without a timeout of its own; None: that of the limits.
     timeout_s: float | None = None
     # Called in place of those that the card names, where the caller knows better.
     interfaces: tuple[AgentInterface, ...] = ()
@@ -104,11 +104,11 @@ class Target(Struct, frozen=True, kw_only=True):
 
     @property
     def has_secrets(self) -> bool:
-        """Whether anything is sent with a call that not everybody may see."""
+        """Whether a call carries headers or credentials that may be secret."""
         return bool(self.headers) or self.credentials is not None
 
     def secrets(self) -> tuple[str, ...]:
-        """All that must not be shown, longest first; a header may be a key as well."""
+        """Texts that must not be shown, longest first; any header may hold a key."""
         found = {*self.headers.values(), *secrets_of(self.credentials)}
         return tuple(sorted((one for one in found if len(one) >= 6), key=len, reverse=True))
 
@@ -152,7 +152,7 @@ def check_header(name: str, value: str) -> None:
 
 
 def own_headers(headers: Mapping[str, str], *known: str) -> dict[str, str]:
-    """Without those that the call itself decides; under the names that are `known`."""
+    """Without the headers that the client sets itself; spelled like those that are `known`."""
     given = spelled_as((*known, "A2A-Version"), headers)
     return {name: value for name, value in given.items() if name.lower() not in _OWN_HEADERS}
 
@@ -168,6 +168,6 @@ def merged(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
 
 
 def spelled_as(known: Iterable[str], given: Mapping[str, str]) -> dict[str, str]:
-    """The given headers under the names that are known, so that none is sent twice."""
+    """The given headers, spelled as the known ones: names have no case, and none is sent twice."""
     names = {name.lower(): name for name in known}
     return {names.get(name.lower(), name): value for name, value in given.items()}

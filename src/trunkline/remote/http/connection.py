@@ -1,4 +1,4 @@
-"""One connection to a peer: requests go out one after the other, bytes come in as answers."""
+"""`Connection`: one socket to a peer, which sends requests one after the other."""
 
 import asyncio
 import select
@@ -10,7 +10,7 @@ from trunkline.remote.errors import BadPeerAnswer, PeerUnreachable, RemoteError
 from trunkline.remote.http.request import Origin, Request
 from trunkline.remote.http.response import Response, headers_of
 
-# Servers allow 8 to 64 KB for the heads of requests; that of an answer needs no more.
+# Servers allow 8 to 64 KB for the head of a request; a response needs no more.
 MAX_HEAD_BYTES: Final = 64 * 1024
 # A body up to here is copied behind its head: one write is cheaper than two.
 _SMALL_BYTES: Final = 64 * 1024
@@ -34,7 +34,7 @@ def _size(lines: list[tuple[bytes, bytes]]) -> int:
 
 
 class ConnectionOwner(Protocol):
-    """Who a connection belongs to."""
+    """The pool that a connection belongs to."""
 
     def opened(self, connection: "Connection") -> None:
         """Its socket is open."""
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._keeper = keeper
         self._transport = cast(asyncio.Transport, None)
         self._parser = httptools.HttpResponseParser(self)
-        # As lax as other clients are about the ends of lines.
+        # As lenient about line ends as other clients.
         self._parser.set_dangerous_leniencies(
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._may_stay = True
         self._is_paused = False
         self._poll: select.poll | None = None
-        # What a peer says before it is asked, which no peer should.
+        # Bytes that a peer sends before the first request, which is a fault.
         self._early = b""
         self.is_lost = False
         self.was_used = False
@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
     def is_fit(self, max_idle_s: float) -> bool:
         """Whether an idle connection can be expected to take a request.
 
-        What the peer sent since, its farewell most of all, may not have been read yet.
+        Bytes of the peer, most likely the end of the connection, may not have been read yet.
         """
         if self.is_lost or self._loop.time() - self.idle_since > max_idle_s:
             return False
@@ -139,14 +139,14 @@ class Connection(asyncio.Protocol):
             response.fail(_head_too_large())
 
     def _nonsense(self) -> BadPeerAnswer | PeerUnreachable:
-        # A body that does not keep to its own framing is one that did not get through.
+        # A body that breaks its own framing did not arrive in full.
         if self._is_in_body:
             return broken_off()
         return BadPeerAnswer("the agent does not answer in HTTP", reason="NOT_HTTP")
 
     def on_message_begin(self) -> None:
         if self._is_answered:
-            # More than one answer to one request: whose it is cannot be told.
+            # More than one response to one request: no one can tell which is the right one.
             self._may_stay = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
             self._response.take(data)
 
     def on_message_complete(self) -> None:
-        # Trailers, which nobody here asks for.
+        # Trailers are not used.
         self._lines = []
         if self._is_in_body and not self._is_answered:
             self._is_answered = True
@@ -215,13 +215,13 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def abort(self) -> None:
-        """At once; what is still to be sent is not."""
+        """Close at once, without sending what is still buffered."""
         if not self.is_lost:
             self._lose()
             self._transport.abort()
 
     def end(self, error: RemoteError) -> None:
-        """`error` is for whoever waits for an answer."""
+        """Close; a caller that waits for a response gets `error`."""
         if self._response is not None:
             self._response.fail(error)
         else:

@@ -1,4 +1,4 @@
-"""`Connector`: how a connection is made. Names, both kinds of addresses, the guard, TLS."""
+"""`Connector`: makes connections: name lookup, IPv4 and IPv6, the guard, TLS."""
 
 import asyncio
 import os
@@ -14,27 +14,27 @@ from trunkline.remote.errors import PeerTimeout, PeerUnreachable, RemoteError
 from trunkline.remote.http.guard import Guard
 from trunkline.remote.http.request import Origin
 
-# As getaddrinfo gives them: the last one is what a socket connects to.
+# A row of getaddrinfo; its last field is the address that a socket connects to.
 AddressInfo: TypeAlias = tuple[
     int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 ]
 P = TypeVar("P", bound=asyncio.Protocol)
 # RFC 8305, 5: how long an address may keep silent before the next one is tried beside it.
 _NEXT_ADDRESS_S: Final = 0.25
-# What OpenSSL makes of an answer that is not TLS.
+# OpenSSL gives these reasons for a response that is not TLS.
 _PLAIN_TEXT: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"})
 
 
 @lru_cache(maxsize=1)
 def system_trust() -> ssl.SSLContext:
-    """Whom the system trusts. Reading that takes a while, so it is done once."""
+    """The certificates that the system trusts, read once because that takes a while."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
 class Network(Protocol):
-    """What a connector needs of the system."""
+    """The functions of the system that a connector uses."""
 
     async def resolve(self, host: str, port: int) -> list[AddressInfo]:
         """The addresses of a name, or of a text that stands for an address. Raises OSError."""
@@ -91,8 +91,8 @@ class Connector:
             raise _named(_unreachable(error, origin), origin) from None
 
     async def _connect(self, origin: Origin, make: Callable[[], P]) -> P:
-        # The name is looked up once. Whoever answers for it could say something else next time,
-        # so the connection is made to the addresses that were checked, and to no name.
+        # The name is looked up once. Its DNS server could give another address the next time
+        # (DNS rebinding), so the connection goes to the addresses that were checked.
         found = await self._network.resolve(origin.host, origin.port)
         self._guard.check(origin, [str(info[4][0]) for info in found])
         sock = await self._network.dial(found)

@@ -1,7 +1,7 @@
 """`Guard`: which origins may be called, and with which addresses.
 
-An origin that somebody configured may be anywhere. Any other was learned: an agent named it,
-in its card or elsewhere, and could name the metadata service of a cloud or a database next to
+A configured origin may be anywhere. Any other was learned: an agent named it, in its card or
+elsewhere, and could name the metadata service of a cloud or a database next to
 us. A connection to it must go to a public address.
 """
 
@@ -33,7 +33,7 @@ class Guard(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, *urls: str, allow_private: bool = False) -> "Guard":
-        """For the origins of configured URLs. Raises BadPeerAnswer for what is no URL."""
+        """For the origins of configured URLs. Raises BadPeerAnswer for an invalid URL."""
         return cls(configured=frozenset(map(origin_of, urls)), allow_private=allow_private)
 
     def knows(self, origin: Origin) -> bool:

@@ -1,4 +1,4 @@
-"""The connections to peers: those in use, and those that wait for a further request."""
+"""`Pool`: the connections to peers, in use and idle."""
 
 import asyncio
 from collections import deque
@@ -11,8 +11,8 @@ from trunkline.remote.http.request import Origin
 
 # Requests at the same time; the next ones wait.
 MAX_IN_USE: Final = 100
-# Beyond that, for all but streams: those stay open for as long as a task works, and must not
-# keep anybody from asking for it or stopping it.
+# Additional connections for requests that are not streams: a stream stays open as long as its
+# task works, and must not block a request to read or cancel the task.
 SPARE: Final = 20
 # Peers keep a connection for 5 to 75 s; one that was idle for longer is not worth the risk.
 MAX_IDLE_S: Final = 15.0
@@ -26,13 +26,13 @@ class Pool:
     def __init__(self, connector: Connector, *, max_in_use: int = MAX_IN_USE) -> None:
         self._connector = connector
         self._max_in_use = max_in_use
-        # Places that are taken, by connections and by those that are being made.
+        # Places taken by connections, those that are being opened included.
         self._taken = 0
-        # Who waits for one, those for a stream apart.
+        # Requests that wait for a place; streams have a queue of their own.
         self._calls: deque[asyncio.Future[None]] = deque()
         self._streams: deque[asyncio.Future[None]] = deque()
         self._in_use: set[Connection] = set()
-        # The one that was used last is at the end.
+        # The most recently used one is at the end.
         self._idle: dict[Origin, list[Connection]] = {}
         self._sockets: set[Connection] = set()
         self._sweep: asyncio.TimerHandle | None = None
@@ -68,7 +68,7 @@ class Pool:
         return connection
 
     async def _place(self, *, is_stream: bool) -> None:
-        """Wait for one; whoever is woken takes it before anybody else can."""
+        """Wait for a place; a request that is woken takes it before any other can."""
         most = self._max_in_use + (0 if is_stream else SPARE)
         while self._taken >= most and not self._is_closed:
             waiter = asyncio.get_running_loop().create_future()
@@ -77,7 +77,7 @@ class Pool:
                 await waiter
             except BaseException:
                 if waiter.done() and not waiter.cancelled():
-                    # It was for us; somebody else may have it.
+                    # This request was woken and gives its place to the next.
                     self._wake_next()
                 raise
 
@@ -87,7 +87,7 @@ class Pool:
             self._wake_next()
 
     def _wake_next(self) -> None:
-        """The first that may go on now; those who are answered at once before the others."""
+        """Wake the first that may go on now; calls come before streams."""
         if not _wake_one(self._calls) and self._taken < self._max_in_use:
             _wake_one(self._streams)
 
@@ -159,7 +159,7 @@ class Pool:
 
 
 def _wake_one(waiting: "deque[asyncio.Future[None]]") -> bool:
-    """Whether there was one who still waited."""
+    """Whether one was still waiting."""
     while waiting:
         waiter = waiting.popleft()
         if not waiter.done():

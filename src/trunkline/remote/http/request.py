@@ -10,7 +10,7 @@ from msgspec import Struct
 from trunkline.remote.errors import BadPeerAnswer, InvalidTarget
 from trunkline.version import VERSION
 
-# All that may stand in a url as it is; the rest, line breaks among it, is percent-encoded.
+# Characters that stay as they are in a URL; all others, such as line breaks, are encoded.
 _AS_IS = "%/:?#[]@!$&'()*+,;=-._~"
 
 
@@ -33,7 +33,7 @@ class Origin(Struct, frozen=True):
 
 
 class ParsedUrl(Struct, frozen=True):
-    """`host` is the header, `target` what stands in the first line of the request."""
+    """`host` is the header, `target` the path and query in the first line of a request."""
 
     origin: Origin
     host: str
@@ -45,7 +45,7 @@ def parse_url(url: str) -> ParsedUrl:
     try:
         parts = urlsplit(url)
         host, port, is_tls = parts.hostname or "", parts.port, parts.scheme == "https"
-        # Twice, because what it comes to must be a name as well: no label empty or too long.
+        # Twice, because the encoded name must be valid too: no label empty or too long.
         host = host.encode("idna").decode().encode("idna").decode()
         if parts.scheme not in ("http", "https") or not host or quote(host, _AS_IS) != host:
             raise ValueError
@@ -68,8 +68,8 @@ def origin_of(url: str) -> Origin:
     return parse_url(url).origin
 
 
-# Unless the caller says otherwise. What is small on the wire could be anything once unpacked,
-# so that is not asked for.
+# Sent unless the caller sets them. A small compressed response can unpack to any size, so we
+# ask for none.
 _OWN: Final = {
     "user-agent": f"User-Agent: trunkline/{VERSION}\n",
     "accept-encoding": "Accept-Encoding: identity\n",
@@ -90,9 +90,9 @@ class Request(Struct, frozen=True):
 
 
 def build_request(method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Request:
-    """Raises InvalidTarget for a header that is none, and BadPeerAnswer for such a url."""
+    """Raises InvalidTarget for an invalid header, and BadPeerAnswer for an invalid URL."""
     given = "".join([f"{name}: {value}\n" for name, value in headers.items()])
-    # What would end a header early, and let its author write the rest of the request.
+    # A line break would end a header early, and let its author write the rest of the request.
     if given.count("\n") != len(headers) or "\r" in given or "\0" in given:
         raise InvalidTarget("the value of a header holds a line break")
     own = _ALL_OWN
@@ -116,6 +116,6 @@ def build_request(method: str, url: str, headers: Mapping[str, str], body: bytes
 
 @lru_cache(maxsize=512)
 def _start(method: str, url: str) -> tuple[Origin, str]:
-    """What all requests for the same begin with."""
+    """The first lines, which all requests for the same URL share."""
     place = parse_url(url)
     return place.origin, f"{method} {place.target} HTTP/1.1\nHost: {place.host}\n"

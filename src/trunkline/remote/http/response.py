@@ -15,7 +15,7 @@ MAX_UNREAD_BYTES: Final = 256 * 1024
 
 
 def headers_of(lines: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Names in lower case; what came several times is one value, joined by commas."""
+    """Names in lower case; several values of a name are joined by commas (RFC 9110, 5.3)."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in lines:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
@@ -42,8 +42,8 @@ class Answer(Struct, frozen=True):
 def refusal_of(status: int, headers: Mapping[str, str]) -> BadPeerAnswer | None:
     """Why an answer is not read at all, if so."""
     if 300 <= status < 400 and status != 304:
-        # The place it points to was not chosen by whoever chose the target. Nor is it shown: a
-        # peer may put anything there, what we sent included. Most mean the same place with TLS.
+        # The operator who configured the target did not choose the new address. The error does
+        # not show it: a peer may put our own secrets there. Most mean the same URL with TLS.
         is_tls = headers.get("location", "").lower().startswith("https://")
         hint = ", which begins with https://" if is_tls else ""
         return BadPeerAnswer(

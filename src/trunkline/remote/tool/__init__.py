@@ -1,11 +1,11 @@
 """`remote_agent`: the tool by which a model delegates work to other agents.
 
-`open_remote_agent` makes one that is ready to be called.
+`open_remote_agent` makes a tool that is ready to be called.
 
-What decides has no I/O: `config`, `schema`, `ajv`, `rules` and `request` read what comes in;
-`resolve`, `signing` and `catalog` say where it goes; `summary`, `diagnostics`,
-`failure` and `envelope` say what comes out. `tool`, `call`, `actions`, `cards`
-and `limits` do the talking, through `Peers` and `Handles` alone.
+The modules that decide have no I/O: `config`, `schema`, `ajv`, `validation` and `request` read a
+request; `resolve` and `catalog` find its target; `envelope` and `failures` are the result.
+`remote_agent`, `actions`, `limits` and `peers` make the calls, through `Peers` and `Handles` alone.
+`a2a_send` is a smaller tool on top of `remote_agent`.
 """
 
 from trunkline.remote.tool.config import (

@@ -161,7 +161,7 @@ class Call:
         return envelope.success(self.request.action, self.summary(), raw)
 
     def explain(self, why: ToolFailure) -> ToolFailure:
-        """The failure, with what is known about the peer and the task."""
+        """The failure, with details about the peer and the task."""
         more: dict[str, Any] = {}
         if self.events and self.task_id:
             summary = self.summary()

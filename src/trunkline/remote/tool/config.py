@@ -1,4 +1,4 @@
-"""The configuration of the tool: the plugin's own document, and the same as settings."""
+"""`ToolConfig`: the configuration of the tool, read from the document of the plugin."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,7 +27,7 @@ class Defaults(Struct, frozen=True, kw_only=True):
     timeout_ms: int = 120_000
     # However lively a stream is, it ends here. An hour is longer than hosts let a tool run.
     max_stream_ms: int = 3_600_000
-    # The result of a stream holds all its events; so many are more than any answer in use.
+    # The result of a stream holds all its events; no answer in use has as many.
     max_stream_events: int = 100_000
     card_path: str = CARD_PATH
     transports: tuple[str, ...] = TRANSPORTS
@@ -73,7 +73,7 @@ class ToolConfig(Struct, frozen=True, kw_only=True):
 
 
 def normalized(url: str) -> str | None:
-    """The URL in the one spelling of its kind; None when no agent can be there.
+    """The URL in its normal form; None if it cannot be the URL of an agent.
 
     A user or password in a URL would reach summaries and logs, so it is not taken.
     """

@@ -96,7 +96,7 @@ def continuation_of(
     streaming: bool | None = None,
     signature: str = "",
 ) -> Json | None:
-    """How to go on from here; None when there is nothing to go on with."""
+    """The continuation that a follow-up hands back; None without any id."""
     if not task_id and not context_id:
         return None
     continuation: Json = {"target": target_json(target, signature)}
@@ -128,7 +128,7 @@ def summary_of(
     signature: str = "",
     reason: str = "",
 ) -> Json:
-    """`task_id` and `context_id` are what the request knew; what the peer says comes first."""
+    """`task_id` and `context_id` are those of the request; the ids of the peer come first."""
     streaming = None if card is None else card.capabilities.streaming
     continuation = continuation_of(
         target,
@@ -180,7 +180,7 @@ def capability_diagnostics(
         "requested_input_modes": wanted_in,
         "unknown_file_attachments": [at for at, mode in enumerate(inputs) if mode == UNKNOWN],
         "advertised_input_modes": offered_in,
-        # Of an unknown type nobody can say that it is unsupported.
+        # An unknown type may be supported.
         "unsupported_input_modes": [
             mode for mode in wanted_in if mode != UNKNOWN and mode not in offered_in
         ],

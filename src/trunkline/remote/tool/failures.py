@@ -91,7 +91,7 @@ def internal(error: Exception) -> ToolFailure:
 
 
 def _outline(data: Any) -> dict[str, Any]:
-    """The shape of what a peer sent along, not its content."""
+    """The shape of the error data of a peer, not its content."""
     if isinstance(data, Mapping):
         return {"type": "object", "keys": sorted(map(str, data))[:20]}
     if isinstance(data, list | tuple):

@@ -1,4 +1,4 @@
-"""Where handles are kept: in memory, or in a file that several processes may share."""
+"""Stores of task handles: in memory, or in a file that several processes may share."""
 
 import asyncio
 import os
@@ -103,7 +103,7 @@ class FileHandles:
             raise StoreUnusable(f"task handles at {self._path}: {error}") from error
 
     def _connect(self) -> sqlite3.Connection:
-        # Continuations are signed with what is in here, so nobody else may read it.
+        # The file holds the key that signs continuations, so no other user may read it.
         self._path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
@@ -138,7 +138,7 @@ class FileHandles:
     def _read_key(self) -> bytes:
         fresh = self._random_bytes(_KEY_BYTES)
         with closing(self._connect()) as connection:
-            # Whoever comes first decides; all others take that one.
+            # The first process stores its key; all others use that one.
             connection.execute("INSERT OR IGNORE INTO signing_key VALUES (1, ?)", (fresh,))
             row = connection.execute("SELECT key FROM signing_key").fetchone()
         return bytes(row[0])

@@ -15,12 +15,12 @@ from trunkline.remote.target import Target
 from trunkline.remote.tool.config import TaskHandleSettings
 
 PREFIX: Final = "rah_"
-# So long a caller that comes late learns that its handle is expired and how to go on.
+# For this long a late caller learns that its handle has expired and how to continue.
 FORGET_AFTER_MS: Final = 7 * 86_400_000
 
 
 class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Routing and ids alone: what a target needs to be let in is never written down."""
+    """Routing and ids alone: credentials of a target are never stored."""
 
     handle: str
     target_url: str
@@ -57,9 +57,7 @@ class Handles(Protocol):
     async def get(self, handle: str) -> HandleRecord | None: ...
 
     async def put(self, record: HandleRecord, *, now_ms: int, room: int) -> None:
-        """Keep it, and make room: drop what is to be forgotten by now, then, while there are
-        more than `room`, the one that was not used for longest.
-        """
+        """Store it, and drop forgotten records, then the least recently used beyond `room`."""
         ...
 
     async def signing_key(self) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import Signal
-from trunkline.remote.tool.failures import ToolFailure, aborted
+from trunkline.remote.tool.failures import ToolFailure, aborted, timed_out
 
 T = TypeVar("T")
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 class Limit:
     """The work ends after a silence of `idle_s`, or after `cap_s` in all."""
 
-    def __init__(self, clock: Clock, *, idle_s: float, cap_s: float) -> None:
+    def __init__(self, clock: Clock, *, idle_s: float, cap_s: float | None = None) -> None:
         self._clock = clock
         self._idle_s = idle_s
-        self._end = clock.monotonic() + cap_s
+        self._end = clock.monotonic() + (idle_s if cap_s is None else cap_s)
         self._heard = clock.monotonic()
 
     def touch(self) -> None:
@@ -37,9 +37,9 @@ class Limit:
 async def bounded(
     work: Callable[[], Coroutine[Any, Any, T]],
     limit: Limit,
-    signal: Signal | None,
+    signal: Signal | None = None,
     *,
-    at: Callable[[Literal["idle", "cap"]], ToolFailure],
+    at: Callable[[Literal["idle", "cap"]], ToolFailure] = lambda _: timed_out(),
 ) -> T:
     """The result of `work`. Raises a failure when the limit is reached or the signal is set.
 

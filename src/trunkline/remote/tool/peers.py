@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Task
@@ -13,10 +15,10 @@ from trunkline.remote.errors import RemoteError
 from trunkline.remote.target import Target
 from trunkline.remote.tool.catalog import RefreshedCard
 from trunkline.remote.tool.config import ToolConfig
-from trunkline.remote.tool.failures import ToolFailure, from_remote_error, timed_out
+from trunkline.remote.tool.failures import ToolFailure, from_remote_error
 from trunkline.remote.tool.limits import Limit, bounded
 
-# One silent peer must not keep the list of all the others for as long as a send may take.
+# One silent peer must not delay the list of all the others for as long as a send may take.
 MOST_S: Final = 15.0
 
 
@@ -47,7 +49,7 @@ class Peers(Protocol):
 
 
 class PeerCards:
-    """A failed refresh keeps the last card and is tried again by whoever asks next."""
+    """A failed refresh keeps the last card; the next caller tries again."""
 
     def __init__(self, peers: Peers, config: ToolConfig, clock: Clock) -> None:
         self._peers = peers
@@ -73,20 +75,18 @@ class PeerCards:
             return seen
         finally:
             del self._asking[target.alias]
-            # Called off by the one who asked: whoever joined asks again.
+            # If the caller that asked was cancelled, those that joined ask again.
             answer.cancel()
 
     async def _ask(self, target: Target) -> RefreshedCard:
         known = self._seen.get(target.alias, RefreshedCard())
         limit_s = min(self._config.defaults.timeout_ms / 1000, MOST_S)
-        limit = Limit(self._clock, idle_s=limit_s, cap_s=limit_s)
         try:
             peer = self._peers.at(target, timeout_s=limit_s)
-            card = await bounded(
-                lambda: peer.card(fresh=True), limit, None, at=lambda _: timed_out()
-            )
+            limit = Limit(self._clock, idle_s=limit_s)
+            card = await bounded(lambda: peer.card(fresh=True), limit)
         except RemoteError as error:
-            return RefreshedCard(card=known.card, at_ms=known.at_ms, error=from_remote_error(error))
+            return replace(known, error=from_remote_error(error))
         except ToolFailure as failure:
-            return RefreshedCard(card=known.card, at_ms=known.at_ms, error=failure)
+            return replace(known, error=failure)
         return RefreshedCard(card=card, at_ms=self._clock.now_ms())

@@ -51,7 +51,7 @@ _FOLLOW_UPS: Final = {
 class RemoteAgentTool:
     """`await tool(request)`. Raises nothing but the caller's own cancellation.
 
-    `on_update` gets an envelope for every event, `signal` calls the request off.
+    `on_update` gets an envelope for every event, `signal` aborts the request.
     Building it raises for a configuration that cannot work.
     """
 
@@ -125,7 +125,7 @@ class RemoteAgentTool:
         wait_ms = call.request.wait_timeout_ms
         if wait_ms is None:
             return result
-        call.limit = Limit(self._clock, idle_s=wait_ms / 1000, cap_s=wait_ms / 1000)
+        call.limit = Limit(self._clock, idle_s=wait_ms / 1000)
         return await bounded(
             lambda: actions.wait(call, self._clock),
             call.limit,
@@ -148,15 +148,13 @@ class RemoteAgentTool:
         return await actions.send(call, message)
 
     async def _called_off(self, call: Call, failure: ToolFailure) -> ToolFailure:
-        """Stop the remote task too, if the caller who aborts wants that."""
+        """Cancel the remote task too, if an aborting caller wants that."""
         wanted = call.request.cancel_on_abort and failure.details.get("aborted")
         if not wanted or not call.may_cancel:
             return failure
-        limit = Limit(self._clock, idle_s=_CANCEL_S, cap_s=_CANCEL_S)
+        limit = Limit(self._clock, idle_s=_CANCEL_S)
         try:
-            await bounded(
-                lambda: call.peer.cancel(call.task_id), limit, None, at=lambda _: timed_out()
-            )
+            await bounded(lambda: call.peer.cancel(call.task_id), limit)
         except (RemoteError, ToolFailure):
             return failure.with_details({"remote_task_canceled": False})
         return failure.with_details({"remote_task_canceled": True})
@@ -201,9 +199,8 @@ class RemoteAgentTool:
         self, targets: Sequence[Target], signal: Signal | None
     ) -> list[RefreshedCard]:
         # Each peer has its own limit; joining a refresh that another caller gives up adds one.
-        limit = Limit(self._clock, idle_s=2 * MOST_S, cap_s=2 * MOST_S)
-        work = self._cards.refreshed
-        return await bounded(lambda: work(targets), limit, signal, at=lambda _: timed_out())
+        limit = Limit(self._clock, idle_s=2 * MOST_S)
+        return await bounded(lambda: self._cards.refreshed(targets), limit, signal)
 
     def _timeout_s(self, request: ToolRequest, target: Target) -> float:
         if request.timeout_ms is not None:
@@ -233,7 +230,7 @@ async def open_remote_agent(
     """
     settings = config if isinstance(config, ToolConfig) else parse_config(config)
     clock = clock or SystemClock()
-    # The tool itself ends a stream in time; this is for the case that it cannot.
+    # The tool itself ends a stream in time; this limit is for the case that it cannot.
     limits = Limits(stream_s=settings.defaults.max_stream_ms / 1000 + _SPARE_S)
     store = open_handles(handles, durable=settings.task_handles.durable)
     async with Agents(limits=limits, clock=clock) as peers:

@@ -43,14 +43,14 @@ class Route(Struct, frozen=True, kw_only=True):
     context_id: str = ""
     # The live handle that led here.
     record: HandleRecord | None = None
-    # Why this target, where nobody named it.
+    # Why this target, if the request did not name it.
     reason: str = ""
 
 
 def resolve(
     request: ToolRequest, config: ToolConfig, lookup: Lookup, *, key: bytes, is_durable: bool
 ) -> Route:
-    """`lookup` is what became of the handle in the request, if there is one."""
+    """`lookup` is the result for the handle in the request, if there is one."""
     if request.continuation is not None:
         return _by_continuation(request.continuation, config, lookup, key)
     if request.task_handle:
@@ -108,7 +108,7 @@ def _target_at(given: str, config: ToolConfig) -> Target:
 
 
 def _known_as(claimed: Target, config: ToolConfig) -> Target:
-    """The configured target that is meant, whose settings then hold; else what is claimed."""
+    """The configured target that is meant, with its settings; else the claimed one."""
     matches = [target for target in config.targets if target.url == claimed.url]
     for target in matches:
         if _identity(target) == _identity(claimed):
@@ -192,7 +192,7 @@ def _by_handle(
 
 def _route(record: HandleRecord, config: ToolConfig, context_id: str) -> Route:
     target = _target_of(record, config)
-    # To take a target out of the configuration closes it, also for handles that outlive that.
+    # A target that was taken out of the configuration is closed, also for older handles.
     was_configured = bool(record.target_alias) and not target.alias
     if was_configured and not config.policy.allow_target_url_override:
         raise _disallowed(record.target_url)

@@ -22,7 +22,7 @@ def input_schema(aliases: Sequence[str] = ()) -> Schema:
 
 
 def fields_of(action: str) -> frozenset[str]:
-    """What may stand beside `action`."""
+    """The fields that are allowed beside `action`."""
     if action == "send":
         return frozenset(_properties(())) - {"action"}
     if action == "status":

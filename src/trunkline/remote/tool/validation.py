@@ -1,4 +1,4 @@
-"""What the schema cannot say: which fields go with which action, and with each other."""
+"""Rules beyond the schema: which fields go with which action, and with each other."""
 
 import base64
 import binascii
@@ -45,7 +45,7 @@ def as_json(request: object) -> object:
 
 
 def problems_of(request: object, config: ToolConfig) -> list[Error]:
-    """All errors of the schema; if there are none, all that the rules find."""
+    """All errors of the schema; if there are none, all errors of the rules."""
     errors = errors_of(input_schema(config.aliases), request)
     if errors or not isinstance(request, Mapping):
         return errors
@@ -53,7 +53,7 @@ def problems_of(request: object, config: ToolConfig) -> list[Error]:
 
 
 def action_of(request: object) -> str:
-    """What an envelope calls the action, however broken the request is."""
+    """The action in the envelope, however invalid the request is."""
     action = request.get("action") if isinstance(request, Mapping) else None
     return action if isinstance(action, str) and action else "unknown"
 
