@@ -126,14 +126,12 @@ class RemoteAgent:
             async for item in items:
                 yield item
 
-    async def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]:
+    def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]:
         """The task as it is, and its events until it ends."""
         stream = ResumingStream(
             self._client, limits=self._limits, headers=self._headers, is_repeatable=True
         )
-        async with aclosing(stream.follow(SubscribeToTaskRequest(id=task_id))) as items:
-            async for item in items:
-                yield item
+        return stream.follow(SubscribeToTaskRequest(id=task_id))
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         request = GetTaskRequest(id=task_id, history_length=history_length)

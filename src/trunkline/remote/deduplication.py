@@ -71,10 +71,6 @@ class Seen:
         self._recent[id] = digest
         return False
 
-    def forget_id(self) -> None:
-        """The peer cannot resume from it, or has said that there is a gap."""
-        self.last_id = ""
-
     def note(self, item: StreamItem) -> None:
         """Remember an item that the caller is about to get. Notes nothing if `meet` raises."""
         if isinstance(item, TaskArtifactUpdateEvent):

@@ -9,6 +9,8 @@ from trunkline.ports.clock import Clock
 from trunkline.remote.errors import PeerRefused, PeerTimeout, PeerUnreachable, RemoteError
 from trunkline.remote.target import Limits
 
+T = TypeVar("T")
+OPEN_S: Final = 30.0
 _FIRST_S: Final = 0.2
 _LONGEST_S: Final = 10.0
 # A longer Retry-After is not waited for: the caller gets it with the error.
@@ -69,9 +71,6 @@ def retry_after_s(header: str | None, now_ms: int) -> float | None:
     return max(0.0, at - now_ms / 1000)
 
 
-OPEN_S: Final = 30.0
-
-
 class CircuitBreaker:
     """Closed; open after `failures` in a row; half open for one probe after `open_s`.
 
@@ -114,9 +113,6 @@ class CircuitBreaker:
     def abandoned(self) -> None:
         """The call ended without any news about the peer."""
         self._is_probing = False
-
-
-T = TypeVar("T")
 
 
 class Retrier:

@@ -30,6 +30,23 @@ from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import delay_s, is_passing
 from trunkline.remote.target import Limits
 
+# Refusals by which agents say that a task which ended, or waits, has no stream.
+_NOT_STREAMED: Final = frozenset(
+    {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}
+)
+
+# A peer may keep a stream open for this long after its task has ended. If the response ends in
+# time, its connection can be used again.
+_FAREWELL_S: Final = 1.0
+
+# A peer that closes a subscription this soon, after the task alone or nothing, has no run to
+# follow. Proxies close a connection only after a longer silence.
+_AT_ONCE_S: Final = 5.0
+
+# A2A 0.3 §9.9 does not say whether a subscription begins with the task: OpenClaw's does, a2a-sdk's
+# does not. After this long without an event the task is read separately.
+_OPENING_S: Final = 1.0
+
 
 class EventReader:
     """The events of one connection. `id` is that of the JSON-RPC request that opened it.
@@ -70,7 +87,8 @@ class EventReader:
             for event in self._parser.feed(chunk):
                 data = event.data
                 if event.event == "gap":
-                    seen.forget_id()
+                    # The peer cannot resume from the last id.
+                    seen.last_id = ""
                     continue
                 if not data:
                     continue
@@ -127,24 +145,6 @@ class EventReader:
             return True
         self._may_be_old = False
         return False
-
-
-# Refusals by which agents say that a task which ended, or waits, has no stream.
-_NOT_STREAMED: Final = frozenset(
-    {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}
-)
-
-# A peer may keep a stream open for this long after its task has ended. If the response ends in
-# time, its connection can be used again.
-_FAREWELL_S: Final = 1.0
-
-# A peer that closes a subscription this soon, after the task alone or nothing, has no run to
-# follow. Proxies close a connection only after a longer silence.
-_AT_ONCE_S: Final = 5.0
-
-# A2A 0.3 §9.9 does not say whether a subscription begins with the task: OpenClaw's does, a2a-sdk's
-# does not. After this long without an event the task is read separately.
-_OPENING_S: Final = 1.0
 
 
 class ResumingStream:

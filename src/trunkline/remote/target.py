@@ -20,7 +20,8 @@ TRANSPORTS: Final = ("JSONRPC", "HTTP+JSON")
 _OWN_HEADERS: Final = frozenset(
     {"content-type", "content-length", "transfer-encoding", "connection", "host", "accept"}
 )
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# RFC 9110, 5.6.2: a token.
+HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 # Python decodes invalid UTF-8 on the command line to these.
 _BROKEN: Final = re.compile(r"[\ud800-\udfff]")
@@ -143,7 +144,7 @@ def check_origin(origin: str) -> None:
 
 
 def check_header(name: str, value: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not HEADER_NAME.fullmatch(name):
         raise InvalidTarget(f'"{name[:64]}" is not the name of a header')
     if _CONTROL.search(value):
         raise InvalidTarget(f'the value of the header "{name}" holds a line break')

@@ -10,7 +10,7 @@ from trunkline.remote import Limits, PeerUnreachable
 from trunkline.remote.http import Guard, HttpClient
 from trunkline.remote.http.connector import Connector
 from trunkline.remote.http.pool import MAX_IN_USE, SPARE, Pool
-from trunkline.remote.http.request import parse_url
+from trunkline.remote.http.request import origin_of
 
 UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n12345"
 WHOLE = {
@@ -162,7 +162,7 @@ async def test_closing_ends_the_wait_for_a_place() -> None:
 
     async with peer(handle) as one:
         pool = Pool(Connector(Guard(allow_private=True)), max_in_use=1)
-        origin = parse_url(one.url).origin
+        origin = origin_of(one.url)
         take = partial(pool.take, origin, connect_s=10, is_stream=True)
         await take()
         waiting = asyncio.get_running_loop().create_task(take())
@@ -184,7 +184,7 @@ async def test_streams_leave_room_for_calls() -> None:
     async with peer(handle) as one:
         pool = Pool(Connector(Guard(allow_private=True)), max_in_use=1)
         start = asyncio.get_running_loop().create_task
-        take = partial(pool.take, parse_url(one.url).origin, connect_s=10)
+        take = partial(pool.take, origin_of(one.url), connect_s=10)
         first = await take(is_stream=True)
         second = start(take(is_stream=True))
         calls = [await take() for _ in range(SPARE)]

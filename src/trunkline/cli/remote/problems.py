@@ -17,7 +17,7 @@ from trunkline.remote import (
     StreamEnded,
     TransportUnsupported,
 )
-from trunkline.remote.http.request import parse_url
+from trunkline.remote.http.request import origin_of
 
 _NO_ACCESS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "TOKEN_REFUSED"})
 
@@ -137,7 +137,7 @@ def _where(call: Call) -> str:
 
 def _is_elsewhere(error: RemoteError, call: Call) -> bool:
     """Whether the connection that failed was not to the host of the target."""
-    return bool(error.address) and error.address != parse_url(call.target.url).origin.address
+    return bool(error.address) and error.address != origin_of(call.target.url).address
 
 
 def _no_agent(call: Call) -> str:

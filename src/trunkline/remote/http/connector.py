@@ -74,21 +74,8 @@ class Connector:
         try:
             async with asyncio.timeout(within_s):
                 return await self._connect(origin, make)
-        except TimeoutError as error:
-            if error.errno:
-                # It was the system that gave up.
-                raise _named(_unreachable(error, origin), origin) from None
-            slow = PeerTimeout(
-                f"connecting to {origin.address} took too long",
-                reason="CONNECT_TIMEOUT",
-                is_unsent=True,
-            )
-            raise _named(slow, origin) from None
-        except ssl.SSLError as error:
-            fault = PeerUnreachable(_tls_fault(error), reason="TLS_FAILED", is_unsent=True)
-            raise _named(fault, origin) from None
         except OSError as error:
-            raise _named(_unreachable(error, origin), origin) from None
+            raise _failure(error, origin) from None
 
     async def _connect(self, origin: Origin, make: Callable[[], P]) -> P:
         # The name is looked up once. Its DNS server could give another address the next time
@@ -113,9 +100,23 @@ class Connector:
         return protocol
 
 
-def _named(error: RemoteError, origin: Origin) -> RemoteError:
-    error.address = origin.address
-    return error
+def _failure(error: OSError, origin: Origin) -> RemoteError:
+    failure: RemoteError
+    if isinstance(error, ssl.SSLError):
+        failure = PeerUnreachable(_tls_fault(error), reason="TLS_FAILED", is_unsent=True)
+    elif isinstance(error, TimeoutError) and not error.errno:
+        # Our own limit; with a number, the system gave up.
+        message = f"connecting to {origin.address} took too long"
+        failure = PeerTimeout(message, reason="CONNECT_TIMEOUT", is_unsent=True)
+    else:
+        if isinstance(error, socket.gaierror):
+            why = error.strerror
+        else:
+            why = os.strerror(error.errno) if error.errno else ""
+        message = f"cannot connect to {origin.address}: {why or 'it does not answer'}"
+        failure = PeerUnreachable(message, is_unsent=True)
+    failure.address = origin.address
+    return failure
 
 
 def _tls_fault(error: ssl.SSLError) -> str:
@@ -124,13 +125,3 @@ def _tls_fault(error: ssl.SSLError) -> str:
     if error.reason in _PLAIN_TEXT:
         return "the agent does not speak TLS there; its url may begin with http://"
     return "TLS with the agent failed"
-
-
-def _unreachable(error: OSError, origin: Origin) -> RemoteError:
-    if isinstance(error, socket.gaierror):
-        why = error.strerror
-    else:
-        why = os.strerror(error.errno) if error.errno else ""
-    return PeerUnreachable(
-        f"cannot connect to {origin.address}: {why or 'it does not answer'}", is_unsent=True
-    )

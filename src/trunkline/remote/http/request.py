@@ -12,10 +12,19 @@ from trunkline.version import VERSION
 
 # Characters that stay as they are in a URL; all others, such as line breaks, are encoded.
 _AS_IS = "%/:?#[]@!$&'()*+,;=-._~"
+# Sent unless the caller sets them. A small compressed response can unpack to any size, so we
+# ask for none.
+_OWN: Final = {
+    "user-agent": f"User-Agent: trunkline/{VERSION}\n",
+    "accept-encoding": "Accept-Encoding: identity\n",
+}
+_ALL_OWN: Final = "".join(_OWN.values())
+# RFC 9110, 9.2.1: asking twice is the same as asking once.
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Origin(Struct, frozen=True):
-    """Connections are shared by requests to the same one."""
+    """Scheme, host and port. Requests to the same origin share connections."""
 
     is_tls: bool
     host: str
@@ -23,25 +32,23 @@ class Origin(Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """As people write it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def netloc(self) -> str:
+        """As in the header Host: without the port that the scheme implies."""
+        usual = 443 if self.is_tls else 80
+        return self.address.removesuffix(f":{usual}") if self.port == usual else self.address
+
     def __str__(self) -> str:
-        scheme, usual = ("https", 443) if self.is_tls else ("http", 80)
-        named = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}://{named}" if self.port == usual else f"{scheme}://{named}:{self.port}"
+        return f"{'https' if self.is_tls else 'http'}://{self.netloc}"
 
 
-class ParsedUrl(Struct, frozen=True):
-    """`host` is the header, `target` the path and query in the first line of a request."""
+def parse_url(url: str) -> tuple[Origin, str]:
+    """The origin, and the target of a request (RFC 9112, 3.2). Raises BadPeerAnswer.
 
-    origin: Origin
-    host: str
-    target: str
-
-
-def parse_url(url: str) -> ParsedUrl:
-    """Raises BadPeerAnswer: a url that comes here without being one is that of a card."""
+    The peer is at fault: configured URLs were checked before, so an invalid one is of a card.
+    """
     try:
         parts = urlsplit(url)
         host, port, is_tls = parts.hostname or "", parts.port, parts.scheme == "https"
@@ -54,29 +61,12 @@ def parse_url(url: str) -> ParsedUrl:
             target = f"{target}?{quote(parts.query, _AS_IS)}"
     except ValueError:
         raise BadPeerAnswer("the url of the interface is not valid", reason="BAD_CARD") from None
-    usual = 443 if is_tls else 80
-    named = f"[{host}]" if ":" in host else host
-    return ParsedUrl(
-        origin=Origin(is_tls, host, usual if port is None else port),
-        host=named if port in (None, usual) else f"{named}:{port}",
-        target=target,
-    )
+    return Origin(is_tls, host, (443 if is_tls else 80) if port is None else port), target
 
 
 def origin_of(url: str) -> Origin:
     """Raises BadPeerAnswer."""
-    return parse_url(url).origin
-
-
-# Sent unless the caller sets them. A small compressed response can unpack to any size, so we
-# ask for none.
-_OWN: Final = {
-    "user-agent": f"User-Agent: trunkline/{VERSION}\n",
-    "accept-encoding": "Accept-Encoding: identity\n",
-}
-_ALL_OWN: Final = "".join(_OWN.values())
-# RFC 9110, 9.2.1: asking twice is the same as asking once.
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+    return parse_url(url)[0]
 
 
 class Request(Struct, frozen=True):
@@ -117,5 +107,5 @@ def build_request(method: str, url: str, headers: Mapping[str, str], body: bytes
 @lru_cache(maxsize=512)
 def _start(method: str, url: str) -> tuple[Origin, str]:
     """The first lines, which all requests for the same URL share."""
-    place = parse_url(url)
-    return place.origin, f"{method} {place.target} HTTP/1.1\nHost: {place.host}\n"
+    origin, target = parse_url(url)
+    return origin, f"{method} {target} HTTP/1.1\nHost: {origin.netloc}\n"

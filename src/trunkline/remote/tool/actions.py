@@ -44,6 +44,11 @@ _log = logging.getLogger("trunkline.remote.tool")
 # All events of a call as JSON. The result holds each event and the sum of them; a single answer
 # may have a quarter of this.
 MAX_STREAM_BYTES: Final = 64 * 1024 * 1024
+_UNSUPPORTED: Final = -32004
+# A wait polls often at first, when most tasks end, and then less and less.
+_FIRST_POLL_S: Final = 0.5
+_LAST_POLL_S: Final = 10.0
+_POLL_GROWTH: Final = 1.5
 _encode = msgspec.json.Encoder().encode
 
 
@@ -189,13 +194,6 @@ class Call:
     def may_cancel(self) -> bool:
         """This call has a task that can still be cancelled."""
         return bool(self.progress.task_id) and self.progress.state not in TERMINAL
-
-
-_UNSUPPORTED: Final = -32004
-# A wait polls often at first, when most tasks end, and then less and less.
-_FIRST_POLL_S: Final = 0.5
-_LAST_POLL_S: Final = 10.0
-_POLL_GROWTH: Final = 1.5
 
 
 async def send(call: Call, message: SendMessageRequest) -> Envelope:

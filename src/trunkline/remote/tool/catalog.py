@@ -1,7 +1,8 @@
 """The list of configured targets with their cards, and the choice among them by tag or skill."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +14,7 @@ from trunkline.remote.tool.config import ToolConfig
 from trunkline.remote.tool.failures import Code, ToolFailure
 
 Json = dict[str, Any]
+Spelling: TypeAlias = Callable[[str], str]
 
 
 class RefreshedCard(Struct, frozen=True, kw_only=True):
@@ -34,7 +36,7 @@ def entry_summary(target: Target, seen: RefreshedCard) -> Json:
         "target_name": (card.name or None) if card else None,
         "description": target.description or (card.description if card else "") or None,
         "streaming_supported": card.capabilities.streaming if card else None,
-        "peer_card": _card(card or _NO_CARD, _SNAKE),
+        "peer_card": _card(card or _NO_CARD, _snake),
         "last_refresh_error": _error(seen.error),
     }
     return _named(entry)
@@ -82,20 +84,16 @@ _NO_CARD: Final = AgentCard(
     skills=(),
 )
 
-_SNAKE: Mapping[str, str] = {
-    "preferredTransport": "preferred_transport",
-    "additionalInterfaces": "additional_interfaces",
-    "pushNotifications": "push_notifications",
-    "stateTransitionHistory": "state_transition_history",
-    "extendedAgentCard": "extended_agent_card",
-    "defaultInputModes": "default_input_modes",
-    "defaultOutputModes": "default_output_modes",
-    "inputModes": "input_modes",
-    "outputModes": "output_modes",
-}
+
+def _camel(name: str) -> str:
+    return name
 
 
-def _card(card: AgentCard, names: Mapping[str, str] = {}) -> Json:
+def _snake(name: str) -> str:
+    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
+def _card(card: AgentCard, spell: Spelling = _camel) -> Json:
     offered = card.capabilities
     interfaces = dict.fromkeys((one.protocol_binding, one.url) for one in card.supported_interfaces)
     capabilities = {
@@ -108,15 +106,15 @@ def _card(card: AgentCard, names: Mapping[str, str] = {}) -> Json:
     shown: Json = {
         "preferredTransport": next((binding for binding, _ in interfaces), None),
         "additionalInterfaces": [{"transport": binding, "url": url} for binding, url in interfaces],
-        "capabilities": _named(capabilities, names),
+        "capabilities": _named(capabilities, spell),
         "defaultInputModes": list(card.default_input_modes),
         "defaultOutputModes": list(card.default_output_modes),
-        "skills": [_skill(skill, names) for skill in card.skills],
+        "skills": [_skill(skill, spell) for skill in card.skills],
     }
-    return _named(shown, names)
+    return _named(shown, spell)
 
 
-def _skill(skill: AgentSkill, names: Mapping[str, str]) -> Json:
+def _skill(skill: AgentSkill, spell: Spelling) -> Json:
     shown: Json = {
         "id": skill.id,
         "name": skill.name,
@@ -126,12 +124,12 @@ def _skill(skill: AgentSkill, names: Mapping[str, str]) -> Json:
         "inputModes": list(skill.input_modes) or None,
         "outputModes": list(skill.output_modes) or None,
     }
-    return _named(shown, names)
+    return _named(shown, spell)
 
 
-def _named(shown: Json, names: Mapping[str, str] = {}) -> Json:
-    """Without the fields that say nothing, under other names."""
-    return {names.get(key, key): value for key, value in shown.items() if value is not None}
+def _named(shown: Json, spell: Spelling = _camel) -> Json:
+    """Without the fields that are None."""
+    return {spell(key): value for key, value in shown.items() if value is not None}
 
 
 def _error(why: ToolFailure | None) -> Json | None:

@@ -28,6 +28,13 @@ from trunkline.remote.tool.ajv import Error
 from trunkline.remote.tool.failures import Code, ToolFailure
 from trunkline.remote.tool.schema import NAME
 
+_WRITER: Final = Writer03(is_rest=False)
+
+Json = dict[str, Any]
+UNKNOWN: Final = "unknown"
+# Without the tables of the machine, so that the same file is the same type everywhere.
+_TYPES: Final = MimeTypes(filenames=())
+
 Envelope = dict[str, Any]
 
 
@@ -47,11 +54,6 @@ def failure(action: str, why: ToolFailure) -> Envelope:
 def invalid(errors: list[Error]) -> ToolFailure:
     details = {"source": "ajv", "tool": NAME, "errors": errors}
     return ToolFailure(Code.VALIDATION, f"{NAME} input validation failed", details)
-
-
-_WRITER: Final = Writer03(is_rest=False)
-
-Json = dict[str, Any]
 
 
 def raw_of(item: StreamItem) -> Json:
@@ -163,11 +165,6 @@ def _json(value: msgspec.Struct) -> Json:
     # Through JSON, so that a caller finds lists and base64 where JSON has them.
     made: Json = msgspec.json.decode(msgspec.json.encode(value))
     return made
-
-
-UNKNOWN: Final = "unknown"
-# Without the tables of the machine, so that the same file is the same type everywhere.
-_TYPES: Final = MimeTypes(filenames=())
 
 
 def capability_diagnostics(

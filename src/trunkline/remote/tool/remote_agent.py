@@ -41,6 +41,7 @@ _log = logging.getLogger("trunkline.remote.tool")
 
 # An aborting caller waits no longer than this for the peer to cancel the task.
 _CANCEL_S: Final = 10.0
+_SPARE_S: Final = 60.0
 _FOLLOW_UPS: Final = {
     "watch": actions.watch,
     "status": actions.status,
@@ -213,9 +214,6 @@ def _waited_in_vain(call: Call, wait_ms: int) -> ToolFailure:
     details = {"wait_timeout_ms": wait_ms, "suggested_actions": ["watch", "status"], "hint": hint}
     message = f"the task neither ended nor paused within {wait_ms} ms"
     return ToolFailure(Code.WAIT_TIMEOUT, message, details)
-
-
-_SPARE_S: Final = 60.0
 
 
 @asynccontextmanager

@@ -13,7 +13,12 @@ DESCRIPTION: Final = (
 )
 ACTIONS: Final = ("list_targets", "send", "watch", "status", "cancel")
 ROUTING: Final = ("target_alias", "target_url", "task_handle", "continuation", "task_id")
-_FOLLOW_UP: Final = (*ROUTING, "timeout_ms", "service_parameters")
+_FOLLOW_UP: Final = frozenset({*ROUTING, "timeout_ms", "service_parameters"})
+_FIELDS: Final = {
+    "status": _FOLLOW_UP | {"history_length"},
+    "watch": _FOLLOW_UP,
+    "cancel": _FOLLOW_UP,
+}
 
 
 def input_schema(aliases: Sequence[str] = ()) -> Schema:
@@ -25,11 +30,7 @@ def fields_of(action: str) -> frozenset[str]:
     """The fields that are allowed beside `action`."""
     if action == "send":
         return frozenset(_properties(())) - {"action"}
-    if action == "status":
-        return frozenset(_FOLLOW_UP) | {"history_length"}
-    if action in ("watch", "cancel"):
-        return frozenset(_FOLLOW_UP)
-    return frozenset()
+    return _FIELDS.get(action, frozenset())
 
 
 def openai_tool(aliases: Sequence[str] = ()) -> Schema:
@@ -50,6 +51,10 @@ def of_type(kind: str, description: str = "", **more: Any) -> Schema:
 
 def id_of(description: str = "") -> Schema:
     return of_type("string", description, minLength=1)
+
+
+def _ids(description: str = "") -> Schema:
+    return of_type("array", description, items=id_of(), minItems=1)
 
 
 def closed_object(properties: Schema, required: Sequence[str], **more: Any) -> Schema:
@@ -90,7 +95,7 @@ def _continuation() -> Schema:
     target = {
         "target_url": URL,
         "card_path": id_of(),
-        "preferred_transports": of_type("array", items=id_of(), minItems=1),
+        "preferred_transports": _ids(),
         "target_alias": id_of(),
         "signature": of_type("string", "Says that this gateway issued the target; keep it."),
     }
@@ -115,7 +120,7 @@ def _continuation() -> Schema:
 
 def _push_config() -> Schema:
     authentication = closed_object(
-        {"schemes": of_type("array", items=id_of(), minItems=1), "credentials": {"type": "string"}},
+        {"schemes": _ids(), "credentials": {"type": "string"}},
         ["schemes"],
     )
     fields = {
@@ -135,12 +140,7 @@ def _properties(aliases: Sequence[str]) -> Schema:
         "action": {"type": "string", "enum": list(ACTIONS)},
         "target_alias": alias,
         "target_url": {**URL, "description": "Base URL of an agent, if the policy allows it."},
-        "target_tags": of_type(
-            "array",
-            "Choose a configured target that has all these tags.",
-            items=id_of(),
-            minItems=1,
-        ),
+        "target_tags": _ids("Choose a configured target that has all these tags."),
         "skill": id_of("Choose a configured target whose card has this skill, by id or name."),
         "parts": of_type("array", "What to send.", items=_part(), minItems=1),
         "task_handle": {**_HANDLE, "description": "Handle of a delegated task."},
@@ -148,9 +148,7 @@ def _properties(aliases: Sequence[str]) -> Schema:
         "message_id": id_of("Id of the message; made up when absent."),
         "task_id": id_of("Id of a task at the remote agent."),
         "context_id": id_of("Id of a conversation at the remote agent."),
-        "reference_task_ids": of_type(
-            "array", "Tasks to refer to, not to continue.", items=id_of(), minItems=1
-        ),
+        "reference_task_ids": _ids("Tasks to refer to, not to continue."),
         "task_requirement": of_type(
             "string", "required: a plain message is not enough.", enum=["optional", "required"]
         ),

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from trunkline.remote.target import HEADER_NAME
 from trunkline.remote.tool.ajv import Error, ajv_error, errors_of, pointer
 from trunkline.remote.tool.config import ToolConfig
 from trunkline.remote.tool.envelope import invalid
@@ -25,8 +26,7 @@ _SAID_BY_CONTINUATION: Final = (
     "target_tags",
     "skill",
 )
-# RFC 9110. A line break in here would write headers, or a whole request, of its own.
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+# RFC 9110, 5.5. A line break in here would write headers, or a whole request, of its own.
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _CHOOSING: Final = ("target_tags", "skill")
 _NEEDS_SEND_TARGET: Final = (
@@ -71,7 +71,7 @@ def _rules(request: Request, config: ToolConfig) -> Iterator[Error]:
     if action == "list_targets":
         return
     for name, value in request.get("service_parameters", {}).items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+        if not HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             where = pointer("/service_parameters", name)
             yield _broken("format", where, "must be a valid HTTP header", format="header")
     if "continuation" in request:
