@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from trunkline.settings import schema
-from trunkline.settings.reference import profile_reference, reference
+from trunkline.settings.documentation import profile_reference, reference
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

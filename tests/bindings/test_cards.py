@@ -6,7 +6,7 @@ from tests.bindings.cases import V03, in_memory, over, refused
 from tests.bindings.shapes import Json
 from tests.bindings.world import BASE_URL, KEYS, World, open_world
 
-from trunkline.settings import (
+from trunkline.settings.agent_card import (
     ExtendedCardSettings,
     ExtensionSettings,
     ProviderSettings,

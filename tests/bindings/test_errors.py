@@ -19,7 +19,7 @@ from tests.bindings.clients import (
 from tests.bindings.shapes import Json
 from tests.bindings.world import World, open_world
 
-from trunkline.settings import ExtensionSettings
+from trunkline.settings.agent_card import ExtensionSettings
 
 database = in_memory
 

@@ -7,7 +7,7 @@ from tests.bindings.cases import V03, over, refused
 from tests.bindings.clients import Client, message
 from tests.bindings.world import World, open_world
 
-from trunkline.settings import ExtensionSettings
+from trunkline.settings.agent_card import ExtensionSettings
 
 TRACE = "https://ext.example/trace/v1"
 COLOR = "https://ext.example/color/v1"

@@ -11,17 +11,12 @@ from tests.bindings.asgi import Asgi
 from tests.bindings.clients import CLIENTS, Address, Client
 
 from trunkline.app.gateway import Gateway, build
+from trunkline.config.secret import Secret
 from trunkline.runtime.runtime import Runtime
-from trunkline.settings import (
-    AgentSettings,
-    ApiKey,
-    AuthSettings,
-    ScriptedBackend,
-    Secret,
-    ServerSettings,
-    Settings,
-    StoreSettings,
-)
+from trunkline.settings import AgentSettings, Settings, StoreSettings
+from trunkline.settings.auth import ApiKey, AuthSettings
+from trunkline.settings.backends import ScriptedBackend
+from trunkline.settings.server import ServerSettings
 from trunkline.testing import FakeClock, settle
 from trunkline.testing import ScriptedBackend as ScriptedAgent
 

@@ -11,20 +11,13 @@ from tools.gen_cli_docs import commands, render
 from trunkline.config.called_agents import CredentialSettings
 from trunkline.model.errors import ConfigError
 from trunkline.model.profile import Profile
-from trunkline.settings import (
-    ApiKey,
-    AuthSettings,
-    ServerSettings,
-    Settings,
-    StoreSettings,
-    effective,
-    load,
-    schema,
-)
+from trunkline.settings import Settings, StoreSettings, effective, load, schema
 from trunkline.settings.agents import AgentSettings
+from trunkline.settings.auth import ApiKey, AuthSettings
 from trunkline.settings.backends import BackendSettings
-from trunkline.settings.reference import SECTIONS, profile_reference, reference
-from trunkline.settings.shapes import bare_type, description, is_struct
+from trunkline.settings.documentation import SECTIONS, profile_reference, reference
+from trunkline.settings.field_types import bare_type, description, is_struct
+from trunkline.settings.server import ServerSettings
 
 DOCS = Path(__file__).parents[2] / "docs"
 STALE = "is stale: run tools/gen_config_docs.py and tools/gen_cli_docs.py"

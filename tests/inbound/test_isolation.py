@@ -9,7 +9,7 @@ from tests.bindings.clients import CLIENTS, Client, message
 from tests.bindings.world import open_world
 
 from trunkline.model.profile import PRESETS
-from trunkline.settings import PythonBackend
+from trunkline.settings.backends import PythonBackend
 
 # What each preset speaks.
 SPOKEN = {

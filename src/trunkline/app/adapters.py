@@ -14,9 +14,11 @@ from trunkline.ports.doctor import Finding
 from trunkline.ports.store import Scope, Store
 from trunkline.ports.tools import TurnTool
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.settings import AgentSettings, Settings, StoreSettings, database_path, publish
+from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.backends import PythonBackend, kind_of
-from trunkline.settings.publish import handle_of, stands_for_many
+from trunkline.settings.handles import handle_of, stands_for_many
+from trunkline.settings.root import publish
+from trunkline.settings.stores import database_path
 from trunkline.stores.jsonfile import JsonFileStore, by_handle
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore

@@ -22,8 +22,8 @@ from trunkline.model.card import (
 from trunkline.protocol.cards import STYLES, Shape
 from trunkline.protocol.dialects import dialects_for
 from trunkline.protocol.versions import Version
-from trunkline.settings import AgentSettings, Settings, SkillSettings
-from trunkline.settings.agents import DEFAULT_MODES, ExtensionSettings
+from trunkline.settings import AgentSettings, Settings
+from trunkline.settings.agent_card import DEFAULT_MODES, ExtensionSettings, SkillSettings
 from trunkline.version import VERSION
 
 _ROOT_CARD = "/.well-known/agent-card.json"

@@ -16,14 +16,10 @@ from trunkline.clock import SystemClock
 from trunkline.model.errors import StoreInUse, StoreUnusable
 from trunkline.ports.doctor import Finding
 from trunkline.server.listener import address, listen
-from trunkline.settings import (
-    AgentSettings,
-    PythonBackend,
-    Settings,
-    StoreSettings,
-    database_path,
-)
-from trunkline.settings.hosts import is_loopback_url
+from trunkline.settings import AgentSettings, Settings, StoreSettings
+from trunkline.settings.backends import PythonBackend
+from trunkline.settings.server import is_loopback_url
+from trunkline.settings.stores import database_path
 from trunkline.stores.locks import FileLock
 from trunkline.stores.sqlite.connections import cannot_open, connect_reader
 from trunkline.stores.sqlite.schema import check_version, shipped_schema

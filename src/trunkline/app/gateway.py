@@ -35,13 +35,9 @@ from trunkline.server.memory_budget import MemoryBudget
 from trunkline.server.metrics import Metrics
 from trunkline.server.pages import PATHS, build_pages
 from trunkline.server.streams import StreamCounts
-from trunkline.settings import (
-    A2aBackend,
-    AgentSettings,
-    Settings,
-    SkillSettings,
-    StoreSettings,
-)
+from trunkline.settings import AgentSettings, Settings, StoreSettings
+from trunkline.settings.agent_card import SkillSettings
+from trunkline.settings.backends import A2aBackend
 from trunkline.version import VERSION
 
 if TYPE_CHECKING:

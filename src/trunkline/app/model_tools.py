@@ -8,7 +8,8 @@ from typing import Any, Final
 from trunkline.app.tools import KINDS, Kind
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.tools import Run, ToolResult, TurnTool
-from trunkline.settings import OpenAIBackend, Settings
+from trunkline.settings import Settings
+from trunkline.settings.backends import OpenAIBackend
 
 # To call a request off may itself need a request.
 _CALL_OFF_S: Final = 15.0

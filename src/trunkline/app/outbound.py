@@ -20,7 +20,9 @@ from trunkline.remote.tool import (
 from trunkline.remote.tool.a2a_send import A2aSend
 from trunkline.remote.tool.config import normalized, with_usable_targets
 from trunkline.remote.tool.failures import ToolFailure
-from trunkline.settings import Settings, TargetSettings, handles_path, make_private_dir
+from trunkline.settings import Settings
+from trunkline.settings.stores import make_private_dir
+from trunkline.settings.targets import TargetSettings, handles_path
 
 
 def tool_config(settings: Settings) -> ToolConfig:

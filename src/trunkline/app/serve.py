@@ -16,7 +16,7 @@ from trunkline.server import logs
 from trunkline.server.listener import Listener, listen
 from trunkline.server.mcp import PATH as MCP_PATH
 from trunkline.settings import Settings
-from trunkline.settings.paths import place_of
+from trunkline.settings.stores import place_of
 
 # Objects that a collection waits for. Requests leave few cycles behind, and a collection after
 # every 700 objects took 5 % of the CPU; this many are a few MB.

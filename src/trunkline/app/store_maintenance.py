@@ -18,8 +18,10 @@ from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
 from trunkline.runtime.recorder import say
 from trunkline.runtime.retention import Gone, count_prunable, forgets, prune
 from trunkline.runtime.runtime import Runtime
-from trunkline.settings import EVERY, Settings, StoreSettings, database_path
+from trunkline.settings import Settings, StoreSettings
 from trunkline.settings.backends import kind_of
+from trunkline.settings.handles import EVERY
+from trunkline.settings.stores import database_path
 from trunkline.stores.findings import Findings
 from trunkline.stores.jsonfile.check import check as check_folder
 from trunkline.stores.sqlite.check import check as check_database

@@ -16,7 +16,8 @@ from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskS
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import CutOff, Item, NoReply, Opening, Reply
 from trunkline.runtime.service import Service
-from trunkline.settings import EVERY, Settings, StoreSettings
+from trunkline.settings import Settings, StoreSettings
+from trunkline.settings.handles import EVERY
 
 Event: TypeAlias = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 _CALLER = Caller(principal="tester")

@@ -31,7 +31,7 @@ def check(
 ) -> None:
     """Check a configuration file and print every problem in it."""
     from trunkline.model.errors import ConfigError
-    from trunkline.settings.paths import place_of
+    from trunkline.settings.stores import place_of
 
     with reported(context):
         if file is None and openclaw_config is None:

@@ -60,8 +60,8 @@ def serve(
     answers. The keys of --config override those of the openclaw.json.
     """
     from trunkline.cli.startup import announce, say_what_is_waited_for
-    from trunkline.settings import database_path, make_private_dir
-    from trunkline.settings.references import literal
+    from trunkline.settings.environment import literal
+    from trunkline.settings.stores import database_path, make_private_dir
 
     with reported(context):
         server = {"host": host, "port": port, "log_level": log_level, "log_format": log_format}

@@ -29,8 +29,8 @@ DbOption = Annotated[
 def store_overrides(data: Path | None, db: str | None) -> dict[str, str]:
     """What the flags say of `[store]`."""
     from trunkline.model.errors import ConfigError
-    from trunkline.settings.paths import DATABASE_NAME
-    from trunkline.settings.references import literal
+    from trunkline.settings.environment import literal
+    from trunkline.settings.stores import DATABASE_NAME
 
     if data is not None and db is not None:
         raise ConfigError(

@@ -1,67 +1,49 @@
-"""Settings of one published agent."""
+"""`AgentSettings`: one published agent, with the addresses at which it is served."""
 
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from trunkline.config.problems import Path, Problem, shown
 from trunkline.model.profile import Profile
-from trunkline.settings.backends import BackendSettings
-from trunkline.settings.server import StoreSettings
+from trunkline.protocol.rest_routes import RESERVED_TENANTS
+from trunkline.settings.agent_card import (
+    ExtendedCardSettings,
+    ExtensionSettings,
+    ProviderSettings,
+    SkillSettings,
+    extension_problems,
+    mode_problems,
+    skill_problems,
+    url_problems,
+)
+from trunkline.settings.backends import BackendSettings, PythonBackend, kind_of
+from trunkline.settings.handles import stands_for_many
+from trunkline.settings.stores import StoreSettings
 
-DEFAULT_MODES = ("text/plain", "application/json")
-
-
-class SkillSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A skill on the agent card."""
-
-    id: Annotated[str, Meta(min_length=1, description="Unique within the agent.")]
-    name: Annotated[str, Meta(description="Display name. Empty: the id.")] = ""
-    description: Annotated[str, Meta(description="What the skill does. Empty: the name.")] = ""
-    tags: Annotated[tuple[str, ...], Meta(description="Keywords.")] = ()
-    examples: Annotated[tuple[str, ...], Meta(description="Example prompts.")] = ()
-    input_modes: Annotated[
-        tuple[str, ...], Meta(description="Media types that it accepts. Empty: those of the agent.")
-    ] = ()
-    output_modes: Annotated[
-        tuple[str, ...],
-        Meta(description="Media types that it produces. Empty: those of the agent."),
-    ] = ()
-
-
-class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Provider of the agent."""
-
-    organization: Annotated[str, Meta(min_length=1, description="Name of the organization.")]
-    url: Annotated[str, Meta(description="Web site, http or https.")]
-
-
-class ExtensionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A protocol extension that the agent declares."""
-
-    uri: Annotated[str, Meta(description="Absolute URI that identifies the extension.")]
-    description: Annotated[str, Meta(description="How the agent uses it.")] = ""
-    required: Annotated[
-        bool, Meta(description="Refuse requests that do not declare the extension.")
-    ] = False
-    params: Annotated[
-        dict[str, Any] | None, Meta(description="Parameters of the extension, in any form.")
-    ] = None
-
-
-class ExtendedCardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Card for authenticated callers; empty keys keep the public value."""
-
-    name: Annotated[str, Meta(description="Replaces the public name.")] = ""
-    description: Annotated[str, Meta(description="Replaces the public description.")] = ""
-    skills: Annotated[
-        tuple[SkillSettings, ...],
-        Meta(description="Additional skills. A skill with the id of a public skill replaces it."),
-    ] = ()
-    extensions: Annotated[
-        tuple[ExtensionSettings, ...],
-        Meta(description="Additional extensions."),
-    ] = ()
-    documentation_url: Annotated[str, Meta(description="Replaces the public URL.")] = ""
+HANDLE = re.compile(r"[a-z0-9][a-z0-9-]*/([a-z0-9][a-z0-9-]*|\*)")
+TENANT = re.compile(r"[A-Za-z0-9._~-]+")
+# Clients take these out of a path, in which a tenant is the first step.
+STEPS = frozenset((".", ".."))
+ROOT_PATHS = {
+    "agent_card_path": "/.well-known/agent-card.json",
+    "jsonrpc_path": "/a2a/jsonrpc",
+    "rest_path": "/a2a/rest",
+}
+PATH = re.compile(r"/|(/[A-Za-z0-9._~!$&'()*+,;=:@%-]+)+/?")
+# The gateway's own addresses; an agent there would hide them.
+OWN_PATHS = (
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/version",
+    "/mcp",
+    "/agent",
+    "/.well-known/jwks.json",
+)
+OWN_PREFIXES = ("/api/", "/t/", "/.well-known/ai-catalog.json")
 
 
 class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -180,3 +162,135 @@ class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def own_profile(self) -> Profile:
         """The keys of the profile alone."""
         return Profile(**{name: getattr(self, name) for name in Profile.__struct_fields__})
+
+
+def agent_problems(agents: Mapping[str, AgentSettings]) -> Iterator[Problem]:
+    defaults = [handle for handle, agent in agents.items() if agent.default]
+    for handle in defaults[1:]:
+        yield Problem(
+            path=("agents", handle, "default"),
+            value="true",
+            what=f'"{defaults[0]}" is the default agent already',
+            remedy="Keep default = true in one agent only.",
+        )
+    accounts: dict[str, str] = {}
+    for handle, agent in agents.items():
+        path = ("agents", handle)
+        yield from _identity(handle, agent, path)
+        account = agent.account_id or handle
+        if account in accounts:
+            yield Problem(
+                path=(*path, "account_id"),
+                value=shown(account),
+                what=f'"{accounts[account]}" has this account already',
+                remedy="Give each agent an account of its own, or leave account_id out.",
+            )
+        accounts.setdefault(account, handle)
+        yield from _runs_on(handle, agent, path)
+        yield from _card(agent, path)
+        yield from _tenants(agent, path)
+
+
+def _identity(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    if not HANDLE.fullmatch(handle):
+        yield Problem(
+            path=path,
+            what="expected a handle owner/slug of lower-case letters, digits and hyphens",
+            remedy='Example: [agents."acme/rust-expert"].',
+        )
+    if not agent.name.strip() and not kind_of(agent.backend).has_own_name:
+        yield Problem(path=(*path, "name"), what="missing", remedy='Example: name = "Echo".')
+
+
+def _runs_on(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    many = stands_for_many(handle)
+    own = (agent.name, agent.account_id, agent.agent_card_path, agent.jsonrpc_path, agent.rest_path)
+    if many and any(own):
+        yield Problem(
+            path=path,
+            what="stands for several agents, so it cannot have a name, an account or paths",
+            remedy='Name one agent: a handle such as "acme/rust" and target = "file.py:rust".',
+        )
+    if many and not isinstance(agent.backend, PythonBackend):
+        yield Problem(
+            path=path,
+            what="only a python backend can stand for several agents",
+            remedy='Give the agent a slug of its own, for example "acme/echo".',
+        )
+    yield from kind_of(agent.backend).rules(agent.backend, (*path, "backend"))
+
+
+def _card(agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    yield from skill_problems(agent.skills, (*path, "skills"))
+    yield from extension_problems(agent.extensions, (*path, "extensions"), set())
+    yield from url_problems(agent.documentation_url, (*path, "documentation_url"))
+    yield from url_problems(agent.icon_url, (*path, "icon_url"))
+    if agent.provider is not None:
+        yield from url_problems(agent.provider.url, (*path, "provider", "url"), required=True)
+    named = {"input_modes": agent.input_modes or (), "output_modes": agent.output_modes or ()}
+    for key, modes in named.items():
+        yield from mode_problems(modes, (*path, key))
+    card = agent.extended_card
+    if card is not None:
+        here = (*path, "extended_card")
+        yield from skill_problems(card.skills, (*here, "skills"))
+        uris = {extension.uri for extension in agent.extensions}
+        yield from extension_problems(card.extensions, (*here, "extensions"), uris)
+        yield from url_problems(card.documentation_url, (*here, "documentation_url"))
+
+
+def _tenants(agent: AgentSettings, path: Path) -> Iterator[Problem]:
+    for i, tenant in enumerate(agent.tenants):
+        here = (*path, "tenants", i)
+        if tenant in RESERVED_TENANTS | STEPS:
+            yield Problem(
+                path=here,
+                value=shown(tenant),
+                what="is the name of a route, so it cannot be a tenant",
+                remedy=f'Rename it, for example to "{tenant.strip(".").replace(":", "-")}-1".',
+            )
+        elif not TENANT.fullmatch(tenant):
+            yield Problem(
+                path=here,
+                value=shown(tenant),
+                what="cannot be a step of a path",
+                remedy="Use letters, digits and . _ ~ - only.",
+            )
+        elif tenant in agent.tenants[:i]:
+            yield Problem(
+                path=here, value=shown(tenant), what="is listed twice", remedy="Keep one of them."
+            )
+
+
+def address_problems(agents: Mapping[str, AgentSettings], *, default: str) -> Iterator[Problem]:
+    taken: dict[str, tuple[str, str]] = {}
+    # The default agent goes first: where its standard address is taken, the other one moves.
+    for handle in sorted(agents, key=lambda handle: handle != default):
+        agent = agents[handle]
+        for key, standard in ROOT_PATHS.items():
+            if key == "rest_path" and agent.addresses == "exact":
+                continue
+            path = getattr(agent, key) or (standard if handle == default else "")
+            if not path:
+                continue
+            fault, remedy = _path_fault(path)
+            bare = path.rstrip("/") or "/"
+            owner = taken.setdefault(bare, (handle, key))
+            if not fault and owner != (handle, key):
+                fault = f'is {owner[1]} of "{owner[0]}" already'
+                remedy = f'Choose another, for example {key} = "/{handle}{standard}".'
+            if fault:
+                yield Problem(
+                    path=("agents", handle, key), value=shown(path), what=fault, remedy=remedy
+                )
+
+
+def _path_fault(path: str) -> tuple[str, str]:
+    if not path.startswith("/"):
+        return "expected a path that starts with /", f'Write "/{path}".'
+    if not PATH.fullmatch(path) or "." in path.split("/") or ".." in path.split("/"):
+        return "expected a plain path", 'Example: "/agents/rust/rpc".'
+    bare = path.rstrip("/") or "/"
+    if bare in OWN_PATHS or bare.startswith(OWN_PREFIXES) or f"{bare}/" in OWN_PREFIXES:
+        return "is an address of the gateway itself", f'Choose another, for example "/x{path}".'
+    return "", ""

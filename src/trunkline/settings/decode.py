@@ -25,9 +25,8 @@ from trunkline.config.problems import (
 from trunkline.config.secret import MASK, Secret
 from trunkline.model.profile import NOT_AVAILABLE, PRESETS
 from trunkline.settings.agents import AgentSettings
-from trunkline.settings.references import secret_of
-from trunkline.settings.root import Settings
-from trunkline.settings.shapes import (
+from trunkline.settings.environment import secret_of
+from trunkline.settings.field_types import (
     allows_none,
     bare_type,
     default_of,
@@ -37,6 +36,7 @@ from trunkline.settings.shapes import (
     is_union,
     stand_in,
 )
+from trunkline.settings.root import Settings
 
 WORDS = {
     "int": "a whole number",

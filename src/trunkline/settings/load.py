@@ -16,12 +16,11 @@ from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.backends import PythonBackend
 from trunkline.settings.decode import decode
-from trunkline.settings.references import expand
+from trunkline.settings.environment import expand
+from trunkline.settings.handles import EVERY
 from trunkline.settings.root import Settings
 from trunkline.settings.rules import find_problems
-from trunkline.settings.server import StoreSettings
-from trunkline.settings.target import EVERY
-from trunkline.settings.text import read_text
+from trunkline.settings.stores import StoreSettings
 
 Document = Mapping[str, Any]
 
@@ -143,6 +142,20 @@ def read_toml(file: Path) -> Document:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(_syntax_fault(file, text, str(error))) from None
+
+
+def read_text(file: Path, *, if_missing: str) -> str:
+    """`if_missing` is what to do when there is no such file. Raises ConfigError."""
+    try:
+        return file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{file}: not UTF-8 at byte {error.start}. Save the file as UTF-8."
+        ) from None
+    except FileNotFoundError:
+        raise ConfigError(f"{file}: no such file. {if_missing}") from None
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}.") from error
 
 
 def _syntax_fault(file: Path, text: str, message: str) -> str:

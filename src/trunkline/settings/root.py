@@ -1,14 +1,19 @@
-"""The whole configuration."""
+"""`Settings`: the whole configuration."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
+from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings
-from trunkline.settings.hosts import is_loopback_host, is_loopback_url
-from trunkline.settings.outbound import NetworkSettings, RemoteSettings, TargetSettings
-from trunkline.settings.server import AuthSettings, ServerSettings, StoreSettings
+from trunkline.settings.auth import AuthSettings
+from trunkline.settings.handles import handle_of, stands_for_many
+from trunkline.settings.server import ServerSettings, is_loopback_host, is_loopback_url
+from trunkline.settings.stores import StoreSettings
+from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSettings
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -112,3 +117,25 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             beyond = " and beyond" if self.is_exposed() else ""
             anonymous = f"anonymous callers on loopback{beyond}"
         return "; ".join(part for part in (keys, anonymous) if part)
+
+
+def publish(settings: Settings, found: Mapping[str, Sequence[str]]) -> Settings:
+    """Settings in which every `owner/*` is replaced by the agents found in its target.
+
+    `found` has their names or slugs under the handle that stands for them. Each one is
+    published as `handle_of(handle, name)`, with the settings of that handle.
+    """
+    agents: dict[str, AgentSettings] = {}
+    for handle, agent in settings.agents.items():
+        if not stands_for_many(handle):
+            agents[handle] = agent
+            continue
+        for i, name in enumerate(found.get(handle, ())):
+            own = handle_of(handle, name)
+            if own in settings.agents or own in agents:
+                raise ConfigError(
+                    f'agents."{own}": two agents have this handle. Give one of them another '
+                    'slug: @agent(slug="…").'
+                )
+            agents[own] = replace(agent, default=agent.default and i == 0)
+    return replace(settings, agents=agents)

@@ -1,11 +1,13 @@
-"""Settings of the process: the server, its store, and who may call."""
+"""`ServerSettings`: the address and limits of the gateway, and which addresses are loopback."""
 
-import hashlib
+import ipaddress
+from collections.abc import Iterator
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from trunkline.config.secret import Secret
+from trunkline.config.problems import Problem, shown
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,98 +104,30 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     log_requests: Annotated[bool, Meta(description="Log one line for every HTTP request.")] = False
 
 
-class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Store of the tasks and their journal."""
-
-    kind: Annotated[
-        Literal["sqlite", "json-file", "memory"],
-        Meta(
-            description="`sqlite` and `json-file` survive a restart; `memory` is for tests and "
-            "loses everything. `json-file` keeps one JSON file per task, for people"
-            " and programs that read them."
-        ),
-    ] = "sqlite"
-    path: Annotated[
-        str,
-        Meta(
-            description="Database file, or the absolute path of the `json-file` folder. A "
-            "relative database file starts at the folder of this file. Empty: "
-            "`trunkline.db` in the user's data folder."
-        ),
-    ] = ""
-    adopt_as: Annotated[
-        str,
-        Meta(
-            description="Principal that owns the tasks of another program in the `json-file` "
-            "folder. Empty: callers without a key."
-        ),
-    ] = ""
-    synchronous: Annotated[
-        Literal["full", "normal"],
-        Meta(
-            description="`full`: a power cut loses nothing that was acknowledged. `normal`: a "
-            "power cut may lose the last moments; a crash of the process loses "
-            "nothing. `json-file` supports only `full`."
-        ),
-    ] = "full"
+def is_loopback_host(host: str) -> bool:
+    """Names other than localhost are not trusted: what they resolve to may change."""
+    bare = host.strip("[]").rstrip(".").lower()
+    if bare == "localhost" or bare.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return False
 
 
-class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One API key: give `key` or `sha256`, not both."""
-
-    key: Annotated[
-        Secret | None,
-        Meta(description='The key, at least 16 characters. Prefer `"${NAME_OF_VARIABLE}"`.'),
-    ] = None
-    sha256: Annotated[
-        Secret | None,
-        Meta(description="SHA-256 of the key in hex. Use it to keep the key out of the file."),
-    ] = None
-
-    def digest(self) -> str:
-        """SHA-256 of the key, in lower-case hex."""
-        if self.sha256 is not None:
-            return self.sha256.reveal().lower()
-        text = self.key.reveal() if self.key is not None else ""
-        return hashlib.sha256(text.encode()).hexdigest()
+def is_loopback_url(url: str) -> bool:
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        return False
+    return host is not None and is_loopback_host(host)
 
 
-class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Access control."""
-
-    keys: Annotated[
-        dict[str, ApiKey],
-        Meta(description="API keys by name. The name is the principal that owns the tasks."),
-    ] = {}
-    anonymous: Annotated[
-        Literal["auto", "loopback", "never", "always"],
-        Meta(
-            description="Who needs no key. `auto`: `never` with keys configured, else `loopback`. "
-            "`loopback`: programs on this machine, while `host` and every `public_url` are "
-            "loopback; a request with `Forwarded`, `Via` or an `X-Forwarded-*` header came through "
-            "a proxy and needs a key. `never`: every caller needs a key. `always`: callers need no "
-            "key even with a public `public_url`. Anyone who reaches that address may then "
-            "call and read the tasks of all callers without a key; `host` must be "
-            "loopback."
-        ),
-    ] = "auto"
-
-    @property
-    def needs_no_key(self) -> Literal["loopback", "never", "always"]:
-        """`anonymous`, with `auto` resolved."""
-        if self.anonymous == "auto":
-            return "never" if self.keys else "loopback"
-        return self.anonymous
-
-    schemes: Annotated[
-        tuple[Literal["bearer", "apiKey"], ...],
-        Meta(
-            min_length=1,
-            description="In which headers a key is taken, and what cards announce: `bearer` is "
-            "`Authorization: Bearer KEY`, `apiKey` is `X-API-Key: KEY`.",
-        ),
-    ] = ("bearer", "apiKey")
-
-    def principals(self) -> dict[str, str]:
-        """SHA-256 of each key in hex → the principal it stands for."""
-        return {key.digest(): name for name, key in self.keys.items()}
+def server_problems(server: ServerSettings) -> Iterator[Problem]:
+    if not server.host or any(character.isspace() for character in server.host):
+        yield Problem(
+            path=("server", "host"),
+            value=shown(server.host),
+            what="expected an address or a host name",
+            remedy='For this machine only: host = "127.0.0.1".',
+        )

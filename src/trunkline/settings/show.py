@@ -8,9 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from trunkline.config.secret import MASK, Secret
-from trunkline.settings.paths import database_path
 from trunkline.settings.root import Settings
-from trunkline.settings.server import StoreSettings
+from trunkline.settings.stores import StoreSettings, database_path
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 

@@ -16,7 +16,7 @@ from trunkline.backends.kind import Resources
 from trunkline.model.outputs import Failed
 from trunkline.remote import connect
 from trunkline.remote.tool import open_remote_agent
-from trunkline.settings import A2aBackend
+from trunkline.settings.backends import A2aBackend
 from trunkline.testing import FakeClock, run_turn, turn_request
 
 REQUEST = {"action": "send", "parts": [{"kind": "text", "text": "hello"}]}

@@ -8,7 +8,9 @@ from trunkline.app.outbound import open_tool, target_for, tool_config
 from trunkline.model.errors import ConfigError
 from trunkline.remote import ApiKey, Bearer, ClientCredentials
 from trunkline.remote.tool import ToolConfig
-from trunkline.settings import Settings, data_dir, handles_path
+from trunkline.settings import Settings
+from trunkline.settings.stores import data_dir
+from trunkline.settings.targets import handles_path
 
 TARGETS: dict[str, Any] = {
     "support": {

@@ -15,7 +15,8 @@ from trunkline.cli.remote.calling import Call
 from trunkline.cli.startup import announce, curl, screen
 from trunkline.model.errors import ConfigError, StoreInUse
 from trunkline.remote import Target
-from trunkline.settings import PythonBackend, Settings, demo, load
+from trunkline.settings import Settings, demo, load
+from trunkline.settings.backends import PythonBackend
 
 run = CliRunner().invoke
 

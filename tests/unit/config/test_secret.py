@@ -5,7 +5,8 @@ import msgspec
 import pytest
 from tests.unit.settings.documents import KEY, made
 
-from trunkline.settings import Secret, effective
+from trunkline.config.secret import Secret
+from trunkline.settings import effective
 from trunkline.settings.show import to_toml
 
 SECRET = Secret(KEY)

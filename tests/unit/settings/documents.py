@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from trunkline.settings import InvalidSettings, Problem, Settings, from_document
+from trunkline.config.problems import Problem
+from trunkline.settings import InvalidSettings, Settings, from_document
 
 KEY = "0123456789abcdef0123"
 

@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import made, only
 
-from trunkline.settings import A2aBackend, effective
+from trunkline.settings import effective
+from trunkline.settings.backends import A2aBackend
 from trunkline.settings.show import to_toml
 
 TOKEN = "a-token-that-nobody-sees"

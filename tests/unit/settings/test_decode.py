@@ -3,16 +3,10 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import KEY, agent, made, only, problems, refused
 
-from trunkline.settings import (
-    AgentSettings,
-    EchoBackend,
-    InvalidSettings,
-    PythonBackend,
-    ServerSettings,
-    Settings,
-    check,
-    demo,
-)
+from trunkline.settings import AgentSettings, InvalidSettings, Settings, demo
+from trunkline.settings.backends import EchoBackend, PythonBackend
+from trunkline.settings.load import check
+from trunkline.settings.server import ServerSettings
 
 
 def test_defaults_need_nothing_but_an_agent() -> None:

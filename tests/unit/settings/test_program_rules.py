@@ -8,7 +8,8 @@ from tests.unit.settings.documents import problems
 
 from trunkline.backends.programs.children import limits_of
 from trunkline.backends.programs.program import program_of
-from trunkline.settings import AcpBackend, CommandBackend, effective, from_document
+from trunkline.settings import effective, from_document
+from trunkline.settings.backends import AcpBackend, CommandBackend
 
 COMMAND = {"kind": "command", "command": ["cat"]}
 

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from tests.unit.settings.documents import agent, made
 
-from trunkline.settings import StoreSettings, data_dir, database_path, effective, from_document
-from trunkline.settings.paths import make_private_dir
+from trunkline.settings import StoreSettings, effective, from_document
 from trunkline.settings.show import to_toml
+from trunkline.settings.stores import data_dir, database_path, make_private_dir
 
 
 def test_what_is_shown_can_be_read_again() -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from trunkline.model.card import AgentCard, AgentInterface
 from trunkline.remote import BadPeerAnswer, PeerRefused, RemoteAgent, Target
-from trunkline.settings.hosts import is_loopback_host
+from trunkline.settings.server import is_loopback_host
 
 # `:8642`, `localhost:8642`, `[::1]:8642/path`, `agents.example.com:443`
 _HOST_AND_PORT: Final = re.compile(

@@ -13,7 +13,7 @@ from trunkline.cli.program import program
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ConfigError
 from trunkline.remote import RemoteAgent
-from trunkline.settings.paths import data_dir, make_private_dir
+from trunkline.settings.stores import data_dir, make_private_dir
 
 FILE_NAME: Final = "conversations.json"
 # Those not talked to for longest are forgotten first.

@@ -18,7 +18,7 @@ from trunkline.model.values import INTERRUPTED, TERMINAL, Message, Task
 from trunkline.ports.clock import Clock
 from trunkline.remote import BadPeerAnswer, PeerRefused, PeerTimeout, StreamItem, Target
 from trunkline.remote.progress import Progress
-from trunkline.settings.paths import data_dir
+from trunkline.settings.stores import data_dir
 
 # How agents say that a task is no longer to be followed.
 _NOT_STREAMED: Final = frozenset(

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from trunkline.config.secret import Secret
 from trunkline.model.errors import ConfigError
+from trunkline.settings.environment import secret_of
 from trunkline.settings.openclaw.values import (
     choice,
     flag,
@@ -18,7 +19,6 @@ from trunkline.settings.openclaw.values import (
     text_of,
     web_url,
 )
-from trunkline.settings.references import secret_of
 
 HANDLE = "openclaw-design/main"
 PRINCIPAL = "openclaw"

@@ -8,7 +8,7 @@ import pyjson5
 import yaml
 
 from trunkline.model.errors import ConfigError
-from trunkline.settings.text import read_text
+from trunkline.settings.load import read_text
 
 # What may stand before the first brace of a JSON5 document.
 BLANK = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from trunkline.model.errors import ConfigError
+from trunkline.settings.handles import slug
 from trunkline.settings.openclaw.values import (
     choice,
     distinct,
@@ -24,7 +25,6 @@ from trunkline.settings.openclaw.values import (
     texts_of,
     web_url,
 )
-from trunkline.settings.target import slug
 from trunkline.version import VERSION
 
 MODES = ("text/plain", "application/json")

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from trunkline.config.problems import InvalidSettings, Problem
 from trunkline.model.errors import ConfigError
+from trunkline.settings.environment import expand, literal
 from trunkline.settings.load import Document, from_document, merged, python_backend, read_toml
 from trunkline.settings.openclaw import design, inbound, listen_address, outbound
 from trunkline.settings.openclaw.design import Design, parse_design
 from trunkline.settings.openclaw.file import read
 from trunkline.settings.openclaw.inbound import Accounts, parse_accounts
 from trunkline.settings.openclaw.values import mapping_at
-from trunkline.settings.references import expand, literal
 from trunkline.settings.root import Settings
 
 ECHO: Document = {"kind": "echo"}

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from tests.unit.settings.openclaw.documents import KEY, URL, accounts, loaded, refused
 
+from trunkline.config.called_agents import BearerCredentials
+from trunkline.config.secret import Secret
 from trunkline.model.profile import preset
-from trunkline.settings import AgentSettings, BearerCredentials, Secret, SkillSettings
+from trunkline.settings import AgentSettings
+from trunkline.settings.agent_card import SkillSettings
 from trunkline.settings.openclaw import OpenClaw
 
 AUTH = {"scheme": "bearer", "apiKey": KEY}

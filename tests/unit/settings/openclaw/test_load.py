@@ -7,7 +7,9 @@ import pytest
 from tests.unit.settings.openclaw.documents import KEY, URL, accounts, loaded, refused, written
 
 from trunkline.model.profile import preset
-from trunkline.settings import AgentSettings, PythonBackend, SkillSettings
+from trunkline.settings import AgentSettings
+from trunkline.settings.agent_card import SkillSettings
+from trunkline.settings.backends import PythonBackend
 from trunkline.settings.openclaw import load_openclaw
 from trunkline.version import VERSION
 

@@ -7,9 +7,9 @@ import pytest
 from tests.unit.settings.openclaw.documents import URL, accounts, loaded, refused, written
 
 from trunkline.app.outbound import tool_config
+from trunkline.config.secret import Secret
 from trunkline.model.errors import ConfigError
 from trunkline.remote.tool import parse_config
-from trunkline.settings import Secret
 from trunkline.settings.openclaw import load_openclaw_targets
 
 # The example in the plugin's own README.

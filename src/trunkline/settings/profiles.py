@@ -1,14 +1,13 @@
 """Which keys of a profile go together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trunkline.config.problems import Path, Problem, shown
 from trunkline.settings.agents import AgentSettings
-from trunkline.settings.root import Settings
 
 
-def profile_problems(settings: Settings) -> Iterator[Problem]:
-    for handle, agent in settings.agents.items():
+def profile_problems(agents: Mapping[str, AgentSettings]) -> Iterator[Problem]:
+    for handle, agent in agents.items():
         path = ("agents", handle)
         yield from _versions(agent, path)
         yield from _openclaw(agent, path)

@@ -1,27 +1,37 @@
-"""The reference in docs/reference/configuration.md, written from the structs."""
+"""Documentation written from the structs: two reference pages, and a JSON Schema for editors."""
 
 import inspect
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
+import msgspec
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import FieldInfo, fields
 
 from trunkline.config.called_agents import CredentialSettings
 from trunkline.config.secret import Secret
 from trunkline.model.profile import PRESETS, Profile
-from trunkline.settings.agents import (
-    AgentSettings,
+from trunkline.settings.agent_card import (
     ExtendedCardSettings,
     ExtensionSettings,
     ProviderSettings,
     SkillSettings,
 )
+from trunkline.settings.agents import AgentSettings
+from trunkline.settings.auth import ApiKey, AuthSettings
 from trunkline.settings.backends import BackendSettings
-from trunkline.settings.outbound import NetworkSettings, RemoteSettings, TargetSettings
-from trunkline.settings.server import ApiKey, AuthSettings, ServerSettings, StoreSettings
-from trunkline.settings.shapes import allows_none, bare_type, default_of, description, is_struct
+from trunkline.settings.field_types import (
+    allows_none,
+    bare_type,
+    default_of,
+    description,
+    is_struct,
+)
+from trunkline.settings.root import Settings
+from trunkline.settings.server import ServerSettings
+from trunkline.settings.stores import StoreSettings
+from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSettings
 
 INTRODUCTION = """\
 # Configuration
@@ -192,3 +202,30 @@ def _default(field: FieldInfo) -> str:
     if value is None or value in ("", (), {}):
         return "–"
     return f"`{json.dumps(value)}`"
+
+
+def schema() -> dict[str, Any]:
+    raw = msgspec.json.schema(Settings, schema_hook=_secret_as_text)
+    # Through JSON, so that defaults that are tuples are lists.
+    made = msgspec.json.decode(msgspec.json.encode(raw))
+    _add_titles(made)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Trunkline configuration",
+        **made,
+    }
+
+
+def _secret_as_text(kind: type) -> dict[str, Any]:
+    if kind is Secret:
+        return {"type": "string", "format": "password"}
+    raise NotImplementedError
+
+
+def _add_titles(made: dict[str, Any]) -> None:
+    """Editors show the title of a key, so each one has its name."""
+    for table in made["$defs"].values():
+        for name, key in table.get("properties", {}).items():
+            key.setdefault("title", name)
+            if name == "kind" and "description" not in key:
+                key["description"] = table.get("description", "Which kind it is.")

@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import KEY, agent, made, only, problems, refused
 
-from trunkline.settings import ApiKey, Secret
+from trunkline.config.secret import Secret
+from trunkline.settings.auth import ApiKey
 
 WITH_KEY = {"keys": {"ci": {"key": KEY}}}
 LINES = '    [auth.keys.me]\n    key = "${TRUNKLINE_KEY}"'

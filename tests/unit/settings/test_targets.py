@@ -3,17 +3,12 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import made, only, problems
 
+from trunkline.config.called_agents import ApiKeyCredentials, BearerCredentials, OAuth2Credentials
+from trunkline.config.secret import Secret
 from trunkline.remote.target import CARD_PATH, TRANSPORTS
-from trunkline.settings import (
-    ApiKeyCredentials,
-    BearerCredentials,
-    OAuth2Credentials,
-    RemoteSettings,
-    Secret,
-    effective,
-    from_document,
-)
+from trunkline.settings import effective, from_document
 from trunkline.settings.show import to_toml
+from trunkline.settings.targets import RemoteSettings
 
 TOKEN = "a-token-that-nobody-sees"
 OAUTH = {

@@ -1,0 +1,125 @@
+"""Settings of an agent card: skills, provider, extensions, and the extended card."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.urls import is_absolute_uri, web_url_fault
+
+DEFAULT_MODES = ("text/plain", "application/json")
+MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+*-]+/[A-Za-z0-9!#$&^_.+*-]+(\s*;.*)?")
+
+
+class SkillSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A skill on the agent card."""
+
+    id: Annotated[str, Meta(min_length=1, description="Unique within the agent.")]
+    name: Annotated[str, Meta(description="Display name. Empty: the id.")] = ""
+    description: Annotated[str, Meta(description="What the skill does. Empty: the name.")] = ""
+    tags: Annotated[tuple[str, ...], Meta(description="Keywords.")] = ()
+    examples: Annotated[tuple[str, ...], Meta(description="Example prompts.")] = ()
+    input_modes: Annotated[
+        tuple[str, ...], Meta(description="Media types that it accepts. Empty: those of the agent.")
+    ] = ()
+    output_modes: Annotated[
+        tuple[str, ...],
+        Meta(description="Media types that it produces. Empty: those of the agent."),
+    ] = ()
+
+
+class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Provider of the agent."""
+
+    organization: Annotated[str, Meta(min_length=1, description="Name of the organization.")]
+    url: Annotated[str, Meta(description="Web site, http or https.")]
+
+
+class ExtensionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A protocol extension that the agent declares."""
+
+    uri: Annotated[str, Meta(description="Absolute URI that identifies the extension.")]
+    description: Annotated[str, Meta(description="How the agent uses it.")] = ""
+    required: Annotated[
+        bool, Meta(description="Refuse requests that do not declare the extension.")
+    ] = False
+    params: Annotated[
+        dict[str, Any] | None, Meta(description="Parameters of the extension, in any form.")
+    ] = None
+
+
+class ExtendedCardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Card for authenticated callers; empty keys keep the public value."""
+
+    name: Annotated[str, Meta(description="Replaces the public name.")] = ""
+    description: Annotated[str, Meta(description="Replaces the public description.")] = ""
+    skills: Annotated[
+        tuple[SkillSettings, ...],
+        Meta(description="Additional skills. A skill with the id of a public skill replaces it."),
+    ] = ()
+    extensions: Annotated[
+        tuple[ExtensionSettings, ...],
+        Meta(description="Additional extensions."),
+    ] = ()
+    documentation_url: Annotated[str, Meta(description="Replaces the public URL.")] = ""
+
+
+def skill_problems(skills: Iterable[SkillSettings], path: Path) -> Iterator[Problem]:
+    taken: set[str] = set()
+    for i, skill in enumerate(skills):
+        if skill.id in taken:
+            yield Problem(
+                path=(*path, i, "id"),
+                value=shown(skill.id),
+                what="another skill of the agent has this id",
+                remedy="Give each skill an id of its own.",
+            )
+        taken.add(skill.id)
+        yield from mode_problems(skill.input_modes, (*path, i, "input_modes"))
+        yield from mode_problems(skill.output_modes, (*path, i, "output_modes"))
+
+
+def extension_problems(
+    extensions: Iterable[ExtensionSettings], path: Path, taken: set[str]
+) -> Iterator[Problem]:
+    for i, extension in enumerate(extensions):
+        here = (*path, i, "uri")
+        if not is_absolute_uri(extension.uri):
+            yield Problem(
+                path=here,
+                value=shown(extension.uri),
+                what="expected an absolute URI",
+                remedy='Example: uri = "https://example.com/extensions/citations/v1".',
+            )
+        elif extension.uri in taken:
+            yield Problem(
+                path=here,
+                value=shown(extension.uri),
+                what="the agent declares this extension twice",
+                remedy="Keep one of them.",
+            )
+        taken.add(extension.uri)
+
+
+def mode_problems(modes: Iterable[str], path: Path) -> Iterator[Problem]:
+    for i, mode in enumerate(modes):
+        if not MEDIA_TYPE.fullmatch(mode):
+            yield Problem(
+                path=(*path, i),
+                value=shown(mode),
+                what="expected a media type",
+                remedy='Examples: "text/plain", "application/json", "image/*".',
+            )
+
+
+def url_problems(url: str, path: Path, *, required: bool = False) -> Iterator[Problem]:
+    fault = web_url_fault(url) if url or required else ""
+    if fault:
+        yield Problem(
+            path=path,
+            value=shown(url),
+            what=fault,
+            remedy=f'Example: {path[-1]} = "https://example.com/docs".',
+        )

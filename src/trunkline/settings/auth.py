@@ -1,0 +1,132 @@
+"""`AuthSettings`: the API keys, and the callers who need none."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from trunkline.config.problems import Problem
+from trunkline.config.secret import MASK, Secret
+
+# Shorter keys can be guessed; 16 random characters hold 96 bits in base64.
+MIN_KEY_CHARS = 16
+PRINCIPAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+
+
+class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One API key: give `key` or `sha256`, not both."""
+
+    key: Annotated[
+        Secret | None,
+        Meta(description='The key, at least 16 characters. Prefer `"${NAME_OF_VARIABLE}"`.'),
+    ] = None
+    sha256: Annotated[
+        Secret | None,
+        Meta(description="SHA-256 of the key in hex. Use it to keep the key out of the file."),
+    ] = None
+
+    def digest(self) -> str:
+        """SHA-256 of the key, in lower-case hex."""
+        if self.sha256 is not None:
+            return self.sha256.reveal().lower()
+        text = self.key.reveal() if self.key is not None else ""
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Access control."""
+
+    keys: Annotated[
+        dict[str, ApiKey],
+        Meta(description="API keys by name. The name is the principal that owns the tasks."),
+    ] = {}
+    anonymous: Annotated[
+        Literal["auto", "loopback", "never", "always"],
+        Meta(
+            description="Who needs no key. `auto`: `never` with keys configured, else `loopback`. "
+            "`loopback`: programs on this machine, while `host` and every `public_url` are "
+            "loopback; a request with `Forwarded`, `Via` or an `X-Forwarded-*` header came through "
+            "a proxy and needs a key. `never`: every caller needs a key. `always`: callers need no "
+            "key even with a public `public_url`. Anyone who reaches that address may then "
+            "call and read the tasks of all callers without a key; `host` must be "
+            "loopback."
+        ),
+    ] = "auto"
+
+    @property
+    def needs_no_key(self) -> Literal["loopback", "never", "always"]:
+        """`anonymous`, with `auto` resolved."""
+        if self.anonymous == "auto":
+            return "never" if self.keys else "loopback"
+        return self.anonymous
+
+    schemes: Annotated[
+        tuple[Literal["bearer", "apiKey"], ...],
+        Meta(
+            min_length=1,
+            description="In which headers a key is taken, and what cards announce: `bearer` is "
+            "`Authorization: Bearer KEY`, `apiKey` is `X-API-Key: KEY`.",
+        ),
+    ] = ("bearer", "apiKey")
+
+    def principals(self) -> dict[str, str]:
+        """SHA-256 of each key in hex → the principal it stands for."""
+        return {key.digest(): name for name, key in self.keys.items()}
+
+
+def key_problems(keys: Mapping[str, ApiKey]) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for name, key in keys.items():
+        yield from _key(name, key)
+        twin = seen.setdefault(key.digest(), name)
+        if twin != name and (key.key or key.sha256):
+            yield Problem(
+                path=("auth", "keys", name),
+                what=f'has the same key as "{twin}"',
+                remedy="Give each name a key of its own: the key decides who the caller is.",
+            )
+
+
+def _key(name: str, key: ApiKey) -> Iterator[Problem]:
+    path = ("auth", "keys", name)
+    if not PRINCIPAL.fullmatch(name) or name == "anonymous":
+        yield Problem(
+            path=path,
+            what="cannot be the name of a principal",
+            remedy="Use up to 64 letters, digits and . _ @ -, starting with a letter or digit, "
+            'and not "anonymous".',
+        )
+    if (key.key is None) == (key.sha256 is None):
+        yield Problem(
+            path=path,
+            what="needs key or sha256, and not both",
+            remedy='Example: key = "${TRUNKLINE_KEY}".',
+        )
+    if key.key is not None and len(key.key.reveal()) < MIN_KEY_CHARS:
+        yield Problem(
+            path=(*path, "key"),
+            value=MASK,
+            what=f"shorter than {MIN_KEY_CHARS} characters",
+            remedy="Make one with: openssl rand -hex 24",
+        )
+    elif key.key is not None and not _fits_a_header(key.key.reveal()):
+        yield Problem(
+            path=(*path, "key"),
+            value=MASK,
+            what="holds characters that cannot be sent in a header",
+            remedy="Use visible ASCII characters. Make one with: openssl rand -hex 24",
+        )
+    if key.sha256 is not None and not SHA256.fullmatch(key.sha256.reveal()):
+        yield Problem(
+            path=(*path, "sha256"),
+            value=MASK,
+            what="expected 64 hexadecimal digits",
+            remedy='Make it with: printf %s "$TRUNKLINE_KEY" | sha256sum',
+        )
+
+
+def _fits_a_header(key: str) -> bool:
+    return key.isascii() and key.isprintable() and " " not in key

@@ -1,0 +1,164 @@
+"""Rules: what must hold between tables, which neither a type nor one table can say."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.urls import web_url_fault
+from trunkline.settings.agents import address_problems, agent_problems
+from trunkline.settings.auth import key_problems
+from trunkline.settings.backends import OpenAIBackend
+from trunkline.settings.profiles import profile_problems
+from trunkline.settings.root import Settings
+from trunkline.settings.server import is_loopback_host, is_loopback_url, server_problems
+from trunkline.settings.stores import StoreSettings, store_problems
+from trunkline.settings.targets import target_problems
+
+ADD_A_KEY = """\
+add a key to the configuration file, \
+and put it in the environment (export TRUNKLINE_KEY=$(openssl rand -hex 24)):
+    [auth.keys.me]
+    key = "${TRUNKLINE_KEY}\""""
+
+
+def find_problems(settings: Settings, misfits: list[Problem]) -> Iterator[Problem]:
+    """Broken rules, without those that only follow from a misfit the decoder reported."""
+    bad = [problem.path for problem in misfits]
+    for problem in _problems(settings):
+        if any(_starts_with(problem.path, path) for path in bad):
+            continue
+        if any(_starts_with(path, read) for read in problem.reads for path in bad):
+            continue
+        yield problem
+
+
+def _starts_with(path: Path, start: Path) -> bool:
+    return path[: len(start)] == start
+
+
+def _problems(settings: Settings) -> Iterator[Problem]:
+    yield from server_problems(settings.server)
+    yield from _public_url_problems(settings)
+    yield from key_problems(settings.auth.keys)
+    yield from _nobody_or_everybody(settings)
+    if not settings.agents and not settings.calls_others():
+        yield Problem(
+            path=("agents",),
+            what="no agent is configured",
+            remedy='Add one:\n    [agents."demo/echo"]\n    name = "Echo"\n'
+            '    backend = { kind = "echo" }\n'
+            "or, to call agents elsewhere:\n    [targets.support]\n"
+            '    base_url = "https://support.example.com"',
+            reads=(("agents",), ("targets",), ("remote",)),
+        )
+    yield from agent_problems(settings.agents)
+    yield from profile_problems(settings.agents)
+    yield from address_problems(settings.agents, default=settings.default_agent())
+    yield from store_problems(_stores(settings), principals=settings.auth.keys)
+    yield from target_problems(settings.targets, settings.remote)
+    yield from _tool_problems(settings)
+
+
+def _public_url_problems(settings: Settings) -> Iterator[Problem]:
+    for path, url in _public_urls(settings):
+        fault = _public_url_fault(url)
+        if fault:
+            yield Problem(
+                path=path,
+                value=shown(url),
+                what=fault,
+                remedy='Example: public_url = "https://agents.example.com".',
+            )
+
+
+def _public_urls(settings: Settings) -> Iterator[tuple[Path, str]]:
+    """Those that are configured, and where."""
+    if settings.server.public_url:
+        yield ("server", "public_url"), settings.server.public_url
+    for handle, agent in settings.agents.items():
+        if agent.public_url:
+            yield ("agents", handle, "public_url"), agent.public_url
+
+
+def _public_url_fault(url: str) -> str:
+    fault = web_url_fault(url)
+    parts = None if fault else urlsplit(url)
+    if parts and (parts.query or parts.fragment or url.endswith(("?", "#"))):
+        fault = "expected a URL without query and fragment"
+    return fault
+
+
+def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
+    server, auth = settings.server, settings.auth
+    reads = (("auth",),)
+    if auth.anonymous == "always" and auth.keys and not is_loopback_host(server.host):
+        yield Problem(
+            path=("auth", "anonymous"),
+            value=shown(auth.anonymous),
+            what=f"is for a proxy on this machine, and host = {shown(server.host)} lets "
+            "every caller bypass the proxy",
+            remedy='Listen on loopback with host = "127.0.0.1", or leave anonymous out.',
+            reads=(*reads, ("server", "host")),
+        )
+    if auth.keys:
+        return
+    if not is_loopback_host(server.host):
+        yield Problem(
+            path=("server", "host"),
+            value=shown(server.host),
+            what="other machines could call the gateway, and no key is configured",
+            remedy=f'Listen on loopback with host = "127.0.0.1", or {ADD_A_KEY}',
+            reads=reads,
+        )
+    elif auth.anonymous != "always" and settings.is_exposed():
+        for path, url in _public_urls(settings):
+            if not is_loopback_url(url) and not web_url_fault(url):
+                yield Problem(
+                    path=path,
+                    value=shown(url),
+                    what="other machines are to call the gateway, and no key is configured",
+                    remedy=f"To let callers in, {ADD_A_KEY}",
+                    reads=reads,
+                )
+    elif auth.anonymous == "never":
+        yield Problem(
+            path=("auth", "anonymous"),
+            value=shown(auth.anonymous),
+            what="nobody could call, because no key is configured",
+            remedy=f"To let callers in, {ADD_A_KEY}",
+            reads=reads,
+        )
+
+
+def _stores(settings: Settings) -> Iterator[tuple[Path, StoreSettings]]:
+    owns = {handle: agent.store for handle, agent in settings.agents.items()}
+    if not owns or None in owns.values():
+        yield ("store",), settings.store
+    for handle, store in owns.items():
+        if store is not None:
+            yield ("agents", handle, "store"), store
+
+
+def _tool_problems(settings: Settings) -> Iterator[Problem]:
+    """A tool that calls other agents must be on, and needs somebody to call."""
+    remote = settings.remote
+    for handle, agent in settings.agents.items():
+        backend = agent.backend
+        if not isinstance(backend, OpenAIBackend) or not backend.tools:
+            continue
+        path, first = ("agents", handle, "backend", "tools"), backend.tools[0]
+        off = [name for name in backend.tools if not remote.enabled or name not in remote.tools]
+        if off:
+            on = "enabled = true" if not remote.enabled else f'tools = ["{off[0]}", …]'
+            yield Problem(
+                path=path,
+                what=f"{off[0]} is off",
+                remedy=f"Set {on} in [remote], or remove it from tools.",
+            )
+        elif not settings.targets and not remote.allow_target_url:
+            yield Problem(
+                path=path,
+                what=f"{first} has nobody to call",
+                remedy="Add a table [targets.ALIAS] with a base_url.",
+                reads=(("targets",),),
+            )

@@ -1,0 +1,142 @@
+"""`StoreSettings`: where the gateway keeps tasks, and the folder of its data."""
+
+import os
+import sys
+from collections.abc import Container, Iterable, Iterator, Mapping
+from pathlib import Path as File
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from trunkline.config.problems import Path, Problem, dotted, shown
+from trunkline.model.errors import ConfigError
+
+DATABASE_NAME = "trunkline.db"
+EXAMPLE = 'Example: path = "/var/lib/trunkline/tasks".'
+
+
+class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Store of the tasks and their journal."""
+
+    kind: Annotated[
+        Literal["sqlite", "json-file", "memory"],
+        Meta(
+            description="`sqlite` and `json-file` survive a restart; `memory` is for tests and "
+            "loses everything. `json-file` keeps one JSON file per task, for people"
+            " and programs that read them."
+        ),
+    ] = "sqlite"
+    path: Annotated[
+        str,
+        Meta(
+            description="Database file, or the absolute path of the `json-file` folder. A "
+            "relative database file starts at the folder of this file. Empty: "
+            "`trunkline.db` in the user's data folder."
+        ),
+    ] = ""
+    adopt_as: Annotated[
+        str,
+        Meta(
+            description="Principal that owns the tasks of another program in the `json-file` "
+            "folder. Empty: callers without a key."
+        ),
+    ] = ""
+    synchronous: Annotated[
+        Literal["full", "normal"],
+        Meta(
+            description="`full`: a power cut loses nothing that was acknowledged. `normal`: a "
+            "power cut may lose the last moments; a crash of the process loses "
+            "nothing. `json-file` supports only `full`."
+        ),
+    ] = "full"
+
+
+def data_dir(*, environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> File:
+    """The user's data folder. It need not exist yet."""
+    # A relative XDG path is to be ignored, says the XDG base directory specification.
+    xdg = environment.get("XDG_DATA_HOME", "")
+    if xdg and File(xdg).is_absolute():
+        return File(xdg) / "trunkline"
+    if platform == "darwin":
+        return File.home() / "Library" / "Application Support" / "trunkline"
+    if platform == "win32":
+        local = environment.get("LOCALAPPDATA", "")
+        return (File(local) if local else File.home() / "AppData" / "Local") / "trunkline"
+    return File.home() / ".local" / "share" / "trunkline"
+
+
+def database_path(store: StoreSettings) -> File:
+    """The file of the SQLite store, or the folder of JSON files."""
+    return File(store.path) if store.path else data_dir() / DATABASE_NAME
+
+
+def place_of(store: StoreSettings) -> str:
+    """Where the tasks are, for people."""
+    return "in memory" if store.kind == "memory" else f"{store.kind} at {database_path(store)}"
+
+
+def make_private_dir(path: File, *, table: str = "store", key: str = "path") -> None:
+    """Create the folder for its owner only; one that exists is left as it is.
+
+    `table` and `key` say where it is configured.
+    """
+    if path.is_dir():
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"{table}.{key}: cannot create the folder {path}: {error.strerror}. "
+            f"Choose another with --data DIR or `{key}` in [{table}]."
+        ) from error
+
+
+def store_problems(
+    stores: Iterable[tuple[Path, StoreSettings]], *, principals: Container[str]
+) -> Iterator[Problem]:
+    """The stores by the paths of their tables. `principals` are the names of the keys."""
+    taken: dict[File, Path] = {}
+    for path, store in stores:
+        faults = list(_faults(path, store, principals))
+        yield from faults
+        if faults or store.kind == "memory":
+            continue
+        owner = taken.setdefault(database_path(store), path)
+        if owner != path:
+            yield Problem(
+                path=(*path, "path"),
+                value=shown(str(database_path(store))),
+                what=f"is where {dotted(owner)} keeps its tasks already",
+                remedy="Give each store a path of its own, or leave the agent's store out to "
+                "share the one in [store].",
+            )
+
+
+def _faults(path: Path, store: StoreSettings, principals: Container[str]) -> Iterator[Problem]:
+    if store.adopt_as and (store.kind != "json-file" or store.adopt_as not in principals):
+        yield Problem(
+            path=(*path, "adopt_as"),
+            value=shown(store.adopt_as),
+            what="expected the name of a key in [auth.keys], for a store of kind json-file",
+            remedy="Leave it out, or name the caller who is to see those tasks.",
+            reads=(("auth",),),
+        )
+    if store.kind != "json-file":
+        return
+    if not store.path:
+        yield Problem(path=(*path, "path"), what="missing", remedy=EXAMPLE)
+    elif not File(store.path).is_absolute():
+        yield Problem(
+            path=(*path, "path"),
+            value=shown(store.path),
+            what="expected an absolute path of a folder",
+            remedy=EXAMPLE,
+        )
+    if store.synchronous != "full":
+        yield Problem(
+            path=(*path, "synchronous"),
+            value=shown(store.synchronous),
+            what="a json-file store always writes through to the disk",
+            remedy='Leave it out, or use kind = "sqlite".',
+        )
