@@ -11,7 +11,7 @@ from tests.acceptance.conftest import Make
 from tests.acceptance.gateway import DEADLINE_S, SOURCE
 from tests.acceptance.remote import served
 
-from trunkline.backends.a2a import failures as failing
+from trunkline.backends.a2a import failures
 from trunkline.settings import from_document
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def test_the_example_runs(make: Make) -> None:
 
 
 def test_every_text_for_callers_is_on_the_page() -> None:
-    texts = [value for name, value in vars(failing).items() if name.isupper() and name[0] != "_"]
+    texts = [value for name, value in vars(failures).items() if name.isupper() and name[0] != "_"]
     assert len(texts) > 6
     assert [text for text in texts if f"| {text} |" not in TEXT] == []
 

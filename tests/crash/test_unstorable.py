@@ -9,7 +9,7 @@ from msgspec import structs
 from tests.runtime.stores import AheadStore
 from tests.runtime.world import World, opened, said, world
 
-from trunkline.backends.scripted.gates import Gates
+from trunkline.backends.scripted.backend import Gates
 from trunkline.model.errors import Unavailable
 from trunkline.model.events import Entry
 from trunkline.model.outputs import ArtifactEmitted, Final, Output

@@ -10,8 +10,8 @@ from tests.runtime.loopback import Loopback
 from tests.runtime.world import World, next_morning, said, world
 
 from trunkline.backends.a2a import failures, notes
-from trunkline.backends.a2a.asking import context_for, request_for
-from trunkline.backends.a2a.copying import CANCELED
+from trunkline.backends.a2a.outputs import CANCELED
+from trunkline.backends.a2a.request import context_for, request_for
 from trunkline.model.calls import Caller
 from trunkline.model.outputs import Failed, Question
 from trunkline.model.values import Part, Role, Task, TaskState, text_of

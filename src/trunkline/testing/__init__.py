@@ -12,8 +12,7 @@
 `docs/guides/testing.md` shows each at work.
 """
 
-from trunkline.backends.scripted.backend import ScriptedBackend
-from trunkline.backends.scripted.gates import Gates
+from trunkline.backends.scripted.backend import Gates, ScriptedBackend
 from trunkline.testing.check_backend import BACKEND_CHECKS, BackendSubject, check_backend
 from trunkline.testing.check_store import check_store
 from trunkline.testing.clock import FakeClock, SequentialIds, settle

@@ -3,9 +3,9 @@
 import pytest
 
 from trunkline.backends.a2a import failures, notes
-from trunkline.backends.a2a.asking import context_for, headers_for, request_for
-from trunkline.backends.a2a.copying import ASKS, CANCELED, NEEDS_AUTH, REFUSED, SAID_NOTHING, Copy
 from trunkline.backends.a2a.notes import Ask, Follow, Kept, LookAt, LookFor
+from trunkline.backends.a2a.outputs import ASKS, CANCELED, NEEDS_AUTH, REFUSED, SAID_NOTHING, Copy
+from trunkline.backends.a2a.request import context_for, headers_for, request_for
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,

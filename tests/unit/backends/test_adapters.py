@@ -8,9 +8,8 @@ import pytest
 from trunkline.backends.python import Agent
 from trunkline.backends.python.adapters import adapted, conversations
 from trunkline.backends.python.adapters.conversations import Recent, conversation_id, plain, told
-from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.loader import load
-from trunkline.backends.python.turn import Turn
+from trunkline.backends.python.turn import Cancellation, Turn
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import Part
 from trunkline.testing import FakeSession, turn_request

@@ -8,11 +8,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from trunkline.backends.a2a import failures
-from trunkline.backends.a2a.asking import context_for, headers_for, request_for
-from trunkline.backends.a2a.copying import Copy, still_asks
-from trunkline.backends.a2a.insisting import FIRST_RETRY_S, LONGEST_RETRY_S, Insistence
-from trunkline.backends.a2a.keeping import Keeping
-from trunkline.backends.a2a.notes import Ask, Follow, LookAt, LookFor
+from trunkline.backends.a2a.notes import Ask, Follow, LookAt, LookFor, TurnNotes
+from trunkline.backends.a2a.outputs import Copy, still_asks
+from trunkline.backends.a2a.request import context_for, headers_for, request_for
+from trunkline.backends.a2a.retries import FIRST_RETRY_S, LONGEST_RETRY_S, Retries
 from trunkline.backends.a2a.upstream import MakeUpstream, Reach, Upstream
 from trunkline.backends.output_channel import OutputChannel
 from trunkline.backends.turn_task import TurnTask
@@ -65,8 +64,8 @@ class Run(TurnTask):
         self._clock = clock
         self._copy = Copy(turn.history if turn.is_resumed else ())
         self._context_id = context_for(turn)
-        self._keeping = Keeping(turn, self._context_id)
-        self._insist = Insistence(
+        self._notes = TurnNotes(turn, self._context_id)
+        self._insist = Retries(
             clock, retry_s=reach.retry_s, on_failure=self._retries, on_waiting=self._waits
         ).until_done
         # Whether the upstream has said anything in this turn.
@@ -80,7 +79,7 @@ class Run(TurnTask):
     @property
     def task_id(self) -> str:
         """The upstream's task; empty until it is known."""
-        return self._keeping.task_id
+        return self._notes.task_id
 
     async def stop(self) -> None:
         """End the outputs, and cancel the upstream's task; a mere `cancel` lets it go on."""
@@ -101,22 +100,22 @@ class Run(TurnTask):
             await self.channel.put(failures.outcome_of(error))
 
     async def _begin(self) -> None:
-        first = await self._keeping.first()
+        first = await self._notes.first()
         match first:
             case Ask():
                 await self._ask(first)
             case Follow():
-                self._keeping.remember(first)
+                self._notes.remember(first)
                 await self._pick_up()
             case LookFor(context):
-                self._keeping.look_in(context)
+                self._notes.look_in(context)
                 await self._look_for(failures.UNKNOWN_AFTER_RESTART)
             case LookAt():
                 await self._look_at(first)
 
     async def _ask(self, ask: Ask) -> None:
         if not ask.context:
-            ask = replace(ask, context=await self._keeping.named_context())
+            ask = replace(ask, context=await self._notes.named_context())
         streams = await self._is_there()
         try:
             await self._insist(lambda: self._attempt(ask, streams=streams), self._may_resend)
@@ -149,7 +148,7 @@ class Run(TurnTask):
 
     async def _attempt(self, ask: Ask, *, streams: bool) -> None:
         """Send the message; while that is under way, a restart finds a note of it."""
-        await self._keeping.sends(ask)
+        await self._notes.sends(ask)
         self._is_sent = True
         self._is_answering = bool(ask.task)
         try:
@@ -157,7 +156,7 @@ class Run(TurnTask):
         except RemoteError as error:
             if failures.is_unsent(error) and not self._is_heard:
                 self._is_sent = False
-                await self._keeping.take_back()
+                await self._notes.take_back()
             raise
 
     def _may_wait(self, error: RemoteError) -> bool:
@@ -259,7 +258,7 @@ class Run(TurnTask):
 
     async def _find(self) -> Task | None:
         query = ListTasksRequest(
-            context_id=self._keeping.context_id,
+            context_id=self._notes.context_id,
             page_size=_LOOK_AMONG,
             history_length=_LOOK_AMONG,
         )
@@ -275,7 +274,7 @@ class Run(TurnTask):
 
     async def _look_at(self, at: LookAt) -> None:
         """See what became of the answer that was given."""
-        self._keeping.remember(at)
+        self._notes.remember(at)
         task = await self._insist(self._get, failures.is_passing)
         is_waiting = task.status.state in INTERRUPTED
         did_not_arrive = is_waiting and bool(task.history) and not self._holds(task)
@@ -296,15 +295,15 @@ class Run(TurnTask):
 
     async def _take(self, item: StreamItem) -> None:
         self._is_heard = True
-        if not self._keeping.is_known and not isinstance(item, Message):
-            await self._keeping.know(item)
+        if not self._notes.is_known and not isinstance(item, Message):
+            await self._notes.know(item)
         is_first, self._is_answering = self._is_answering, False
         if is_first and still_asks(item, self.turn.history):
             # The task as it was before the answer. What became of it is still to come.
             return
         for output in self._copy.feed(item):
             if self._copy.is_asking:
-                await self._keeping.waits()
+                await self._notes.waits()
             await self.channel.put(output)
 
     def _retries(self, error: RemoteError) -> None:

@@ -3,8 +3,7 @@
 from trunkline.backends.command.claude import ClaudeFormat
 from trunkline.backends.command.codex import CodexFormat
 from trunkline.backends.command.format import Format
-from trunkline.backends.command.means import Means
-from trunkline.backends.command.run import Run
+from trunkline.backends.command.run import Means, Run
 from trunkline.backends.command.settings import CommandBackend as CommandSettings
 from trunkline.backends.command.text import TextFormat
 from trunkline.backends.kind import Resources

@@ -1,16 +1,18 @@
-"""One turn of a program: start it or take the one that is kept, tell it, hear it, end it."""
+"""`Run`: one turn of a command, and `Means`, the parts of the backend that turns share."""
 
 import contextlib
 import logging
+from dataclasses import dataclass
 
 from msgspec import structs
 
-from trunkline.backends.command.format import Reader, Start
-from trunkline.backends.command.means import Means, Speaker
+from trunkline.backends.command.format import Format, Reader, Start
 from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.child import Flooded
+from trunkline.backends.programs.child import Child, Flooded
+from trunkline.backends.programs.children import Children, TooMany
 from trunkline.backends.programs.output_lines import LineTooLong
+from trunkline.backends.programs.program import Program
 from trunkline.backends.programs.prompt import (
     Attachments,
     CannotTell,
@@ -18,12 +20,55 @@ from trunkline.backends.programs.prompt import (
     prompt_of,
     with_paths,
 )
-from trunkline.backends.programs.sessions import session_id
+from trunkline.backends.programs.sessions import Pool, Sessions, session_id
 from trunkline.backends.programs.work import EXIT_S, ProgramTurn
 from trunkline.backends.turn_task import done_within
+from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreError
 from trunkline.model.outputs import ENDS_TURN, Failed, Output
 from trunkline.ports.backend import TurnRequest
+from trunkline.ports.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Speaker:
+    """A program that runs, and the files that it was given."""
+
+    child: Child
+    attachments: Attachments
+    # It has answered before.
+    is_reused: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Means:
+    program: Program
+    format: Format
+    children: Children
+    # None where each turn has a process of its own.
+    pool: Pool[Speaker] | None
+    sessions: Sessions
+    clock: Clock
+    tasks: BackgroundTasks
+    # Files that are no text are put into a folder; else they are refused.
+    has_folder: bool
+
+    async def start(self, arguments: tuple[str, ...], variables: dict[str, str]) -> Child:
+        """A new process. Raises CannotStart and TooMany."""
+        while True:
+            try:
+                return await self.children.spawn(self.program, arguments, variables)
+            except TooMany:
+                if self.pool is None or not await self.pool.retire_one():
+                    raise
+
+    async def dismiss(self, speaker: Speaker) -> None:
+        """Nothing more will be asked of it."""
+        try:
+            await self.children.stop(speaker.child)
+        finally:
+            speaker.attachments.remove()
+
 
 _log = logging.getLogger("trunkline.command")
 

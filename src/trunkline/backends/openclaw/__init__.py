@@ -4,7 +4,7 @@ Meanings and decisions, without I/O: `frames`, `hello`, `prompt`, `questions`, `
 outputs), `recovery` (what became of a run). Around them: `address`, `device` (the key),
 `connection` (one socket), `link` (the shared connection), `agents` (what OpenClaw has), `notes`
 (what outlives the gateway), `exchange` (the messages about a run), `run` (one turn), `backend`,
-and the same over HTTP: `web` and `completions`.
+and the same over HTTP: `completions`.
 """
 
 from trunkline.backends.kind import Adapter, Kind

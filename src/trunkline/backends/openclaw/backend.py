@@ -14,9 +14,8 @@ from trunkline.backends.openclaw.failures import Trouble
 from trunkline.backends.openclaw.hello import connect_params
 from trunkline.backends.openclaw.link import Link
 from trunkline.backends.openclaw.notes import MemoryNotes, RunNotes, note_of_run
-from trunkline.backends.openclaw.run import Run
+from trunkline.backends.openclaw.run import Run, stop_run
 from trunkline.backends.openclaw.settings import OpenClawBackend as OpenClawSettings
-from trunkline.backends.openclaw.stopping import stop_run
 from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.background import BackgroundTasks
 from trunkline.ports.backend import Backend, Notes, TurnRequest

@@ -9,11 +9,11 @@ from trunkline.backends.kind import Resources
 from trunkline.backends.openclaw.address import Address, openclaw_address
 from trunkline.backends.openclaw.agents import check_agent, host_tools, host_tools_finding
 from trunkline.backends.openclaw.backend import make_link
+from trunkline.backends.openclaw.completions import check_completions
 from trunkline.backends.openclaw.connection import Connection
 from trunkline.backends.openclaw.failures import Trouble
 from trunkline.backends.openclaw.hello import Hello
 from trunkline.backends.openclaw.settings import OpenClawBackend
-from trunkline.backends.openclaw.web import check_completions
 from trunkline.background import BackgroundTasks
 from trunkline.model.errors import ConfigError
 from trunkline.ports.clock import Clock

@@ -1,11 +1,11 @@
-"""The one argument of an agent: what it was asked, and words for what it may answer."""
+"""`Turn`: the request and the tools that an agent function gets."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
-from trunkline.backends.python.cancellation import Cancellation
 from trunkline.backends.python.content import TurnEnd
 from trunkline.backends.python.parts import (
     ArtifactWriter,
@@ -34,6 +34,28 @@ from trunkline.model.outputs import (
 from trunkline.model.session import Delivered, ReplyPayload
 from trunkline.model.values import Artifact, Message, Part, Role, text_of
 from trunkline.ports.backend import TurnRequest
+
+
+class Cancellation(Struct, eq=False):
+    """Set on the loop, read from any thread."""
+
+    happened: bool = False
+    _event: asyncio.Event | None = None
+
+    def is_set(self) -> bool:
+        return self.happened
+
+    def set(self) -> None:
+        self.happened = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        if self.happened:
+            return
+        if self._event is None:
+            self._event = asyncio.Event()
+        await self._event.wait()
 
 
 class Turn:

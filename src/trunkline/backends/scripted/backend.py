@@ -1,19 +1,37 @@
-"""An agent that does what the message tells it, command by command."""
+"""`ScriptedBackend`: an agent that does what the message says, steered by `Gates`."""
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from trunkline.backends.scripted.gates import Gates
 from trunkline.backends.scripted.outputs import outputs_of
 from trunkline.backends.scripted.script import Command, ScriptError, parse
 from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output
 from trunkline.model.values import text_of
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
+
+
+class Gates:
+    """Runs wait at a gate until it is opened. An open gate stays open."""
+
+    def __init__(self) -> None:
+        self._open: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._reached: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def wait(self, name: str) -> None:
+        self._reached[name].set()
+        await self._open[name].wait()
+
+    def open(self, name: str) -> None:
+        self._open[name].set()
+
+    async def reached(self, name: str) -> None:
+        """Wait until somebody stands at the gate, or has passed it."""
+        await self._reached[name].wait()
 
 
 class ScriptedBackend:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trunkline.backends.openclaw.web import refused
+from trunkline.backends.openclaw.completions import refused
 
 UNREADABLE = {
     "no json": b"{",

@@ -1,4 +1,4 @@
-"""What the events of an upstream task become."""
+"""`Copy`: the events of an upstream task as outputs of the turn."""
 
 from collections.abc import Iterable
 

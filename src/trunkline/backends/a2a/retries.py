@@ -1,4 +1,4 @@
-"""Calling an upstream until it can be reached, as long as that makes sense."""
+"""`Retries`: calls to an upstream agent that are repeated until it can be reached."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T")
 FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 
 
-class Insistence:
+class Retries:
     def __init__(
         self,
         clock: Clock,

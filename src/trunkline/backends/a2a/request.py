@@ -1,4 +1,4 @@
-"""The message as the upstream gets it."""
+"""The request that carries a message to the upstream agent: context, message and headers."""
 
 import hashlib
 
