@@ -18,8 +18,7 @@ from trunkline.testing.check_store import check_store
 from trunkline.testing.clock import FakeClock, SequentialIds, settle
 from trunkline.testing.crashing_store import CrashingStore
 from trunkline.testing.play import play, stateful
-from trunkline.testing.session import FakeSession
-from trunkline.testing.turns import answer_text, run_turn, turn_request
+from trunkline.testing.turns import FakeSession, answer_text, run_turn, turn_request
 
 __all__ = [
     "BACKEND_CHECKS",

@@ -15,8 +15,7 @@ from msgspec import Struct, structs
 
 from trunkline.model.outputs import ENDS_TURN, Output, StageStarted, ToolCalled
 from trunkline.ports.backend import Backend, TurnRequest
-from trunkline.testing.session import FakeSession
-from trunkline.testing.turns import answer_text, run_turn, turn_request
+from trunkline.testing.turns import FakeSession, answer_text, run_turn, turn_request
 
 
 class BackendSubject(Struct, frozen=True, kw_only=True):

@@ -13,39 +13,45 @@ or one test per promise with pytest:
 A check raises AssertionError when the store breaks the contract of `ports.store`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from functools import wraps
+from inspect import iscoroutinefunction, signature
+from types import ModuleType
 from typing import TypeAlias
 
-from trunkline.testing.stores import (
-    appends,
-    exchanges,
-    large_values,
-    leases,
-    lists,
-    notes,
-    reads,
-    retention,
-)
-from trunkline.testing.stores.kit import MakeStore
+from trunkline.ports.store import Store
+from trunkline.testing.stores import appends, conversations, large_values, leases, lists, retention
+from trunkline.testing.stores.kit import MakeStore, opened
 
 Check: TypeAlias = Callable[[MakeStore], Awaitable[None]]
 
-CHECKS: tuple[Check, ...] = (
-    *appends.CHECKS,
-    *reads.CHECKS,
-    *lists.CHECKS,
-    *leases.CHECKS,
-    *retention.CHECKS,
-    *exchanges.CHECKS,
-    *notes.CHECKS,
-    *large_values.CHECKS,
+_MODULES = (appends, lists, leases, retention, conversations, large_values)
+
+
+def _checks(module: ModuleType, parameter: str) -> Iterator[Callable[..., Awaitable[None]]]:
+    """The public coroutines of the module that take this parameter first."""
+    for name, check in vars(module).items():
+        is_own = iscoroutinefunction(check) and check.__module__ == module.__name__
+        if is_own and not name.startswith("_") and parameter in signature(check).parameters:
+            yield check
+
+
+def _in_a_new_store(check: Callable[[Store], Awaitable[None]], module: ModuleType) -> Check:
+    @wraps(check)
+    async def run(make: MakeStore) -> None:
+        async with opened(make, check.__name__) as store:
+            if store.keeps_large_values or module is not large_values:
+                await check(store)
+
+    return run
+
+
+CHECKS: tuple[Check, ...] = tuple(
+    _in_a_new_store(check, module) for module in _MODULES for check in _checks(module, "store")
 )
-# For stores whose data outlives the object.
-DURABLE_CHECKS: tuple[Check, ...] = (
-    *retention.DURABLE_CHECKS,
-    *exchanges.DURABLE_CHECKS,
-    *notes.DURABLE_CHECKS,
-    *large_values.DURABLE_CHECKS,
+# For stores whose data outlives the object: these open the same store more than once.
+DURABLE_CHECKS: tuple[Check, ...] = tuple(
+    check for module in _MODULES for check in _checks(module, "make")
 )
 
 

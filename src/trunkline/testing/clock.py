@@ -1,4 +1,4 @@
-"""Time and ids that a test decides."""
+"""`FakeClock` and `SequentialIds`: time and ids that a test decides."""
 
 import asyncio
 import heapq

@@ -1,26 +1,25 @@
-"""A store whose process dies at a chosen call."""
+"""`CrashingStore`: a store whose process dies at a chosen call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import Literal, TypeVar
+from functools import partial, wraps
+from typing import Any, Literal, TypeVar, cast
 
 from trunkline.model.errors import StoreError
-from trunkline.model.events import Entry
-from trunkline.ports.store import (
-    Append,
-    Exchange,
-    IdempotencyRecord,
-    KeptNote,
-    Scope,
-    Settled,
-    Store,
-    StoredTask,
-    TaskPage,
-    TaskQuery,
-)
+from trunkline.ports.store import Append, Settled, Store
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
+
+
+def _passed_on(method: Method) -> Method:
+    """The method of a `CrashingStore` that calls this method of the inner store."""
+
+    @wraps(method)
+    async def pass_on(self: "CrashingStore", *args: Any, **options: Any) -> Any:
+        return await self._pass_on(partial(getattr(self._inner, method.__name__), *args, **options))
+
+    return cast("Method", pass_on)
 
 
 class CrashingStore:
@@ -103,78 +102,23 @@ class CrashingStore:
         never: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         return await never
 
-    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
-        return await self._pass_on(lambda: self._inner.get(scope, task_id))
-
-    async def owner(self, task_id: str) -> Scope | None:
-        return await self._pass_on(lambda: self._inner.owner(task_id))
-
-    async def remember(self, exchange: Exchange) -> None:
-        await self._pass_on(lambda: self._inner.remember(exchange))
-
-    async def exchanges(
-        self, scope: Scope, *, context_id: str = "", limit: int
-    ) -> tuple[Exchange, ...]:
-        return await self._pass_on(
-            lambda: self._inner.exchanges(scope, context_id=context_id, limit=limit)
-        )
-
-    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
-        return await self._pass_on(
-            lambda: self._inner.forget_exchanges(agent, before_ms=before_ms, limit=limit)
-        )
-
-    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
-        return await self._pass_on(lambda: self._inner.count_exchanges(agent, before_ms=before_ms))
-
-    async def keep(self, note: KeptNote) -> None:
-        await self._pass_on(lambda: self._inner.keep(note))
-
-    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
-        return await self._pass_on(lambda: self._inner.kept(scope, context_id, name))
-
-    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
-        return await self._pass_on(
-            lambda: self._inner.forget_notes(agent, before_ms=before_ms, limit=limit)
-        )
-
-    async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
-        return await self._pass_on(lambda: self._inner.entries(task_id, after=after, limit=limit))
-
-    async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
-        return await self._pass_on(lambda: self._inner.value_sizes(scope, ids))
-
-    async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
-        return await self._pass_on(
-            lambda: self._inner.value_slices(value_id, first=first, limit=limit)
-        )
-
-    async def list(self, query: TaskQuery) -> TaskPage:
-        return await self._pass_on(lambda: self._inner.list(query))
-
-    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
-        return await self._pass_on(lambda: self._inner.recall(scope, key))
-
-    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
-        await self._pass_on(lambda: self._inner.heartbeat(node, now_ms=now_ms, ttl_ms=ttl_ms))
-
-    async def claim(
-        self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
-    ) -> tuple[StoredTask, ...]:
-        return await self._pass_on(
-            lambda: self._inner.claim(node, now_ms=now_ms, limit=limit, task_id=task_id)
-        )
-
-    async def scopes(self) -> tuple[Scope, ...]:
-        return await self._pass_on(self._inner.scopes)
-
-    async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
-        return await self._pass_on(lambda: self._inner.count_ended(agent, before_ms=before_ms))
-
-    async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
-        return await self._pass_on(
-            lambda: self._inner.prune(agent, limit=limit, before_ms=before_ms)
-        )
-
-    async def prune_journal(self, task_id: str, *, up_to: int) -> None:
-        await self._pass_on(lambda: self._inner.prune_journal(task_id, up_to=up_to))
+    get = _passed_on(Store.get)
+    owner = _passed_on(Store.owner)
+    remember = _passed_on(Store.remember)
+    exchanges = _passed_on(Store.exchanges)
+    forget_exchanges = _passed_on(Store.forget_exchanges)
+    count_exchanges = _passed_on(Store.count_exchanges)
+    keep = _passed_on(Store.keep)
+    kept = _passed_on(Store.kept)
+    forget_notes = _passed_on(Store.forget_notes)
+    entries = _passed_on(Store.entries)
+    value_sizes = _passed_on(Store.value_sizes)
+    value_slices = _passed_on(Store.value_slices)
+    list = _passed_on(Store.list)
+    recall = _passed_on(Store.recall)
+    heartbeat = _passed_on(Store.heartbeat)
+    claim = _passed_on(Store.claim)
+    scopes = _passed_on(Store.scopes)
+    count_ended = _passed_on(Store.count_ended)
+    prune = _passed_on(Store.prune)
+    prune_journal = _passed_on(Store.prune_journal)

@@ -1,4 +1,4 @@
-"""Scripts for pure machines: an input, what must come of it, the next input."""
+"""`play`: scripts for pure machines, with each input and the outputs it must give."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar

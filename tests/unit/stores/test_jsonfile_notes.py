@@ -12,8 +12,8 @@ from trunkline.stores.jsonfile.changes import Noted
 from trunkline.stores.jsonfile.notes import NotesFile
 from trunkline.stores.jsonfile.state import State
 from trunkline.testing import FakeClock
+from trunkline.testing.stores.conversations import note
 from trunkline.testing.stores.kit import ALICE, create, must_put, opened
-from trunkline.testing.stores.notes import note
 
 
 def store_in(folder: Path, *, log_bytes: int = 1 << 24) -> JsonFileStore:

@@ -1,10 +1,13 @@
-"""Appends are atomic, in order, and refused for the right reason."""
+"""Checks of appends and reads: atomic, in order, refused for the right reason, and complete."""
 
 import asyncio
 from functools import partial
 
+from msgspec import structs
+
 from trunkline.model.errors import KeyTaken, LeaseLost, StaleSeq, StoreError, StoreUnusable
-from trunkline.ports.store import Snapshot
+from trunkline.model.events import STATUS, TASK, Entry
+from trunkline.ports.store import Snapshot, Store, TaskQuery
 from trunkline.testing.stores.kit import (
     ALICE,
     BOB,
@@ -12,231 +15,214 @@ from trunkline.testing.stores.kit import (
     NODE,
     SUBMITTED,
     WORKING,
-    MakeStore,
     assert_refused,
     create,
     entries,
+    entry,
     follow,
     must_get,
     must_put,
-    opened,
     put,
     submit,
 )
 
 
-async def what_was_appended_is_read_back_unchanged(make: MakeStore) -> None:
-    async with opened(make, "read-back") as store:
-        await must_put(store, create("t", context_id="c", status_ms=7, count=2))
-        task = await must_get(store, "t")
-        assert (task.task_id, task.scope, task.context_id) == ("t", ALICE, "c")
-        assert (task.state, task.status_ms, task.created_ms) == (SUBMITTED, 7, 7)
-        assert (task.last_seq, task.epoch, task.node) == (2, 1, NODE)
-        assert task.snapshot is None
-        assert task.tail == entries(0, 2)
-        assert await store.entries("t", after=0, limit=10) == entries(0, 2)
+async def what_was_appended_is_read_back_unchanged(store: Store) -> None:
+    await must_put(store, create("t", context_id="c", status_ms=7, count=2))
+    task = await must_get(store, "t")
+    assert (task.task_id, task.scope, task.context_id) == ("t", ALICE, "c")
+    assert (task.state, task.status_ms, task.created_ms) == (SUBMITTED, 7, 7)
+    assert (task.last_seq, task.epoch, task.node) == (2, 1, NODE)
+    assert task.snapshot is None
+    assert task.tail == entries(0, 2)
+    assert await store.entries("t", after=0, limit=10) == entries(0, 2)
 
 
-async def snapshot_and_tail_are_the_task(make: MakeStore) -> None:
-    async with opened(make, "tail") as store:
-        snapshot = Snapshot(2, b'{"id":"t"}', b'[{"artifactId":"a"}]')
-        await must_put(store, create("t", count=2, snapshot=snapshot), follow("t", 2, count=2))
-        task = await must_get(store, "t")
-        assert task.snapshot == snapshot
-        assert task.tail == entries(2, 2)
-        assert task.last_seq == 4
-        newer = Snapshot(5, b'{"id":"t","newer":true}')
-        await must_put(store, follow("t", 4, snapshot=newer, state=COMPLETED, status_ms=9))
-        task = await must_get(store, "t")
-        assert (task.snapshot, task.tail, task.last_seq) == (newer, (), 5)
-        assert (task.state, task.status_ms) == (COMPLETED, 9)
+async def snapshot_and_tail_are_the_task(store: Store) -> None:
+    snapshot = Snapshot(2, b'{"id":"t"}', b'[{"artifactId":"a"}]')
+    await must_put(store, create("t", count=2, snapshot=snapshot), follow("t", 2, count=2))
+    task = await must_get(store, "t")
+    assert task.snapshot == snapshot
+    assert task.tail == entries(2, 2)
+    assert task.last_seq == 4
+    newer = Snapshot(5, b'{"id":"t","newer":true}')
+    await must_put(store, follow("t", 4, snapshot=newer, state=COMPLETED, status_ms=9))
+    task = await must_get(store, "t")
+    assert (task.snapshot, task.tail, task.last_seq) == (newer, (), 5)
+    assert (task.state, task.status_ms) == (COMPLETED, 9)
 
 
-async def snapshot_alone_may_be_appended(make: MakeStore) -> None:
-    async with opened(make, "snapshot-alone") as store:
-        await must_put(store, create("t", count=3))
-        snapshot = Snapshot(3, b"{}")
-        await must_put(store, follow("t", 3, count=0, snapshot=snapshot, state=SUBMITTED))
-        task = await must_get(store, "t")
-        assert (task.snapshot, task.tail, task.last_seq) == (snapshot, (), 3)
-        await must_put(store, follow("t", 3))
+async def snapshot_alone_may_be_appended(store: Store) -> None:
+    await must_put(store, create("t", count=3))
+    snapshot = Snapshot(3, b"{}")
+    await must_put(store, follow("t", 3, count=0, snapshot=snapshot, state=SUBMITTED))
+    task = await must_get(store, "t")
+    assert (task.snapshot, task.tail, task.last_seq) == (snapshot, (), 3)
+    await must_put(store, follow("t", 3))
 
 
-async def stale_sequence_is_refused_without_trace(make: MakeStore) -> None:
-    async with opened(make, "stale") as store:
-        await must_put(store, create("t", count=2))
-        before = await must_get(store, "t")
-        for after in (1, 3, 0):
-            append = follow("t", after, state=COMPLETED, snapshot=Snapshot(after, b"{}"), key="k")
-            (result,) = await put(store, append)
-            assert_refused(result, StaleSeq)
-        assert await must_get(store, "t") == before
-        assert await store.recall(ALICE, "k") is None
+async def stale_sequence_is_refused_without_trace(store: Store) -> None:
+    await must_put(store, create("t", count=2))
+    before = await must_get(store, "t")
+    for after in (1, 3, 0):
+        append = follow("t", after, state=COMPLETED, snapshot=Snapshot(after, b"{}"), key="k")
+        (result,) = await put(store, append)
+        assert_refused(result, StaleSeq)
+    assert await must_get(store, "t") == before
+    assert await store.recall(ALICE, "k") is None
 
 
-async def task_is_created_once(make: MakeStore) -> None:
-    async with opened(make, "created-once") as store:
-        await must_put(store, create("t"))
-        results = await put(store, create("before"), create("t", scope=BOB), create("behind"))
-        assert_refused(results[1], StaleSeq)
-        assert results[0] is None, "a refused append took another one with it"
-        assert results[2] is None, "a refused append took another one with it"
-        assert await store.get(BOB, "t") is None
-        results = await put(store, create("twice"), create("twice"))
-        assert results[0] is None
-        assert_refused(results[1], StaleSeq)
+async def task_is_created_once(store: Store) -> None:
+    await must_put(store, create("t"))
+    results = await put(store, create("before"), create("t", scope=BOB), create("behind"))
+    assert_refused(results[1], StaleSeq)
+    assert results[0] is None, "a refused append took another one with it"
+    assert results[2] is None, "a refused append took another one with it"
+    assert await store.get(BOB, "t") is None
+    results = await put(store, create("twice"), create("twice"))
+    assert results[0] is None
+    assert_refused(results[1], StaleSeq)
 
 
-async def unknown_task_is_refused(make: MakeStore) -> None:
-    async with opened(make, "unknown") as store:
-        results = await put(store, follow("nobody", 3), follow("nobody", 0))
+async def unknown_task_is_refused(store: Store) -> None:
+    results = await put(store, follow("nobody", 3), follow("nobody", 0))
+    for result in results:
+        assert_refused(result, StaleSeq)
+    assert await store.get(ALICE, "nobody") is None
+
+
+async def other_epoch_is_refused(store: Store) -> None:
+    await must_put(store, create("t", epoch=3))
+    results = await put(store, follow("t", 1, epoch=2), follow("t", 1, epoch=4))
+    for result in results:
+        assert_refused(result, LeaseLost)
+    await must_put(store, follow("t", 1, epoch=3))
+
+
+async def refusals_do_not_disturb_the_same_commit(store: Store) -> None:
+    results = await put(
+        store,
+        create("a"),
+        follow("a", 9),
+        follow("a", 1, epoch=9),
+        follow("a", 1, count=3),
+        create("b"),
+        follow("a", 4, state=COMPLETED),
+    )
+    assert [type(result) for result in results] == [
+        type(None),
+        StaleSeq,
+        LeaseLost,
+        type(None),
+        type(None),
+        type(None),
+    ]
+    assert await store.entries("a", after=0, limit=99) == entries(0, 5)
+    assert (await must_get(store, "a")).state == COMPLETED
+    assert (await must_get(store, "b")).last_seq == 1
+
+
+async def one_of_many_appenders_wins(store: Store) -> None:
+    await must_put(store, create("t"))
+
+    async def race(after: int) -> StoreError | None:
+        return await submit(store, follow("t", after))
+
+    for after in range(1, 6):
+        results = await asyncio.gather(*[race(after) for _ in range(8)])
+        assert results.count(None) == 1, f"{results.count(None)} appends won one sequence"
         for result in results:
-            assert_refused(result, StaleSeq)
-        assert await store.get(ALICE, "nobody") is None
+            if result is not None:
+                assert_refused(result, StaleSeq)
+    assert await store.entries("t", after=0, limit=99) == entries(0, 6)
 
 
-async def other_epoch_is_refused(make: MakeStore) -> None:
-    async with opened(make, "epoch") as store:
-        await must_put(store, create("t", epoch=3))
-        results = await put(store, follow("t", 1, epoch=2), follow("t", 1, epoch=4))
-        for result in results:
-            assert_refused(result, LeaseLost)
-        await must_put(store, follow("t", 1, epoch=3))
+async def appends_settle_in_the_order_of_submission(store: Store) -> None:
+    settled: list[int] = []
+    last = asyncio.get_running_loop().create_future()
+
+    def note(number: int, _: StoreError | None) -> None:
+        settled.append(number)
+
+    number = 0
+    for task in range(4):
+        for after in range(5):
+            append = create(f"t{task}") if after == 0 else follow(f"t{task}", after)
+            store.submit([(append, partial(note, number))])
+            number += 1
+    store.submit([(follow("t0", 5), last.set_result)])
+    assert settled == [], "an append settled before submit returned"
+    assert await last is None
+    assert settled == list(range(number))
 
 
-async def refusals_do_not_disturb_the_same_commit(make: MakeStore) -> None:
-    async with opened(make, "disturb") as store:
-        results = await put(
-            store,
-            create("a"),
-            follow("a", 9),
-            follow("a", 1, epoch=9),
-            follow("a", 1, count=3),
-            create("b"),
-            follow("a", 4, state=COMPLETED),
-        )
-        assert [type(result) for result in results] == [
-            type(None),
-            StaleSeq,
-            LeaseLost,
-            type(None),
-            type(None),
-            type(None),
-        ]
-        assert await store.entries("a", after=0, limit=99) == entries(0, 5)
-        assert (await must_get(store, "a")).state == COMPLETED
-        assert (await must_get(store, "b")).last_seq == 1
+async def settled_appends_are_visible(store: Store) -> None:
+    for number in range(20):
+        await must_put(store, create(f"t{number}"))
+        assert (await must_get(store, f"t{number}")).state == SUBMITTED
+        await must_put(store, follow(f"t{number}", 1, count=2, state=WORKING))
+        assert len(await store.entries(f"t{number}", after=1, limit=9)) == 2
 
 
-async def one_of_many_appenders_wins(make: MakeStore) -> None:
-    async with opened(make, "race") as store:
-        await must_put(store, create("t"))
+async def failing_listener_does_not_silence_others(store: Store) -> None:
+    loop = asyncio.get_running_loop()
+    reported: list[str] = []
+    handler = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
 
-        async def race(after: int) -> StoreError | None:
-            return await submit(store, follow("t", after))
+    def fail(_: StoreError | None) -> None:
+        raise ValueError("listener failed")
 
-        for after in range(1, 6):
-            results = await asyncio.gather(*[race(after) for _ in range(8)])
-            assert results.count(None) == 1, f"{results.count(None)} appends won one sequence"
-            for result in results:
-                if result is not None:
-                    assert_refused(result, StaleSeq)
-        assert await store.entries("t", after=0, limit=99) == entries(0, 6)
-
-
-async def appends_settle_in_the_order_of_submission(make: MakeStore) -> None:
-    async with opened(make, "order") as store:
-        settled: list[int] = []
-        last = asyncio.get_running_loop().create_future()
-
-        def note(number: int, _: StoreError | None) -> None:
-            settled.append(number)
-
-        number = 0
-        for task in range(4):
-            for after in range(5):
-                append = create(f"t{task}") if after == 0 else follow(f"t{task}", after)
-                store.submit([(append, partial(note, number))])
-                number += 1
-        store.submit([(follow("t0", 5), last.set_result)])
-        assert settled == [], "an append settled before submit returned"
-        assert await last is None
-        assert settled == list(range(number))
+    try:
+        future = loop.create_future()
+        store.submit([(create("a"), fail), (create("b"), future.set_result)])
+        # Submitted in every pass while the first commit is under way, so that some wait
+        # behind it when its listener fails.
+        behind = []
+        for number in range(200):
+            behind.append(submit(store, create(f"c{number}")))
+            passed = loop.create_future()
+            loop.call_soon(passed.set_result, None)
+            await passed
+        assert await future is None
+        for waiting in behind:
+            assert await waiting is None, "a failing listener stopped the commits behind it"
+    finally:
+        loop.set_exception_handler(handler)
+    assert reported == ["listener failed"]
+    await must_put(store, follow("a", 1), follow("b", 1))
 
 
-async def settled_appends_are_visible(make: MakeStore) -> None:
-    async with opened(make, "visible") as store:
-        for number in range(20):
-            await must_put(store, create(f"t{number}"))
-            assert (await must_get(store, f"t{number}")).state == SUBMITTED
-            await must_put(store, follow(f"t{number}", 1, count=2, state=WORKING))
-            assert len(await store.entries(f"t{number}", after=1, limit=9)) == 2
+async def idempotency_record_comes_with_its_append(store: Store) -> None:
+    assert await store.recall(ALICE, "k") is None
+    await must_put(store, create("t", key="k"))
+    record = await store.recall(ALICE, "k")
+    assert record is not None
+    assert (record.scope, record.key, record.task_id) == (ALICE, "k", "t")
+    assert record.digest == b"\x00digest"
+    assert await store.recall(BOB, "k") is None
+    await must_put(store, follow("t", 1, key="k2"), create("b", scope=BOB, key="k"))
+    record = await store.recall(ALICE, "k2")
+    assert record is not None
+    assert record.task_id == "t"
 
 
-async def failing_listener_does_not_silence_others(make: MakeStore) -> None:
-    async with opened(make, "listener") as store:
-        loop = asyncio.get_running_loop()
-        reported: list[str] = []
-        handler = loop.get_exception_handler()
-        loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
-
-        def fail(_: StoreError | None) -> None:
-            raise ValueError("listener failed")
-
-        try:
-            future = loop.create_future()
-            store.submit([(create("a"), fail), (create("b"), future.set_result)])
-            # Submitted in every pass while the first commit is under way, so that some wait
-            # behind it when its listener fails.
-            behind = []
-            for number in range(200):
-                behind.append(submit(store, create(f"c{number}")))
-                passed = loop.create_future()
-                loop.call_soon(passed.set_result, None)
-                await passed
-            assert await future is None
-            for waiting in behind:
-                assert await waiting is None, "a failing listener stopped the commits behind it"
-        finally:
-            loop.set_exception_handler(handler)
-        assert reported == ["listener failed"]
-        await must_put(store, follow("a", 1), follow("b", 1))
+async def used_idempotency_key_is_refused(store: Store) -> None:
+    await must_put(store, create("t", key="k"))
+    results = await put(store, create("a"), create("b", key="k"), create("c", key="k2"))
+    assert results[0] is None, "a refused append took another one with it"
+    assert results[2] is None, "a refused append took another one with it"
+    assert_refused(results[1], KeyTaken)
+    assert await store.get(ALICE, "b") is None
+    results = await put(store, create("d", key="k3"), create("e", key="k3"))
+    assert results[0] is None
+    assert_refused(results[1], KeyTaken)
+    record = await store.recall(ALICE, "k3")
+    assert record is not None
+    assert record.task_id == "d"
 
 
-async def idempotency_record_comes_with_its_append(make: MakeStore) -> None:
-    async with opened(make, "idempotency") as store:
-        assert await store.recall(ALICE, "k") is None
-        await must_put(store, create("t", key="k"))
-        record = await store.recall(ALICE, "k")
-        assert record is not None
-        assert (record.scope, record.key, record.task_id) == (ALICE, "k", "t")
-        assert record.digest == b"\x00digest"
-        assert await store.recall(BOB, "k") is None
-        await must_put(store, follow("t", 1, key="k2"), create("b", scope=BOB, key="k"))
-        record = await store.recall(ALICE, "k2")
-        assert record is not None
-        assert record.task_id == "t"
-
-
-async def used_idempotency_key_is_refused(make: MakeStore) -> None:
-    async with opened(make, "key-taken") as store:
-        await must_put(store, create("t", key="k"))
-        results = await put(store, create("a"), create("b", key="k"), create("c", key="k2"))
-        assert results[0] is None, "a refused append took another one with it"
-        assert results[2] is None, "a refused append took another one with it"
-        assert_refused(results[1], KeyTaken)
-        assert await store.get(ALICE, "b") is None
-        results = await put(store, create("d", key="k3"), create("e", key="k3"))
-        assert results[0] is None
-        assert_refused(results[1], KeyTaken)
-        record = await store.recall(ALICE, "k3")
-        assert record is not None
-        assert record.task_id == "d"
-
-
-async def close_commits_what_was_submitted(make: MakeStore) -> None:
-    store = make("close")
-    await store.open()
+async def close_commits_what_was_submitted(store: Store) -> None:
     futures = [submit(store, create(f"t{number}")) for number in range(20)]
     await store.close()
     await store.close()
@@ -245,20 +231,103 @@ async def close_commits_what_was_submitted(make: MakeStore) -> None:
     assert_refused(await late, StoreUnusable)
 
 
-CHECKS = (
-    what_was_appended_is_read_back_unchanged,
-    snapshot_and_tail_are_the_task,
-    snapshot_alone_may_be_appended,
-    stale_sequence_is_refused_without_trace,
-    task_is_created_once,
-    unknown_task_is_refused,
-    other_epoch_is_refused,
-    refusals_do_not_disturb_the_same_commit,
-    one_of_many_appenders_wins,
-    appends_settle_in_the_order_of_submission,
-    settled_appends_are_visible,
-    failing_listener_does_not_silence_others,
-    idempotency_record_comes_with_its_append,
-    used_idempotency_key_is_refused,
-    close_commits_what_was_submitted,
-)
+async def large_bodies_come_back(store: Store) -> None:
+    """Whatever makes them large: files, or very many parts."""
+    body = bytes(range(256)).hex().encode() * 3_000
+    first, second = Snapshot(1, b'"%b1"' % body, b'["%b"]' % body), Snapshot(2, b'"%b2"' % body)
+    large = Entry(1, TASK, b'"%b"' % body)
+    await must_put(
+        store,
+        structs.replace(create("a"), entries=(large,), snapshot=first),
+        create("b"),
+    )
+    stored = await must_get(store, "a")
+    assert stored.snapshot == first
+    assert await store.entries("a", after=0, limit=9) == (large,)
+    later = (Entry(2, STATUS, b'"%b"' % body), entry(3))
+    await must_put(
+        store,
+        structs.replace(follow("a", 1), entries=later, snapshot=second),
+    )
+    stored = await must_get(store, "a")
+    assert stored.snapshot == second
+    assert stored.tail == later[1:]
+    assert await store.entries("a", after=0, limit=9) == (large, *later)
+    page = await store.list(TaskQuery(scope=ALICE))
+    assert {task.task_id: task.snapshot for task in page.tasks} == {"a": second, "b": None}
+    (claimed,) = await store.claim("node-2", now_ms=2_000, limit=1, task_id="a")
+    assert claimed.snapshot == second
+
+
+async def journal_is_read_in_pages(store: Store) -> None:
+    await must_put(store, create("s", count=9), create("t", count=7), create("u", count=9))
+    assert await store.entries("t", after=0, limit=3) == entries(0, 3)
+    assert await store.entries("t", after=3, limit=3) == entries(3, 3)
+    assert await store.entries("t", after=6, limit=3) == entries(6, 1)
+    assert await store.entries("t", after=7, limit=3) == ()
+    assert await store.entries("t", after=99, limit=3) == ()
+    assert await store.entries("nobody", after=0, limit=3) == ()
+
+
+async def resuming_reader_misses_nothing(store: Store) -> None:
+    await must_put(store, create("t"))
+    seen: list[Entry] = []
+    appended = 1
+    for step in range(30):
+        pending = [submit(store, follow("t", appended + more)) for more in range(step % 4)]
+        appended += len(pending)
+        # Reads while the commit is on its way, wherever that has got to.
+        seen += await store.entries("t", after=len(seen), limit=2)
+        await asyncio.gather(*pending)
+    while page := await store.entries("t", after=len(seen), limit=2):
+        seen += page
+    assert seen == list(entries(0, appended))
+
+
+async def scopes_do_not_see_each_other(store: Store) -> None:
+    await must_put(store, create("a", key="k"), create("b", scope=BOB))
+    assert await store.get(BOB, "a") is None
+    assert await store.get(ALICE, "b") is None
+    page = await store.list(TaskQuery(scope=BOB))
+    assert [task.task_id for task in page.tasks] == ["b"]
+    assert page.total == 1
+    assert page.tasks[0].scope == BOB
+    page = await store.list(TaskQuery(scope=BOB, context_id="context"))
+    assert page.total == 1
+    assert await store.recall(BOB, "k") is None
+
+
+async def pruned_journal_leaves_an_honest_gap(store: Store) -> None:
+    snapshot = Snapshot(4, b"{}")
+    await must_put(store, create("t", count=4, snapshot=snapshot), follow("t", 4, count=2))
+    await store.prune_journal("t", up_to=3)
+    assert await store.entries("t", after=0, limit=9) == entries(3, 3)
+    # Nothing that the snapshot does not hold is ever forgotten.
+    await store.prune_journal("t", up_to=99)
+    assert await store.entries("t", after=0, limit=9) == entries(4, 2)
+    task = await must_get(store, "t")
+    assert (task.snapshot, task.tail, task.last_seq) == (snapshot, entries(4, 2), 6)
+    await must_put(store, create("bare", count=3))
+    await store.prune_journal("bare", up_to=3)
+    assert await store.entries("bare", after=0, limit=9) == entries(0, 3)
+    await store.prune_journal("nobody", up_to=3)
+
+
+async def sequence_goes_on_after_the_whole_journal_was_pruned(store: Store) -> None:
+    await must_put(store, create("t", count=4, snapshot=Snapshot(4, b"{}")))
+    await store.prune_journal("t", up_to=4)
+    assert await store.entries("t", after=0, limit=9) == ()
+    assert (await must_get(store, "t")).last_seq == 4
+    page = await store.list(TaskQuery(scope=ALICE))
+    assert page.tasks[0].last_seq == 4
+    await must_put(store, follow("t", 4))
+    assert await store.entries("t", after=0, limit=9) == entries(4, 1)
+
+
+async def store_that_works_has_no_problem(store: Store) -> None:
+    assert store.problem is None
+    await store.check()
+    await must_put(store, create("t"))
+    await store.check()
+    assert store.problem is None
+    assert (await must_get(store, "t")).last_seq == 1

@@ -1,14 +1,13 @@
-"""Texts that are stored apart from the entries that refer to them.
+"""Checks of texts that are stored apart from the entries that refer to them.
 
-A store that does not keep them has nothing to prove here.
+Only for stores that keep large values.
 """
 
 import msgspec
 
 from trunkline.model.errors import StaleSeq, StoreError
-from trunkline.model.events import STATUS, TASK, Entry
 from trunkline.model.large_values import SLICE_BYTES, LargeValue
-from trunkline.ports.store import Append, Snapshot, Store, TaskQuery
+from trunkline.ports.store import Append, Store
 from trunkline.testing.stores.kit import (
     ALICE,
     BOB,
@@ -16,7 +15,6 @@ from trunkline.testing.stores.kit import (
     MakeStore,
     assert_refused,
     create,
-    entry,
     follow,
     must_get,
     must_put,
@@ -39,78 +37,64 @@ async def _read(store: Store, value_id: str) -> list[bytes]:
     return slices
 
 
-async def large_value_comes_back_in_slices(make: MakeStore) -> None:
-    async with opened(make, "large") as store:
-        if not store.keeps_large_values:
-            return
-        await must_put(store, _with(create("a"), LargeValue("one", _TEXT)))
-        slices = await _read(store, "one")
-        assert b'"%b"' % b"".join(slices) == msgspec.json.encode(_TEXT)
-        assert {len(each) for each in slices[:-1]} == {SLICE_BYTES}
-        assert 0 < len(slices[-1]) <= SLICE_BYTES
-        size = sum(map(len, slices))
-        assert await store.value_sizes(ALICE, ["one", "two"]) == {"one": size}
+async def large_value_comes_back_in_slices(store: Store) -> None:
+    await must_put(store, _with(create("a"), LargeValue("one", _TEXT)))
+    slices = await _read(store, "one")
+    assert b'"%b"' % b"".join(slices) == msgspec.json.encode(_TEXT)
+    assert {len(each) for each in slices[:-1]} == {SLICE_BYTES}
+    assert 0 < len(slices[-1]) <= SLICE_BYTES
+    size = sum(map(len, slices))
+    assert await store.value_sizes(ALICE, ["one", "two"]) == {"one": size}
 
 
-async def large_value_belongs_to_the_scope_of_its_task(make: MakeStore) -> None:
-    async with opened(make, "scope") as store:
-        if store.keeps_large_values:
-            await must_put(store, _with(create("a"), LargeValue("one", _TEXT)))
-            assert await store.value_sizes(BOB, ["one"]) == {}
+async def large_value_belongs_to_the_scope_of_its_task(store: Store) -> None:
+    await must_put(store, _with(create("a"), LargeValue("one", _TEXT)))
+    assert await store.value_sizes(BOB, ["one"]) == {}
 
 
-async def large_append_holds_up_its_own_task_alone(make: MakeStore) -> None:
-    async with opened(make, "order") as store:
-        if not store.keeps_large_values:
-            return
-        await must_put(store, create("large"))
-        told: list[tuple[str, StoreError | None]] = []
-        large = _with(follow("large", 1), LargeValue("one", _TEXT))
-        store.submit(
-            [
-                (large, lambda error: told.append(("large", error))),
-                (follow("large", 2), lambda error: told.append(("behind it", error))),
-                (create("small"), lambda error: told.append(("small", error))),
-            ]
-        )
-        store.submit([(follow("large", 3), lambda error: told.append(("last", error)))])
-        await must_put(store, create("later"))
-        assert told == [("small", None)], "the appends of others wait for a large one"
-        await must_put(store, follow("large", 4))
-        assert told == [
-            ("small", None),
-            ("large", None),
-            ("behind it", None),
-            ("last", None),
+async def large_append_holds_up_its_own_task_alone(store: Store) -> None:
+    await must_put(store, create("large"))
+    told: list[tuple[str, StoreError | None]] = []
+    large = _with(follow("large", 1), LargeValue("one", _TEXT))
+    store.submit(
+        [
+            (large, lambda error: told.append(("large", error))),
+            (follow("large", 2), lambda error: told.append(("behind it", error))),
+            (create("small"), lambda error: told.append(("small", error))),
         ]
-        assert (await must_get(store, "large")).last_seq == 5
+    )
+    store.submit([(follow("large", 3), lambda error: told.append(("last", error)))])
+    await must_put(store, create("later"))
+    assert told == [("small", None)], "the appends of others wait for a large one"
+    await must_put(store, follow("large", 4))
+    assert told == [
+        ("small", None),
+        ("large", None),
+        ("behind it", None),
+        ("last", None),
+    ]
+    assert (await must_get(store, "large")).last_seq == 5
 
 
-async def refused_append_leaves_no_large_value(make: MakeStore) -> None:
-    async with opened(make, "refused") as store:
-        if not store.keeps_large_values:
-            return
-        await must_put(store, create("a"))
-        stale = _with(follow("a", 7), LargeValue("one", _TEXT))
-        (result,) = await put(store, stale)
-        assert_refused(result, StaleSeq)
-        assert await store.value_sizes(ALICE, ["one"]) == {}
-        assert await _read(store, "one") == []
-        # The same text in another append is another value.
-        await must_put(store, _with(follow("a", 1), LargeValue("two", _TEXT)))
-        assert list(await store.value_sizes(ALICE, ["one", "two"])) == ["two"]
+async def refused_append_leaves_no_large_value(store: Store) -> None:
+    await must_put(store, create("a"))
+    stale = _with(follow("a", 7), LargeValue("one", _TEXT))
+    (result,) = await put(store, stale)
+    assert_refused(result, StaleSeq)
+    assert await store.value_sizes(ALICE, ["one"]) == {}
+    assert await _read(store, "one") == []
+    # The same text in another append is another value.
+    await must_put(store, _with(follow("a", 1), LargeValue("two", _TEXT)))
+    assert list(await store.value_sizes(ALICE, ["one", "two"])) == ["two"]
 
 
-async def large_values_go_with_their_task(make: MakeStore) -> None:
-    async with opened(make, "gone") as store:
-        if not store.keeps_large_values:
-            return
-        await must_put(store, _with(create("a", state=COMPLETED), LargeValue("one", _TEXT)))
-        await must_put(store, _with(create("b"), LargeValue("two", _TEXT)))
-        assert await store.prune("agent", limit=9) == 1
-        assert list(await store.value_sizes(ALICE, ["one", "two"])) == ["two"]
-        assert await _read(store, "one") == []
-        assert await _read(store, "two")
+async def large_values_go_with_their_task(store: Store) -> None:
+    await must_put(store, _with(create("a", state=COMPLETED), LargeValue("one", _TEXT)))
+    await must_put(store, _with(create("b"), LargeValue("two", _TEXT)))
+    assert await store.prune("agent", limit=9) == 1
+    assert list(await store.value_sizes(ALICE, ["one", "two"])) == ["two"]
+    assert await _read(store, "one") == []
+    assert await _read(store, "two")
 
 
 async def large_value_survives(make: MakeStore) -> None:
@@ -122,43 +106,3 @@ async def large_value_survives(make: MakeStore) -> None:
         if store.keeps_large_values:
             slices = await _read(store, "one")
             assert b'"%b"' % b"".join(slices) == msgspec.json.encode(_TEXT)
-
-
-async def large_bodies_come_back(make: MakeStore) -> None:
-    """Whatever makes them large: files, or very many parts."""
-    async with opened(make, "bodies") as store:
-        body = bytes(range(256)).hex().encode() * 3_000
-        first, second = Snapshot(1, b'"%b1"' % body, b'["%b"]' % body), Snapshot(2, b'"%b2"' % body)
-        large = Entry(1, TASK, b'"%b"' % body)
-        await must_put(
-            store,
-            msgspec.structs.replace(create("a"), entries=(large,), snapshot=first),
-            create("b"),
-        )
-        stored = await must_get(store, "a")
-        assert stored.snapshot == first
-        assert await store.entries("a", after=0, limit=9) == (large,)
-        entries = (Entry(2, STATUS, b'"%b"' % body), entry(3))
-        await must_put(
-            store,
-            msgspec.structs.replace(follow("a", 1), entries=entries, snapshot=second),
-        )
-        stored = await must_get(store, "a")
-        assert stored.snapshot == second
-        assert stored.tail == entries[1:]
-        assert await store.entries("a", after=0, limit=9) == (large, *entries)
-        page = await store.list(TaskQuery(scope=ALICE))
-        assert {task.task_id: task.snapshot for task in page.tasks} == {"a": second, "b": None}
-        (claimed,) = await store.claim("node-2", now_ms=2_000, limit=1, task_id="a")
-        assert claimed.snapshot == second
-
-
-CHECKS = (
-    large_bodies_come_back,
-    large_value_comes_back_in_slices,
-    large_value_belongs_to_the_scope_of_its_task,
-    large_append_holds_up_its_own_task_alone,
-    refused_append_leaves_no_large_value,
-    large_values_go_with_their_task,
-)
-DURABLE_CHECKS = (large_value_survives,)

@@ -1,4 +1,4 @@
-"""Lists: order, pages, filters and totals."""
+"""Checks of lists: order, pages, filters and totals."""
 
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
@@ -7,13 +7,11 @@ from trunkline.testing.stores.kit import (
     COMPLETED,
     SUBMITTED,
     WORKING,
-    MakeStore,
     create,
     entries,
     follow,
     ids,
     must_put,
-    opened,
 )
 
 INPUT_REQUIRED = TaskState.INPUT_REQUIRED
@@ -40,127 +38,109 @@ async def _all(store: Store, query: TaskQuery, total: int) -> list[StoredTask]:
         )
 
 
-async def most_recent_status_comes_first(make: MakeStore) -> None:
-    async with opened(make, "recent") as store:
+async def most_recent_status_comes_first(store: Store) -> None:
+    await must_put(
+        store,
+        create("a", status_ms=10),
+        create("b", status_ms=30, state=COMPLETED),
+        create("c", status_ms=20, state=WORKING),
+    )
+    page = await store.list(TaskQuery(scope=ALICE))
+    assert ids(page.tasks) == ["b", "c", "a"]
+    assert (page.total, page.next) == (3, None)
+    await must_put(store, follow("a", 1, status_ms=40))
+    page = await store.list(TaskQuery(scope=ALICE))
+    assert ids(page.tasks) == ["a", "b", "c"]
+    assert page.tasks[0].tail == entries(0, 2)
+    assert page.tasks[0].last_seq == 2
+
+
+async def newest_task_comes_first_among_equals(store: Store) -> None:
+    await must_put(store, *[create(f"t{number}") for number in range(7)])
+    newest_first = [f"t{number}" for number in range(6, -1, -1)]
+    for limit in (1, 2, 3, 7, 50):
+        found = await _all(store, TaskQuery(scope=ALICE, limit=limit), total=7)
+        assert ids(found) == newest_first
+
+
+async def filters_narrow_list_and_total(store: Store) -> None:
+    states = (SUBMITTED, WORKING, COMPLETED, INPUT_REQUIRED)
+    expected = []
+    for number in range(24):
+        state, context = states[number % 4], f"c{number % 3}"
         await must_put(
             store,
-            create("a", status_ms=10),
-            create("b", status_ms=30, state=COMPLETED),
-            create("c", status_ms=20, state=WORKING),
+            create(f"t{number}", state=state, context_id=context, status_ms=100 + number // 2),
         )
-        page = await store.list(TaskQuery(scope=ALICE))
-        assert ids(page.tasks) == ["b", "c", "a"]
-        assert (page.total, page.next) == (3, None)
-        await must_put(store, follow("a", 1, status_ms=40))
-        page = await store.list(TaskQuery(scope=ALICE))
-        assert ids(page.tasks) == ["a", "b", "c"]
-        assert page.tasks[0].tail == entries(0, 2)
-        assert page.tasks[0].last_seq == 2
+        expected.append((f"t{number}", state, context, 100 + number // 2))
+    expected.reverse()
+    for state_filter in (None, *states, TaskState.FAILED):
+        for context_id in ("", "c0", "c2", "nowhere"):
+            for from_ms in (None, 0, 105, 999):
+                matching = [
+                    task_id
+                    for task_id, state, context, status_ms in expected
+                    if state_filter in (None, state)
+                    and context_id in ("", context)
+                    and status_ms >= (from_ms or 0)
+                ]
+                query = TaskQuery(
+                    scope=ALICE,
+                    context_id=context_id,
+                    state=state_filter,
+                    status_from_ms=from_ms,
+                    limit=5,
+                )
+                assert ids(await _all(store, query, len(matching))) == matching, query
 
 
-async def newest_task_comes_first_among_equals(make: MakeStore) -> None:
-    async with opened(make, "ties") as store:
-        await must_put(store, *[create(f"t{number}") for number in range(7)])
-        newest_first = [f"t{number}" for number in range(6, -1, -1)]
-        for limit in (1, 2, 3, 7, 50):
-            found = await _all(store, TaskQuery(scope=ALICE, limit=limit), total=7)
-            assert ids(found) == newest_first
+async def totals_follow_every_change(store: Store) -> None:
+
+    async def total(state: TaskState | None) -> int:
+        return (await store.list(TaskQuery(scope=ALICE, state=state, limit=1))).total
+
+    await must_put(store, create("a"), create("b"), follow("b", 1, state=WORKING))
+    assert [await total(s) for s in (None, SUBMITTED, WORKING)] == [2, 1, 1]
+    # A refused append does not count, a repeated state counts once.
+    results = [create("a", state=COMPLETED), follow("b", 2), follow("a", 9, state=COMPLETED)]
+    for append in results:
+        store.submit([(append, lambda _: None)])
+    await must_put(store, follow("a", 1, state=COMPLETED))
+    assert [await total(s) for s in (None, SUBMITTED, WORKING, COMPLETED)] == [2, 0, 1, 1]
 
 
-async def filters_narrow_list_and_total(make: MakeStore) -> None:
-    async with opened(make, "filters") as store:
-        states = (SUBMITTED, WORKING, COMPLETED, INPUT_REQUIRED)
-        expected = []
-        for number in range(24):
-            state, context = states[number % 4], f"c{number % 3}"
-            await must_put(
-                store,
-                create(f"t{number}", state=state, context_id=context, status_ms=100 + number // 2),
-            )
-            expected.append((f"t{number}", state, context, 100 + number // 2))
-        expected.reverse()
-        for state_filter in (None, *states, TaskState.FAILED):
-            for context_id in ("", "c0", "c2", "nowhere"):
-                for from_ms in (None, 0, 105, 999):
-                    matching = [
-                        task_id
-                        for task_id, state, context, status_ms in expected
-                        if state_filter in (None, state)
-                        and context_id in ("", context)
-                        and status_ms >= (from_ms or 0)
-                    ]
-                    query = TaskQuery(
-                        scope=ALICE,
-                        context_id=context_id,
-                        state=state_filter,
-                        status_from_ms=from_ms,
-                        limit=5,
-                    )
-                    assert ids(await _all(store, query, len(matching))) == matching, query
+async def pages_hold_while_tasks_change(store: Store) -> None:
+    await must_put(store, *[create(f"t{n}", status_ms=100 + n) for n in range(10)])
+    first = await store.list(TaskQuery(scope=ALICE, limit=4))
+    assert ids(first.tasks) == ["t9", "t8", "t7", "t6"]
+    # One that was shown moves to the front, one that was not does so too, and a
+    # new one appears: none of that shifts the pages that follow.
+    await must_put(
+        store,
+        follow("t8", 1, status_ms=500),
+        follow("t3", 1, status_ms=501),
+        create("new", status_ms=502),
+    )
+    second = await store.list(TaskQuery(scope=ALICE, limit=4, after=first.next))
+    assert ids(second.tasks) == ["t5", "t4", "t2", "t1"]
+    third = await store.list(TaskQuery(scope=ALICE, limit=4, after=second.next))
+    assert (ids(third.tasks), third.next) == (["t0"], None)
 
 
-async def totals_follow_every_change(make: MakeStore) -> None:
-    async with opened(make, "totals") as store:
-
-        async def total(state: TaskState | None) -> int:
-            return (await store.list(TaskQuery(scope=ALICE, state=state, limit=1))).total
-
-        await must_put(store, create("a"), create("b"), follow("b", 1, state=WORKING))
-        assert [await total(s) for s in (None, SUBMITTED, WORKING)] == [2, 1, 1]
-        # A refused append does not count, a repeated state counts once.
-        results = [create("a", state=COMPLETED), follow("b", 2), follow("a", 9, state=COMPLETED)]
-        for append in results:
-            store.submit([(append, lambda _: None)])
-        await must_put(store, follow("a", 1, state=COMPLETED))
-        assert [await total(s) for s in (None, SUBMITTED, WORKING, COMPLETED)] == [2, 0, 1, 1]
+async def artifacts_are_listed_only_on_request(store: Store) -> None:
+    snapshot = Snapshot(1, b'{"id":"t"}', b"[" + b"x" * 100_000 + b"]")
+    await must_put(store, create("t", snapshot=snapshot))
+    page = await store.list(TaskQuery(scope=ALICE))
+    assert page.tasks[0].snapshot == Snapshot(1, b'{"id":"t"}')
+    page = await store.list(TaskQuery(scope=ALICE, with_artifacts=True))
+    assert page.tasks[0].snapshot == snapshot
+    assert page.tasks[0].tail == ()
 
 
-async def pages_hold_while_tasks_change(make: MakeStore) -> None:
-    async with opened(make, "moving") as store:
-        await must_put(store, *[create(f"t{n}", status_ms=100 + n) for n in range(10)])
-        first = await store.list(TaskQuery(scope=ALICE, limit=4))
-        assert ids(first.tasks) == ["t9", "t8", "t7", "t6"]
-        # One that was shown moves to the front, one that was not does so too, and a
-        # new one appears: none of that shifts the pages that follow.
-        await must_put(
-            store,
-            follow("t8", 1, status_ms=500),
-            follow("t3", 1, status_ms=501),
-            create("new", status_ms=502),
-        )
-        second = await store.list(TaskQuery(scope=ALICE, limit=4, after=first.next))
-        assert ids(second.tasks) == ["t5", "t4", "t2", "t1"]
-        third = await store.list(TaskQuery(scope=ALICE, limit=4, after=second.next))
-        assert (ids(third.tasks), third.next) == (["t0"], None)
-
-
-async def artifacts_are_listed_only_on_request(make: MakeStore) -> None:
-    async with opened(make, "artifacts") as store:
-        snapshot = Snapshot(1, b'{"id":"t"}', b"[" + b"x" * 100_000 + b"]")
-        await must_put(store, create("t", snapshot=snapshot))
-        page = await store.list(TaskQuery(scope=ALICE))
-        assert page.tasks[0].snapshot == Snapshot(1, b'{"id":"t"}')
-        page = await store.list(TaskQuery(scope=ALICE, with_artifacts=True))
-        assert page.tasks[0].snapshot == snapshot
-        assert page.tasks[0].tail == ()
-
-
-async def empty_store_lists_nothing(make: MakeStore) -> None:
-    async with opened(make, "empty") as store:
-        for query in (
-            TaskQuery(scope=ALICE),
-            TaskQuery(scope=Scope("x", "y", "z"), context_id="c", state=WORKING),
-        ):
-            page = await store.list(query)
-            assert (page.tasks, page.total, page.next) == ((), 0, None)
-
-
-CHECKS = (
-    most_recent_status_comes_first,
-    newest_task_comes_first_among_equals,
-    filters_narrow_list_and_total,
-    totals_follow_every_change,
-    pages_hold_while_tasks_change,
-    artifacts_are_listed_only_on_request,
-    empty_store_lists_nothing,
-)
+async def empty_store_lists_nothing(store: Store) -> None:
+    for query in (
+        TaskQuery(scope=ALICE),
+        TaskQuery(scope=Scope("x", "y", "z"), context_id="c", state=WORKING),
+    ):
+        page = await store.list(query)
+        assert (page.tasks, page.total, page.next) == ((), 0, None)

@@ -1,8 +1,8 @@
-"""What is forgotten, and what outlives the process."""
+"""Checks of retention, and of data that outlives the process."""
 
 from trunkline.model.errors import StaleSeq
 from trunkline.model.values import TaskState
-from trunkline.ports.store import Scope, Snapshot, TaskQuery
+from trunkline.ports.store import Scope, Snapshot, Store, TaskQuery
 from trunkline.testing.stores.kit import (
     ALICE,
     BOB,
@@ -21,88 +21,84 @@ from trunkline.testing.stores.kit import (
 )
 
 
-async def ended_tasks_are_pruned_in_steps(make: MakeStore) -> None:
-    async with opened(make, "prune") as store:
-        for number in range(5):
-            task_id = f"old{number}"
-            snapshot = Snapshot(2, b"{}", b"[]")
-            await must_put(
-                store,
-                create(task_id, status_ms=10, key=task_id),
-                follow(task_id, 1, status_ms=20, state=COMPLETED, snapshot=snapshot),
-            )
+async def ended_tasks_are_pruned_in_steps(store: Store) -> None:
+    for number in range(5):
+        task_id = f"old{number}"
+        snapshot = Snapshot(2, b"{}", b"[]")
         await must_put(
             store,
-            create("young", status_ms=10),
-            follow("young", 1, status_ms=100, state=TaskState.FAILED),
-            create("running", status_ms=10),
-            create("paused", status_ms=10, state=TaskState.INPUT_REQUIRED),
+            create(task_id, status_ms=10, key=task_id),
+            follow(task_id, 1, status_ms=20, state=COMPLETED, snapshot=snapshot),
         )
-        assert await store.prune("agent", before_ms=100, limit=3) == 3
-        assert await store.prune("agent", before_ms=100, limit=3) == 2
-        assert await store.prune("agent", before_ms=100, limit=3) == 0
-        page = await store.list(TaskQuery(scope=ALICE))
-        assert (ids(page.tasks), page.total) == (["young", "paused", "running"], 3)
-        assert (await store.list(TaskQuery(scope=ALICE, state=COMPLETED))).total == 0
-        for number in range(5):
-            task_id = f"old{number}"
-            assert await store.get(ALICE, task_id) is None
-            assert await store.entries(task_id, after=0, limit=9) == ()
-            assert await store.recall(ALICE, task_id) is None
-            (result,) = await put(store, follow(task_id, 2))
-            assert_refused(result, StaleSeq)
-        # Ids and keys are as good as new.
-        await must_put(store, create("old0", key="old0"))
-        assert (await must_get(store, "old0")).tail == entries(0, 1)
+    await must_put(
+        store,
+        create("young", status_ms=10),
+        follow("young", 1, status_ms=100, state=TaskState.FAILED),
+        create("running", status_ms=10),
+        create("paused", status_ms=10, state=TaskState.INPUT_REQUIRED),
+    )
+    assert await store.prune("agent", before_ms=100, limit=3) == 3
+    assert await store.prune("agent", before_ms=100, limit=3) == 2
+    assert await store.prune("agent", before_ms=100, limit=3) == 0
+    page = await store.list(TaskQuery(scope=ALICE))
+    assert (ids(page.tasks), page.total) == (["young", "paused", "running"], 3)
+    assert (await store.list(TaskQuery(scope=ALICE, state=COMPLETED))).total == 0
+    for number in range(5):
+        task_id = f"old{number}"
+        assert await store.get(ALICE, task_id) is None
+        assert await store.entries(task_id, after=0, limit=9) == ()
+        assert await store.recall(ALICE, task_id) is None
+        (result,) = await put(store, follow(task_id, 2))
+        assert_refused(result, StaleSeq)
+    # Ids and keys are as good as new.
+    await must_put(store, create("old0", key="old0"))
+    assert (await must_get(store, "old0")).tail == entries(0, 1)
 
 
-async def all_that_ended_counts_and_the_longest_ended_goes_first(make: MakeStore) -> None:
-    async with opened(make, "count") as store:
-        states = (TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED, COMPLETED)
-        for number, state in enumerate(states):
-            scope = (ALICE, BOB)[number % 2]
-            await must_put(
-                store, create(f"t{number}", scope=scope, state=state, status_ms=100 + number // 2)
-            )
+async def all_that_ended_counts_and_the_longest_ended_goes_first(store: Store) -> None:
+    states = (TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED, COMPLETED)
+    for number, state in enumerate(states):
+        scope = (ALICE, BOB)[number % 2]
         await must_put(
-            store,
-            create("working", state=TaskState.WORKING, status_ms=1),
-            create("paused", state=TaskState.AUTH_REQUIRED, status_ms=1),
+            store, create(f"t{number}", scope=scope, state=state, status_ms=100 + number // 2)
         )
-        assert await store.count_ended("agent") == 4
-        assert await store.count_ended("agent", before_ms=101) == 2
-        assert await store.count_ended("agent", before_ms=100) == 0
-        # Of those that ended at the same time, the one that was created first.
-        assert await store.prune("agent", limit=1) == 1
-        assert await store.get(ALICE, "t0") is None
-        assert await store.prune("agent", limit=2) == 2
-        assert ids((await store.list(TaskQuery(scope=BOB))).tasks) == ["t3"]
-        assert await store.count_ended("agent") == 1
-        assert await store.prune("agent", limit=9) == 1
-        assert await store.prune("agent", limit=9) == 0
-        assert ids((await store.list(TaskQuery(scope=ALICE))).tasks) == ["paused", "working"]
+    await must_put(
+        store,
+        create("working", state=TaskState.WORKING, status_ms=1),
+        create("paused", state=TaskState.AUTH_REQUIRED, status_ms=1),
+    )
+    assert await store.count_ended("agent") == 4
+    assert await store.count_ended("agent", before_ms=101) == 2
+    assert await store.count_ended("agent", before_ms=100) == 0
+    # Of those that ended at the same time, the one that was created first.
+    assert await store.prune("agent", limit=1) == 1
+    assert await store.get(ALICE, "t0") is None
+    assert await store.prune("agent", limit=2) == 2
+    assert ids((await store.list(TaskQuery(scope=BOB))).tasks) == ["t3"]
+    assert await store.count_ended("agent") == 1
+    assert await store.prune("agent", limit=9) == 1
+    assert await store.prune("agent", limit=9) == 0
+    assert ids((await store.list(TaskQuery(scope=ALICE))).tasks) == ["paused", "working"]
 
 
-async def agents_are_pruned_apart(make: MakeStore) -> None:
+async def agents_are_pruned_apart(store: Store) -> None:
     other = Scope("other", "tenant", "alice")
-    async with opened(make, "apart") as store:
-        assert await store.scopes() == ()
-        await must_put(
-            store,
-            create("mine", state=COMPLETED, status_ms=50),
-            create("theirs", scope=other, state=COMPLETED, status_ms=10),
-        )
-        assert set(await store.scopes()) == {ALICE, other}
-        assert await store.prune("agent", limit=9, before_ms=100) == 1
-        assert await store.count_ended("agent") == 0
-        assert await store.count_ended("other", before_ms=100) == 1
-        assert (await must_get(store, "theirs", other)).state is COMPLETED
-        assert await store.prune("unknown", limit=9) == 0
-        assert await store.scopes() == (other,)
+    assert await store.scopes() == ()
+    await must_put(
+        store,
+        create("mine", state=COMPLETED, status_ms=50),
+        create("theirs", scope=other, state=COMPLETED, status_ms=10),
+    )
+    assert set(await store.scopes()) == {ALICE, other}
+    assert await store.prune("agent", limit=9, before_ms=100) == 1
+    assert await store.count_ended("agent") == 0
+    assert await store.count_ended("other", before_ms=100) == 1
+    assert (await must_get(store, "theirs", other)).state is COMPLETED
+    assert await store.prune("unknown", limit=9) == 0
+    assert await store.scopes() == (other,)
 
 
 async def everything_survives_a_restart(make: MakeStore) -> None:
-    """Durable stores only."""
     snapshot = Snapshot(2, b'{"id":"a"}', b"[]")
     async with opened(make, "restart") as store:
         await store.heartbeat("dead", now_ms=1000, ttl_ms=10)
@@ -127,11 +123,3 @@ async def everything_survives_a_restart(make: MakeStore) -> None:
         page = await store.list(TaskQuery(scope=ALICE))
         assert ids(page.tasks) == ["c", "b", "a"]
         assert ids(await store.claim("heir", now_ms=9000, limit=9)) == ["a", "c"]
-
-
-CHECKS = (
-    ended_tasks_are_pruned_in_steps,
-    all_that_ended_counts_and_the_longest_ended_goes_first,
-    agents_are_pruned_apart,
-)
-DURABLE_CHECKS = (everything_survives_a_restart,)
