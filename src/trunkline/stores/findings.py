@@ -1,4 +1,4 @@
-"""`Findings`: what a check of a store found, bounded however much is wrong."""
+"""`Findings`: the faults that a check of a store found, up to a maximum."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""`Health`: whether a store takes changes and, if not, why and what to do about it."""
+"""`Health`: whether a store takes changes and, if not, the reason and the remedy."""
 
 import logging
 from pathlib import Path
@@ -11,7 +11,7 @@ _log = logging.getLogger("trunkline.store")
 
 
 class Problem(Struct, frozen=True):
-    """`what` and `remedy` name no file: anybody may read them at `/readyz`."""
+    """`what` and `remedy` name no file: every client may read them at `/readyz`."""
 
     # Continues "The store …".
     what: str
@@ -32,12 +32,11 @@ class Health:
         self._problem: Problem | None = None
         # The sentence for `/readyz`; None while the store takes changes.
         self.problem: str | None = None
-        # Whether no change is worth a try any more.
+        # Whether the problem is lasting, so the store refuses every change.
         self.is_lost = False
 
     def failed(self, problem: Problem, *, detail: str = "") -> StoreUnusable:
-        """Note the problem. Returns the error for those who ran into it. `detail` is for the
-        log alone."""
+        """Note the problem. Returns the error for the caller. `detail` goes to the log only."""
         known = self._problem
         if known is None or (problem.is_lasting and not known.is_lasting):
             self._problem = problem
@@ -50,7 +49,7 @@ class Health:
         return problem.at(self._path)
 
     def refusal(self) -> StoreUnusable:
-        """The error for a change that is not worth a try."""
+        """The error for a change to a store that is lost."""
         assert self._problem is not None
         return self._problem.at(self._path)
 

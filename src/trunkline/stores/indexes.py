@@ -257,7 +257,7 @@ E = TypeVar("E", bound=InContext)
 
 class Spot(NamedTuple, Generic[E]):
     at_ms: int
-    # Rises with every exchange, so that those of one moment keep their order.
+    # Rises with every exchange, so exchanges of the same millisecond keep their order.
     n: int
     item: E
 

@@ -22,7 +22,7 @@ def is_large(append: Append) -> bool:
 
 
 def large_bodies(append: Append) -> list[bytes]:
-    """What is larger than a slice although its large texts are kept apart."""
+    """Bodies that are larger than a slice even without their large texts."""
     bodies = [entry.body for entry in append.entries]
     if append.snapshot is not None:
         bodies += (append.snapshot.task, append.snapshot.artifacts)
@@ -38,19 +38,19 @@ class LargeAppends:
         submit: Callable[[Sequence[_Item]], None],
         explain: Callable[[BaseException], StoreError],
     ) -> None:
-        """`write` makes the values of an append durable, visible to nobody. `submit` takes
+        """`write` makes the values of an append durable, and no reader sees them. `submit` takes
         appends whose values are written. `settled` is told whether the append was committed."""
         self._write = write
         self._settled = settled
         self._submit = submit
         self._explain = explain
-        # By task; empty while nothing waits, which is all that the others need to know.
+        # By task; empty while nothing waits.
         self.waiting: dict[str, deque[_Item]] = {}
         self._tasks = BackgroundTasks("large values")
         self._idle: list[Callable[[], None]] = []
 
     def sort_out(self, appends: Sequence[_Item]) -> list[_Item]:
-        """Hold back what has to wait; the rest may go on."""
+        """Hold back the appends that have to wait. Returns the others."""
         ready: list[_Item] = []
         for item in appends:
             append = item[0]
@@ -78,13 +78,13 @@ class LargeAppends:
             try:
                 if is_large(append):
                     await self._write(append)
-            except Exception as error:  # noqa: BLE001 - goes to the one who waits for the append
+            except Exception as error:  # noqa: BLE001 - goes to the submitter
                 self._settled(append, False)
-                # In a pass of its own, where an error of the one who is told is the loop's.
+                # In a pass of its own: the loop then handles an error of the submitter.
                 asyncio.get_running_loop().call_soon(settled, self._explain(error))
             else:
                 self._submit([(append, self._told(append, settled))])
-            # Only now: what was submitted meanwhile has to come after it.
+            # Only now: appends that were submitted meanwhile come after it.
             waiting.popleft()
         del self.waiting[task_id]
         if not self.waiting:

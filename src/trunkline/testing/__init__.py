@@ -1,4 +1,4 @@
-"""Test doubles and behavioural suites, shipped for whoever builds on Trunkline.
+"""Test doubles and behavioural suites, shipped for developers who build on Trunkline.
 
 - `FakeClock`, `SequentialIds`, `settle`: time and ids that a test decides.
 - `ScriptedBackend`, `Gates`: an agent that does what the message says.

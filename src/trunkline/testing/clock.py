@@ -31,14 +31,14 @@ class FakeClock:
             await _one_round()
             return
         wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        # The running number keeps those who wake at the same time in the order they came.
+        # The running number keeps sleepers that wake at the same time in the order of their calls.
         self._order += 1
         heapq.heappush(self._sleepers, (self._elapsed_s + seconds, self._order, wake))
         self._tell_watchers()
         await wake
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass. Returns when those who woke, and whom they woke, have run.
+        """Let time pass. Returns when the sleepers that woke, and the tasks they woke, have run.
 
         It cannot see threads: wait for what they produce instead.
         """
@@ -53,7 +53,7 @@ class FakeClock:
         self._elapsed_s = until
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock, forward or back; no time passes, and nobody wakes."""
+        """Set the wall clock, forward or back; no time passes, and no sleeper wakes."""
         self._start_ms += round(seconds * 1000)
 
     @property

@@ -10,7 +10,7 @@ Output = TypeVar("Output")
 def play(
     machine: Callable[[Input], Iterable[Output]], *script: tuple[Input, Iterable[Output]]
 ) -> None:
-    """Feed each input to the machine and compare what comes out, in order.
+    """Feed each input to the machine and compare its outputs, in order.
 
     For a function `(state, input) -> (state, outputs)`, wrap it in `stateful`.
     """

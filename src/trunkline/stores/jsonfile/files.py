@@ -1,4 +1,4 @@
-"""Files that are there in full or not at all, also after a power cut."""
+"""Files that are written completely or not at all, and the problems of doing so."""
 
 import base64
 import errno
@@ -13,7 +13,7 @@ from trunkline.stores.health import CHECK_REMEDY, FULL_REMEDY, WRITE_REMEDY, Pro
 
 RECORD = ".json"
 TEMPORARY = ".tmp"
-# What file systems allow; the name of a temporary file must fit as well.
+# The limit of file systems; the name of a temporary file must fit as well.
 _MAX_NAME_BYTES = 255 - len(TEMPORARY)
 
 if sys.platform == "darwin":
@@ -55,7 +55,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    if sys.platform == "win32":  # which keeps the entries of a folder by itself
+    if sys.platform == "win32":  # which syncs the entries of a folder by itself
         return
     fd = os.open(folder, os.O_RDONLY)
     try:
@@ -65,7 +65,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def replace_all(folder: Path, contents: Sequence[tuple[str, bytes]], pool: Executor) -> None:
-    """Each file is the old or the new one at any time, and the new one from here on."""
+    """Replace files: at any moment a reader finds the old or the new one, complete."""
 
     def write_temporary(item: tuple[str, bytes]) -> None:
         fd = create(folder / (item[0] + TEMPORARY))
@@ -77,7 +77,7 @@ def replace_all(folder: Path, contents: Sequence[tuple[str, bytes]], pool: Execu
 
     # Files that are synced at the same time share the wait for the disk.
     written = [pool.submit(write_temporary, item) for item in contents]
-    # All of them, also when one fails: whoever tries again uses the same temporary files.
+    # For all of them, even when one fails: the next attempt uses the same temporary files.
     wait(written)
     for each in written:
         each.result()
@@ -123,12 +123,12 @@ BAD_RECORD = Problem(
 )
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-# There will be files and memory again, and they say nothing of the folder.
+# Too many open files or too little memory: temporary, and not a fault of the folder.
 _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
 
 class Lost(Exception):
-    """Found before a write: what is written there would be gone."""
+    """The folder or the log is gone, so a write would be lost."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.what)
@@ -138,7 +138,7 @@ class Lost(Exception):
 def write_problem(error: OSError) -> Problem:
     if error.errno in _NO_SPACE:
         return Problem("cannot be written: the disk is full", FULL_REMEDY)
-    # Without the name of the file that Python's own text has.
+    # `strerror` does not contain the file name, unlike the text of the exception.
     return Problem(f"cannot be written: {error.strerror or type(error).__name__}", WRITE_REMEDY)
 
 

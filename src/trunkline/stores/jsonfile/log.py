@@ -1,4 +1,4 @@
-"""The log: one line per commit, in as few files as have not reached the records yet."""
+"""`Log`: one line per commit, in files that go once the other files hold their changes."""
 
 import os
 import zlib
@@ -21,13 +21,13 @@ from trunkline.stores.jsonfile.files import (
 
 _PATTERN = "changes-*.log"
 _CHECKSUM_CHARS = 8
-# What a trial write writes: no line, so it never happened if a crash leaves it there.
+# The data of a trial write: not a line, so the next start ignores it after a crash.
 _TRIAL = b" " * 4096
 
 
 class Log:
-    """Written by one thread. A commit is one line with a checksum, so that one that a
-    crash cut off is known for what it is, and its changes happen together or not at all."""
+    """Written by one thread. A commit is one line with a checksum, so a line that a crash cut
+    off is recognised, and the changes of a commit happen together or not at all."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -37,7 +37,7 @@ class Log:
         self._path = folder
         # Whether the name of the open file would survive a power cut.
         self._is_named = False
-        # Up to where the open file holds what was acknowledged.
+        # The end of the last acknowledged line in the open file.
         self._size = 0
         self._is_mangled = False
         self._last_n = 0
@@ -50,9 +50,9 @@ class Log:
         return self._size
 
     def replay(self) -> Iterator[Change]:
-        """All that was acknowledged and is not known to be in the records, in order.
+        """All acknowledged changes that other files may lack, in order.
 
-        A line that a crash cut off is taken out of its file.
+        Removes a line that a crash cut off from its file.
         """
         paths = sorted(self._folder.glob(_PATTERN))
         for path in paths:
@@ -63,11 +63,11 @@ class Log:
             if last_n:
                 self._closed.append((last_n, path))
             else:
-                # The next one may well get the same name.
+                # The next log may get the same name.
                 path.unlink()
 
     def read(self) -> Iterator[Change]:
-        """The same as `replay`, and nothing is taken out."""
+        """The same as `replay`, without changing a file."""
         paths = sorted(self._folder.glob(_PATTERN))
         for path in paths:
             yield from self._read(path, is_last=path is paths[-1], mends=False)
@@ -79,8 +79,8 @@ class Log:
             end = data.find(b"\n", start)
             line = b"" if end < 0 else _checked(data[start:end])
             if not line:
-                # What came after a line was written after that line was on the disk.
-                # So only the last one can have been cut off.
+                # A line is written once the previous line is on the disk, so a crash can cut
+                # off only the last one.
                 if not is_last or 0 <= end < len(data) - 1:
                     raise StoreUnusable(
                         f"{path} is damaged at byte {start}. Restore a backup of the folder."
@@ -98,7 +98,7 @@ class Log:
             start = end + 1
 
     def write(self, line: bytes, *, first_n: int, last_n: int) -> None:
-        """Make a commit durable. Raises OSError, with nothing of it left behind."""
+        """Make a commit durable. Raises OSError, and then leaves nothing of the line behind."""
         self.look()
         if self._fd is None:
             self._path = self._folder / f"changes-{first_n:016d}.log"
@@ -116,7 +116,7 @@ class Log:
             write_all(self._fd, data)
             sync(self._fd)
         except OSError:
-            # Whatever got there must not be found after a crash: it is refused.
+            # The commit is refused, so a restart must not find a part of its line.
             self._is_mangled = True
             self._mend(self._fd)
             raise
@@ -143,8 +143,8 @@ class Log:
             self._mend(self._fd)
 
     def look(self) -> None:
-        """Raises Lost when the folder or the file being written is not what it was. Complete
-        files are not looked at: another thread removes them once the records hold all."""
+        """Raises Lost when the folder or the open file was replaced, removed or cut. Complete
+        files are not checked: another thread removes them once the records hold them."""
         if _id_of(self._folder) != self._folder_id:
             raise Lost(FOLDER_GONE)
         if self._fd is not None:
@@ -177,7 +177,7 @@ class Log:
         self._size = 0
 
     def remove_up_to(self, n: int) -> None:
-        """Remove the files whose changes are all in the records."""
+        """Remove the files whose changes are all in other files."""
         sync_folder(self._folder)
         # The oldest first: a task that was deleted must not come back from an older file.
         while self._closed and self._closed[0][0] <= n:
@@ -186,7 +186,7 @@ class Log:
             del self._closed[0]
 
     def remove_all(self, n: int) -> None:
-        """The records hold everything, of which `n` is the last change."""
+        """Remove every file: other files hold all changes, of which `n` is the last."""
         self.rotate()
         self.remove_up_to(n)
 
@@ -205,7 +205,7 @@ def _id_of(folder: Path) -> tuple[int, int]:
 
 
 def _checked(line: bytes) -> bytes:
-    """The line without its checksum; empty when it is not the one of that line."""
+    """The line without its checksum; empty when the checksum is wrong."""
     checksum, line = line[:_CHECKSUM_CHARS], line[_CHECKSUM_CHARS + 1 :]
     return line if checksum == b"%08x" % zlib.crc32(line) else b""
 

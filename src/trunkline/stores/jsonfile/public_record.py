@@ -25,7 +25,7 @@ from trunkline.stores.jsonfile.tasks import Contents
 SCHEMA_VERSION = 2
 _writer = Writer03(is_rest=False)
 _encode = msgspec.json.Encoder().encode
-# An entry of a kind that this release does not know, or that is not what its kind says.
+# An entry of a kind that this release does not know, or whose body does not fit its kind.
 _UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, GatewayBug)
 
 

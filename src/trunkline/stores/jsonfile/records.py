@@ -283,5 +283,5 @@ def _encoded(head: TaskHead, contents: Contents) -> bytes:
         is_cut=contents.is_cut,
     )
     face = public_record.encode(head, contents)
-    # On one line and not formatted: the store returns the bytes in there as they are.
+    # On one line and not formatted: the store returns these bytes as they are.
     return b"".join((face[: -len(_END)], b',\n  "trunkline": ', _encode(own), _END, b"\n"))

@@ -311,6 +311,6 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
 
 def _stored(head: TaskHead, contents: Contents, *, with_artifacts: bool = True) -> StoredTask:
     stored = head.stored(contents.snapshot, contents.entries, with_artifacts=with_artifacts)
-    # A list is for callers, who learn nothing of sessions.
+    # Lists go to callers, who must not learn of sessions.
     key = session_key_in(head, contents) if with_artifacts else ""
     return replace(stored, session_key=key) if key else stored

@@ -30,7 +30,7 @@ _TASKS_AT_ONCE = 500
 _ENTRIES_AT_ONCE = 500
 _MAX_PAGE_FAULTS = 100
 
-# Rows that point to nothing: a word for each, and the statement that counts them.
+# Rows that point to nothing: how a fault names them, and the statement that counts them.
 _REFERENCES = (
     ("tasks of an unknown scope", "count_tasks_without_scope"),
     ("tasks of an unknown node", "count_tasks_without_node"),
@@ -46,8 +46,8 @@ def check(path: Path) -> Findings:
     """Raises StoreUnusable for a file that is not a store of this release."""
     findings = Findings(str(path), "sqlite")
     lock = FileLock(path)
-    # A gateway that runs keeps its lock; one that does not may not start meanwhile. Without
-    # the right to write, nothing can be done about that.
+    # A running gateway keeps its lock; otherwise none may start meanwhile. Without permission
+    # to write, the check goes on without the lock.
     with suppress(StoreInUse, OSError):
         lock.acquire()
     try:
@@ -68,7 +68,7 @@ def _check(path: Path, findings: Findings) -> None:
         for page in zero_pages(path):
             findings.add("page", f"page {page} is empty", _REMEDY)
     try:
-        # Without a log nobody has the file open, and none is to be made.
+        # Without a log no process has the file open, and the check must not create one.
         with closing(connect_reader(path, is_immutable=not has_log)) as connection:
             _check_version(connection, path)
             _check_pages(connection, findings)
@@ -142,8 +142,8 @@ def _check_task(
     try:
         stored = reader.claimed(key)
         if stored is not None:
-            # With the texts that they refer to: a snapshot may refer to what the journal has
-            # in pieces.
+            # With the large texts in place: a snapshot may refer to a text that the journal
+            # holds in pieces.
             whole = partial(_whole, reader, stored.scope)
             findings.check_task(_whole_task(stored, whole), _journal(reader, task_id, whole))
     except (sqlite3.Error, msgspec.DecodeError, LookupError, ValueError) as error:

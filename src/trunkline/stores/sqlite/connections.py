@@ -40,7 +40,7 @@ def connect_writer(path: Path, schema: Schema, synchronous: Synchronous) -> sqli
         # Freed pages are not overwritten with zeros; some builds do so by default.
         connection.execute("PRAGMA secure_delete = OFF")
         # New rows go to the end of each table, so the pages in use are few. A cache of
-        # 64 MB filled with pages that nobody asked for again.
+        # 64 MB filled with pages that were never read again.
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA journal_size_limit = 67108864")
         prepare(connection, schema, str(path))
@@ -51,7 +51,7 @@ def connect_writer(path: Path, schema: Schema, synchronous: Synchronous) -> sqli
 
 
 def connect_reader(path: Path, *, is_immutable: bool = False) -> sqlite3.Connection:
-    """`is_immutable` leaves no files beside it, and is for one that nobody writes to."""
+    """`is_immutable`: no process writes to the file; SQLite then creates no files beside it."""
     options = "mode=ro&immutable=1" if is_immutable else "mode=ro"
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
@@ -61,7 +61,7 @@ def connect_reader(path: Path, *, is_immutable: bool = False) -> sqlite3.Connect
         cached_statements=_CACHED_STATEMENTS,
     )
     connection.execute("PRAGMA query_only = ON")
-    # Room for what is read again and again. A look-up in a large store touches some four
+    # Room for pages that are read often. A look-up in a large store touches about four
     # pages of its own; with 16 MB for all of them it took a quarter more CPU. Memory is only
     # taken as pages are read.
     connection.execute("PRAGMA cache_size = -65536")
@@ -105,14 +105,14 @@ class Opened:
         return result
 
     def try_write(self) -> None:
-        """Commit a page that says what it said before. Raises sqlite3.Error."""
+        """Commit a page without changing its contents. Raises sqlite3.Error."""
         db = self.writer.connection
         (version,) = db.execute("PRAGMA user_version").fetchone()
         self.in_transaction(lambda: db.execute(f"PRAGMA user_version = {version}"))
 
     def finish(self, *, is_lost: bool) -> None:
-        """Leave one tidy file. The last connection writes the log back and removes it, which
-        only a connection that writes can do, so files that are lost stay as they are."""
+        """Leave one file behind: the last connection writes the log back and removes it. Only a
+        connection that writes does so; closed first, it leaves lost files as they are."""
         self.watch.close()
         if is_lost:
             self.writer.connection.close()

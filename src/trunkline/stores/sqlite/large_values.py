@@ -22,7 +22,7 @@ from trunkline.stores.sqlite.statements import SQL
 
 _log = logging.getLogger("trunkline.stores")
 
-# How many slices one commit deletes: 4 MB, of which SQLite has to look at every page.
+# How many slices one commit deletes: 4 MB, and SQLite reads every page of them.
 _SWEEP_SLICES = 16
 _SWEEP_VALUES = 100
 
@@ -82,7 +82,7 @@ class LargeValues:
         for body in large_bodies(append):
             written.pop(id(body), None)
         if not is_committed or append.snapshot is not None:
-            # Nothing will ever refer to them, or to those of the snapshot before.
+            # No row refers to them, or to those of the replaced snapshot, from now on.
             self.sweep_soon()
 
     def sweep_soon(self) -> None:
@@ -92,7 +92,7 @@ class LargeValues:
             self._tasks.spawn(self._sweep(), name="sweep loose values")
 
     def stop_sweeping(self) -> None:
-        """For good. What is left is swept after the next start."""
+        """For good. The next start sweeps the remaining ones."""
         self._is_closing = True
 
     async def _sweep(self) -> None:
@@ -101,7 +101,7 @@ class LargeValues:
                 for number in loose:
                     await self._sweep_value(number)
         except StoreError as error:
-            # What is left is swept with the next large value, or after the next start.
+            # The next large value, or the next start, sweeps the remaining ones.
             _log.warning("loose values could not be deleted", extra={"reason": error.message})
         finally:
             self._is_sweeping = False
@@ -125,7 +125,7 @@ class LargeValues:
     def _sweep_some(self, number: int) -> bool:
         """Whether there may be more of the value."""
         db = self._opened.writer.connection
-        # It may have been referred to since somebody looked.
+        # A commit may have referred to it since the sweep found it.
         if not db.execute(SQL["is_loose"], (number,)).fetchall():
             return False
         where = {"value": number, "limit": _SWEEP_SLICES}

@@ -30,7 +30,7 @@ BAD_ROW = Problem("is damaged: a row makes no sense", CHECK_REMEDY, is_lasting=T
 
 _FULL = Problem("cannot be written: the disk is full", FULL_REMEDY)
 
-# Errors that say something of the file or the disk, whatever the statement was.
+# Errors of the file or the disk, independent of the statement.
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _NOT_WRITABLE = frozenset(
     {
@@ -45,7 +45,7 @@ _NOT_WRITABLE = frozenset(
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """The code without what SQLite says beside it; 0 for an error of the Python module."""
+    """SQLite's primary result code; 0 for an error of the Python module."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
@@ -58,7 +58,7 @@ def unwritable(error: Exception) -> Problem:
 
 
 def write_problem(error: sqlite3.Error) -> Problem | None:
-    """None when the change is at fault and not the file."""
+    """None when the fault is in the change, not in the file."""
     code = primary_code(error)
     if code in _DAMAGED:
         return damaged(error)

@@ -8,7 +8,7 @@ from trunkline.stores.sqlite.writer import Writer
 
 
 def prune(writer: Writer, found: Iterable[int]) -> int:
-    """Delete those of the tasks that are still there to be. Returns how many."""
+    """Delete the tasks that still exist and are ended. Returns how many."""
     db = writer.connection
     ended = []
     for key in found:
@@ -19,7 +19,7 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
         "delete_events",
         "delete_snapshot",
         "delete_idempotency",
-        # Their slices may be many, and go later.
+        # They may have many slices, which the sweep deletes later.
         "loosen_values",
         "delete_large_values",
     ):
@@ -32,13 +32,13 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
 
 
 def forget_exchanges(writer: Writer, found: Iterable[int], *, before_ms: int) -> int:
-    """Delete those that are still there. Returns how many."""
+    """Delete the exchanges that still exist. Returns how many."""
     rows = [(number, before_ms) for number in found]
     return writer.connection.executemany(SQL["delete_exchange"], rows).rowcount
 
 
 def forget_notes(writer: Writer, found: Iterable[tuple[int, str, str]], *, before_ms: int) -> int:
-    """Delete those that were not kept anew. Returns how many."""
+    """Delete the notes that were not kept again meanwhile. Returns how many."""
     rows = [(*key, before_ms) for key in found]
     return writer.connection.executemany(SQL["delete_old_note"], rows).rowcount
 

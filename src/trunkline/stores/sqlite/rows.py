@@ -39,7 +39,7 @@ Blob = bytearray
 
 # In place of a kind: the body is a MessagePack array of pairs, kind and body.
 PACKED = ""
-# Bounds of what is read to get at one entry.
+# Bounds of a row, which a reader decodes as a whole to get one entry.
 MAX_ENTRIES = 64
 MAX_BYTES = 65536
 

@@ -1,8 +1,7 @@
 """`inspect`: whether a database file is sound, before the gateway writes to it.
 
-A file that is as the last process left it when it closed the store gets a look at its
-header, tables and ends. Any other one, after a crash or a change by somebody else, is read
-through.
+Of a file that has not changed since a gateway closed it, the check reads the header, the tables
+and their ends. It reads any other file completely: after a crash, or a change by another program.
 """
 
 import logging
@@ -33,7 +32,7 @@ _LOG_REMEDY = "If it was restored just now, delete {name}-wal, which belongs to 
 
 
 def closed_mark(path: Path) -> str:
-    """What the lock file says of a store that was closed; empty when its log is still there."""
+    """The mark in the lock file of a closed store; empty when its log is still there."""
     return "" if log_bytes(path) is not None else _mark_of(path.stat())
 
 
@@ -52,7 +51,7 @@ def log_bytes(path: Path) -> int | None:
 def inspect(path: Path, schema: Schema, mark: str, *, existed: bool) -> None:
     """Raises StoreUnusable when the file is damaged, foreign or of a newer release.
 
-    `mark` is what the last process left in the lock file.
+    `mark` is that of the last process in the lock file.
     """
     found = path.stat()
     size = found.st_size
@@ -76,8 +75,8 @@ def inspect(path: Path, schema: Schema, mark: str, *, existed: bool) -> None:
     is_as_left = not has_log and mark == _mark_of(found)
     try:
         if not has_log:
-            # With a log, the file itself need not make sense: a crash may have cut off a
-            # write to it that the log repeats.
+            # With a log, the file alone may be inconsistent: a crash may have cut off a write
+            # that the log repeats.
             check_header(path, size)
         with closing(connect_reader(path)) as connection:
             version = check_version(connection, schema, str(path))
@@ -151,7 +150,7 @@ def _read_ends(connection: sqlite3.Connection) -> None:
 
 
 def read_through(connection: sqlite3.Connection, path: Path) -> None:
-    """Every page, but not what the rows say. Raises StoreUnusable."""
+    """Check every page, but not the contents of the rows. Raises StoreUnusable."""
     ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if found != "ok":
         raise damaged(path, found.replace("\n", " "))
@@ -161,7 +160,7 @@ def read_through(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def zero_pages(path: Path) -> Iterator[int]:
-    """Pages in use that hold nothing: SQLite does not look into long values. Only for a file
+    """Pages in use that are all zeros: SQLite does not look into long values. Only for a file
     without a log."""
     free: set[int] | None = None
     with path.open("rb") as file:

@@ -73,7 +73,7 @@ class _Staged(Struct, eq=False):
 
     next_key: int
     changes: dict[str, _Change] = {}
-    # Only of tasks that have not ended: nothing follows on those, except a rare snapshot.
+    # Of tasks that have not ended. Nothing follows on an ended one, except a rare snapshot.
     heads: dict[str, Head] = {}
     ended: list[str] = []
     exchanges: list[int | str | Blob] = []
@@ -98,8 +98,8 @@ class Writer:
         self._nodes: dict[str, int] = {}
         (last_key,) = connection.execute(SQL["last_key"]).fetchone()
         self._staged = _Staged(last_key + 1)
-        # Large values whose slices are written, by their id, and large bodies, by that of the
-        # object: number and size.
+        # Number and size of large values whose slices are written: texts by the id of the
+        # value, bodies by the id of the object.
         self.written: dict[str | int, tuple[int, int]] = {}
 
     def apply(self, batch: Sequence[tuple[Item, Settled]]) -> list[StoreError | None]:
@@ -130,7 +130,7 @@ class Writer:
         return results
 
     def commit(self) -> None:
-        """Make it durable. Raises sqlite3.Error, with all of it undone."""
+        """Make the batch durable. Raises sqlite3.Error, with all of it undone."""
         try:
             self.connection.execute("COMMIT")
         except BaseException:
@@ -150,13 +150,13 @@ class Writer:
         self._staged = _Staged(staged.next_key)
 
     def rollback(self) -> None:
-        # Keys that the failed batch used are left out; gaps do no harm.
+        # Task keys of the failed batch stay unused; gaps do no harm.
         self._staged = _Staged(self._staged.next_key)
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
 
     def forget(self, task_id: str) -> None:
-        """The head changed by other means than an append."""
+        """Forget the head of a task that was changed other than by an append."""
         self._heads.pop(task_id, None)
 
     def _stage(self, append: Item, is_careful: bool) -> StoreError | None:

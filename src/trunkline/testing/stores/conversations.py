@@ -60,7 +60,7 @@ async def old_exchanges_are_forgotten_in_steps(store: Store) -> None:
     assert await store.count_exchanges("agent", before_ms=5) == 4
     assert await store.forget_exchanges("agent", before_ms=5, limit=2) == 2
     assert await store.count_exchanges("agent", before_ms=5) == 2
-    # The oldest went, whoever's they were.
+    # The oldest went, of all callers.
     assert await store.exchanges(ALICE, limit=9) == (exchange(6), exchange(4))
     assert await store.exchanges(ALICE, context_id="other", limit=9) == ()
     assert await store.exchanges(BOB, limit=9) == (exchange(3, scope=BOB),)
@@ -90,7 +90,7 @@ async def exchanges_of_agents_are_forgotten_apart(store: Store) -> None:
     mine, theirs = exchange(1), exchange(1, scope=other)
     await store.remember(mine)
     await store.remember(theirs)
-    # Who looks after the store finds them, though there is no task.
+    # Maintenance finds their scopes, although there is no task.
     assert set(await store.scopes()) == {ALICE, other}
     assert await store.forget_exchanges("unknown", before_ms=9, limit=9) == 0
     assert await store.count_exchanges("unknown", before_ms=9) == 0
@@ -204,7 +204,7 @@ async def old_notes_are_forgotten_in_steps(store: Store) -> None:
         await store.keep(note(f"n{number}", "x", at_ms=number))
     await store.keep(note("theirs", "x", scope=BOB, at_ms=9))
     await store.keep(note("another's", "x", scope=Scope("other", "", "alice"), at_ms=1))
-    # What is kept anew is young again.
+    # A note that is kept again is young again.
     await store.keep(note("n0", "y", at_ms=9))
     assert await store.forget_notes("agent", before_ms=1, limit=9) == 0
     assert await store.forget_notes("agent", before_ms=4, limit=2) == 2

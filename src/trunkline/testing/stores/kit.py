@@ -1,4 +1,4 @@
-"""What the checks are written with: appends with defaults, and waiting for them."""
+"""Helpers of the checks: appends with defaults, and functions that submit and wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -42,7 +42,7 @@ async def opened(make: MakeStore, name: str) -> AsyncIterator[Store]:
 
 
 def entry(seq: int, text: str = "") -> Entry:
-    # A store keeps bytes as they are, so they need not be what the kind says.
+    # A store keeps bytes as they are, so the body need not fit the kind.
     return Entry(seq, TASK if seq == 1 else STATUS, f"{text} ✓ {seq}".encode())
 
 
@@ -107,7 +107,7 @@ def submit(store: Store, append: Append) -> "asyncio.Future[StoreError | None]":
 
 
 async def put(store: Store, *appends: Append) -> list[StoreError | None]:
-    """Submit at once, wait for all, and say what became of each."""
+    """Submit all in one call and wait. Returns the result of each."""
     futures = [asyncio.get_running_loop().create_future() for _ in appends]
     pairs = zip(appends, futures, strict=True)
     store.submit([(append, future.set_result) for append, future in pairs])

@@ -22,7 +22,7 @@ from trunkline.testing.stores.kit import (
     put,
 )
 
-# What JSON escapes, and what takes several bytes, so that slices begin anywhere.
+# With characters that JSON escapes or that take several bytes, so that slices begin anywhere.
 _TEXT = 'A line with "quotes", ünïcode ✓ and 😀.\n' * 30_000
 
 

@@ -1,4 +1,4 @@
-"""Checks of leases: who may append to a task, and how a node takes over from a dead one."""
+"""Checks of leases: which node may append to a task, and how it takes over from a dead one."""
 
 import asyncio
 

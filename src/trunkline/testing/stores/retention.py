@@ -50,7 +50,7 @@ async def ended_tasks_are_pruned_in_steps(store: Store) -> None:
         assert await store.recall(ALICE, task_id) is None
         (result,) = await put(store, follow(task_id, 2))
         assert_refused(result, StaleSeq)
-    # Ids and keys are as good as new.
+    # Ids and keys can be used again.
     await must_put(store, create("old0", key="old0"))
     assert (await must_get(store, "old0")).tail == entries(0, 1)
 
@@ -70,7 +70,7 @@ async def all_that_ended_counts_and_the_longest_ended_goes_first(store: Store) -
     assert await store.count_ended("agent") == 4
     assert await store.count_ended("agent", before_ms=101) == 2
     assert await store.count_ended("agent", before_ms=100) == 0
-    # Of those that ended at the same time, the one that was created first.
+    # Of tasks that ended at the same time, the first created goes first.
     assert await store.prune("agent", limit=1) == 1
     assert await store.get(ALICE, "t0") is None
     assert await store.prune("agent", limit=2) == 2
