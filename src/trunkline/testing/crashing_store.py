@@ -73,15 +73,12 @@ class CrashingStore:
             self.crashed.set()
             return
         # Appends settle in order, so that the last one stands for all.
-        self._inner.submit([(append, self._stay_silent) for append, _ in appends[:-1]])
+        self._inner.submit([(append, lambda _: None) for append, _ in appends[:-1]])
         self._inner.submit([(appends[-1][0], lambda _: self.crashed.set())])
 
     def _tell(self, settled: Settled, result: StoreError | None) -> None:
         if not self._is_dead:
             settled(result)
-
-    def _stay_silent(self, _: StoreError | None) -> None:
-        pass
 
     def _is_fatal(self) -> bool:
         self.calls += 1

@@ -28,7 +28,7 @@ def _check(folder: Path, adopts: Scope) -> Findings:
     # The message for a damaged file ends with its own remedy.
     records.load(state, on_broken=lambda error: findings.add("record", error.message, ""))
     try:
-        state.replay(Log(folder).read())
+        state.replay(Log(folder).replay(mends=False))
     except StoreError as error:
         findings.add("log", error.message, "")
     for head in state.tasks:

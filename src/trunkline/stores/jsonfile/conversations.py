@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.store import Exchange, Scope
+from trunkline.stores.commits import sync
 from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Said, from_json
-from trunkline.stores.jsonfile.files import sync, write_all
+from trunkline.stores.jsonfile.files import write_all
 
 PATTERN = "exchanges-*.jsonl"
 _encode = msgspec.json.Encoder().encode

@@ -3,28 +3,18 @@
 import base64
 import errno
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor, wait
 from pathlib import Path
 
 from trunkline.model.errors import StoreUnusable
+from trunkline.stores.commits import sync, sync_folder
 from trunkline.stores.health import CHECK_REMEDY, FULL_REMEDY, WRITE_REMEDY, Problem
 
 RECORD = ".json"
 TEMPORARY = ".tmp"
 # The limit of file systems; the name of a temporary file must fit as well.
 _MAX_NAME_BYTES = 255 - len(TEMPORARY)
-
-if sys.platform == "darwin":
-    import fcntl
-
-    def sync(fd: int) -> None:
-        # A plain fsync is acknowledged before the data is on the disk.
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-
-else:
-    sync = os.fsync
 
 
 def record_name(task_id: str) -> str:
@@ -52,16 +42,6 @@ def write_all(fd: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(fd, left) :]
-
-
-def sync_folder(folder: Path) -> None:
-    if sys.platform == "win32":  # which syncs the entries of a folder by itself
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        sync(fd)
-    finally:
-        os.close(fd)
 
 
 def replace_all(folder: Path, contents: Sequence[tuple[str, bytes]], pool: Executor) -> None:

@@ -8,16 +8,9 @@ from pathlib import Path
 import msgspec
 
 from trunkline.model.errors import StoreUnusable
+from trunkline.stores.commits import sync, sync_folder
 from trunkline.stores.jsonfile.changes import Change, decode
-from trunkline.stores.jsonfile.files import (
-    FOLDER_GONE,
-    LOG_GONE,
-    Lost,
-    create,
-    sync,
-    sync_folder,
-    write_all,
-)
+from trunkline.stores.jsonfile.files import FOLDER_GONE, LOG_GONE, Lost, create, write_all
 
 _PATTERN = "changes-*.log"
 _CHECKSUM_CHARS = 8
@@ -49,30 +42,24 @@ class Log:
         """Bytes in the file that is being written."""
         return self._size
 
-    def replay(self) -> Iterator[Change]:
+    def replay(self, *, mends: bool = True) -> Iterator[Change]:
         """All acknowledged changes that other files may lack, in order.
 
-        Removes a line that a crash cut off from its file.
+        Removes a line that a crash cut off, unless `mends` is false: no file changes then.
         """
         paths = sorted(self._folder.glob(_PATTERN))
         for path in paths:
             last_n = 0
-            for change in self._read(path, is_last=path is paths[-1]):
+            for change in self._read(path, is_last=path is paths[-1], mends=mends):
                 last_n = change.n
                 yield change
             if last_n:
                 self._closed.append((last_n, path))
-            else:
+            elif mends:
                 # The next log may get the same name.
                 path.unlink()
 
-    def read(self) -> Iterator[Change]:
-        """The same as `replay`, without changing a file."""
-        paths = sorted(self._folder.glob(_PATTERN))
-        for path in paths:
-            yield from self._read(path, is_last=path is paths[-1], mends=False)
-
-    def _read(self, path: Path, *, is_last: bool, mends: bool = True) -> Iterator[Change]:
+    def _read(self, path: Path, *, is_last: bool, mends: bool) -> Iterator[Change]:
         data = path.read_bytes()
         start = 0
         while start < len(data):
@@ -103,8 +90,7 @@ class Log:
         if self._fd is None:
             self._path = self._folder / f"changes-{first_n:016d}.log"
             self._fd = create(self._path)
-            found = os.fstat(self._fd)
-            self._file_id = (found.st_dev, found.st_ino)
+            self._file_id = _id_of(self._fd)
             self._size, self._is_named = 0, False
         if not self._is_named:
             sync_folder(self._folder)
@@ -147,16 +133,9 @@ class Log:
         files are not checked: another thread removes them once the records hold them."""
         if _id_of(self._folder) != self._folder_id:
             raise Lost(FOLDER_GONE)
-        if self._fd is not None:
-            self._look_at_file()
-
-    def _look_at_file(self) -> None:
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            raise Lost(LOG_GONE) from None
-        is_same = (found.st_dev, found.st_ino) == self._file_id
-        if not is_same or found.st_size < self._size:
+        if self._fd is not None and (
+            _id_of(self._path) != self._file_id or os.fstat(self._fd).st_size < self._size
+        ):
             raise Lost(LOG_GONE)
 
     def _mend(self, fd: int) -> None:
@@ -196,9 +175,9 @@ class Log:
             self._fd = None
 
 
-def _id_of(folder: Path) -> tuple[int, int]:
+def _id_of(file: Path | int) -> tuple[int, int]:
     try:
-        found = os.stat(folder)
+        found = os.stat(file)
     except OSError:
         return (0, 0)
     return (found.st_dev, found.st_ino)

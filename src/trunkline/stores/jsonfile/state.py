@@ -89,25 +89,27 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         gone: dict[str, None] = {}
         for change in changes:
             self.n = max(self.n, change.n)
-            if isinstance(change, Said):
-                conversation = Conversation(change.scope, change.context_id)
-                # An exchange that was forgotten later is added and forgotten once more.
-                if not self.exchanges.has(Spot(change.at_ms, change.n, conversation)):
-                    self.apply(change)
-            elif isinstance(change, Forgot):
+            if self._is_new(change):
                 self.apply(change)
-            elif isinstance(change, Noted):
-                if change.n > self.notes_file.n:
-                    self.apply(change)
-            else:
-                head = self.tasks.get(change.task_id)
-                is_creation = isinstance(change, Appended) and change.append.creation is not None
-                # Without a head, it is about a task that was deleted later on.
-                if change.n > head.n if head is not None else is_creation:
-                    self.apply(change)
-                    if isinstance(change, Deleted):
-                        gone[change.task_id] = None
+                if isinstance(change, Deleted):
+                    gone[change.task_id] = None
         return [task_id for task_id in gone if self.tasks.get(task_id) is None]
+
+    def _is_new(self, change: Change) -> bool:
+        """Whether its file may lack the change."""
+        if isinstance(change, Said):
+            # An exchange that was forgotten later is added and forgotten once more.
+            conversation = Conversation(change.scope, change.context_id)
+            return not self.exchanges.has(Spot(change.at_ms, change.n, conversation))
+        if isinstance(change, Forgot):
+            return True
+        if isinstance(change, Noted):
+            return change.n > self.notes_file.n
+        head = self.tasks.get(change.task_id)
+        if head is not None:
+            return change.n > head.n
+        # Any other change without a head is about a task that was deleted later on.
+        return isinstance(change, Appended) and change.append.creation is not None
 
     def stage(
         self, items: Sequence[tuple[Item, Settled]]

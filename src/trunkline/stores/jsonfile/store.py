@@ -208,14 +208,22 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
             return self._health.failed(error.problem)
         return StoreUnusable(f"The store {self._path} failed: {error!r}")
 
-    def _read(self, heads: Sequence[TaskHead]) -> _Reading:
-        """The contents of tasks, which the caller has captured in this step of the loop."""
+    def _capture(self, heads: Sequence[TaskHead]) -> tuple[_Captured, _Reading]:
+        """The tasks as they are in this step of the loop, and their contents."""
         opened = self._require_open()
-        if any(head.has_record for head in heads):
-            return opened.in_files(partial(self._records.read_all, heads))
-        future: _Reading = opened.loop.create_future()
-        future.set_result(self._records.read_all(heads))
-        return future
+        captured = [head.capture() for head in heads]
+        if any(head.has_record for head in captured):
+            return captured, opened.in_files(partial(self._records.read_all, captured))
+        reading: _Reading = opened.loop.create_future()
+        reading.set_result(self._records.read_all(captured))
+        return captured, reading
+
+    async def _stored(
+        self, captured: _Captured, reading: _Reading, *, with_artifacts: bool = True
+    ) -> tuple[StoredTask, ...]:
+        contents = await self._from_disk(reading)
+        pairs = zip(captured, contents, strict=True)
+        return tuple([_stored(*each, with_artifacts=with_artifacts) for each in pairs])
 
     async def _from_disk(self, reading: "asyncio.Future[T]") -> T:
         try:
@@ -233,9 +241,8 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         head = self._indexes().tasks.of_scope(scope, task_id)
         if head is None:
             return None
-        captured = head.capture()
-        (contents,) = await self._from_disk(self._read([captured]))
-        return _stored(captured, contents)
+        (task,) = await self._stored(*self._capture([head]))
+        return task
 
     async def exchanges(
         self, scope: Scope, *, context_id: str = "", limit: int
@@ -264,7 +271,8 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         head = self._indexes().tasks.get(task_id)
         if head is None or head.last_seq <= after:
             return ()
-        (contents,) = await self._from_disk(self._read([head.capture()]))
+        _, reading = self._capture([head])
+        (contents,) = await self._from_disk(reading)
         return tuple(entries_after(contents.entries, after)[:limit])
 
     async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
@@ -275,30 +283,22 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
 
     async def list(self, query: TaskQuery) -> TaskPage:
         heads, total, position = self._indexes().tasks.page(query)
-        captured = [head.capture() for head in heads]
-        contents = await self._from_disk(self._read(captured))
-        tasks = [
-            _stored(*each, with_artifacts=query.with_artifacts)
-            for each in zip(captured, contents, strict=True)
-        ]
-        return TaskPage(tasks=tuple(tasks), total=total, next=position)
+        tasks = await self._stored(*self._capture(heads), with_artifacts=query.with_artifacts)
+        return TaskPage(tasks=tasks, total=total, next=position)
 
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
     ) -> tuple[StoredTask, ...]:
         tasks = self._indexes().tasks
 
-        def begin_to_read(changes: Sequence[Change]) -> tuple[_Captured, _Reading]:
-            heads = [tasks.get(each.task_id) for each in changes if isinstance(each, Claimed)]
-            captured = [head.capture() for head in heads if head is not None]
-            return captured, self._read(captured)
+        def capture(changes: Sequence[Change]) -> tuple[_Captured, _Reading]:
+            claimed = [tasks.get(each.task_id) for each in changes if isinstance(each, Claimed)]
+            return self._capture([head for head in claimed if head is not None])
 
-        captured, reading = await self._enqueue(
-            lambda state: state.claim(node, now_ms=now_ms, limit=limit, task_id=task_id),
-            begin_to_read,
+        committed = await self._enqueue(
+            lambda state: state.claim(node, now_ms=now_ms, limit=limit, task_id=task_id), capture
         )
-        contents = await self._from_disk(reading)
-        return tuple([_stored(*each) for each in zip(captured, contents, strict=True)])
+        return await self._stored(*committed)
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         return await self._enqueue(

@@ -191,14 +191,3 @@ def _free_pages(path: Path, header: bytes) -> set[int]:
             free.update(int.from_bytes(page[8 + 4 * n : 12 + 4 * n]) for n in range(count))
             trunk = int.from_bytes(page[:4])
     return free
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names of new files survive a power cut."""
-    if os.name == "nt":  # which keeps the entries of a folder by itself
-        return
-    fd = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

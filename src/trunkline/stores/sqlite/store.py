@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,7 +23,7 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.commits import DiskStore, Item, answer, refuse, settle
+from trunkline.stores.commits import DiskStore, Item, answer, refuse, settle, sync_folder
 from trunkline.stores.indexes import Leases
 from trunkline.stores.large_appends import LargeAppends
 from trunkline.stores.locks import FileLock
@@ -33,7 +33,7 @@ from trunkline.stores.sqlite.large_values import LargeValues
 from trunkline.stores.sqlite.problems import BAD_ROW, read_problem, unwritable, write_problem
 from trunkline.stores.sqlite.reader import Reader, TakesLong
 from trunkline.stores.sqlite.schema import shipped_schema
-from trunkline.stores.sqlite.startup_check import OPEN, closed_mark, inspect, sync_folder
+from trunkline.stores.sqlite.startup_check import OPEN, closed_mark, inspect
 from trunkline.stores.sqlite.statements import needs_count
 from trunkline.stores.sqlite.writer import take_over
 
@@ -54,14 +54,11 @@ _QUIET_PASSES = 2
 _UNREADABLE = (sqlite3.Error, msgspec.DecodeError, LookupError, ValueError)
 
 
-class _Job:
+class _Job(NamedTuple):
     """Any other change: runs alone, in its turn among the batches."""
 
-    __slots__ = ("future", "work")
-
-    def __init__(self, work: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
-        self.work = work
-        self.future = future
+    work: Callable[[], Any]
+    future: "asyncio.Future[Any]"
 
 
 class SqliteStore(DiskStore[Opened]):
@@ -109,7 +106,7 @@ class SqliteStore(DiskStore[Opened]):
             )
             self._values = LargeValues(self._opened, self._run_in_turn)
             # The name of the log must survive a power cut, too.
-            sync_folder(self._path)
+            sync_folder(self._path.parent)
             self._lock.write_mark(OPEN)
         except (sqlite3.Error, OSError) as error:
             self._lock.release()

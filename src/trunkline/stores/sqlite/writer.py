@@ -107,27 +107,23 @@ class Writer:
 
         Raises sqlite3.Error, with nothing written, when the database fails.
         """
-        try:
-            return self._apply(batch, is_careful=False)
-        except sqlite3.IntegrityError:
-            # Some task id or idempotency key exists already. That is rare, so the writer looks
-            # each one up only now, before it writes it.
-            self.rollback()
-            return self._apply(batch, is_careful=True)
-
-    def _apply(
-        self, batch: Sequence[tuple[Item, Settled]], *, is_careful: bool
-    ) -> list[StoreError | None]:
-        try:
-            self.connection.execute("BEGIN IMMEDIATE")
-            results: list[StoreError | None] = []
-            for append, _ in batch:
-                results.append(self._stage(append, is_careful))
-            self._write()
-        except BaseException:
-            self.rollback()
-            raise
-        return results
+        is_careful = False
+        while True:
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+                results: list[StoreError | None] = []
+                for append, _ in batch:
+                    results.append(self._stage(append, is_careful))
+                self._write()
+            except BaseException as error:
+                self.rollback()
+                if is_careful or not isinstance(error, sqlite3.IntegrityError):
+                    raise
+                # Some task id or idempotency key exists already. That is rare, so the writer
+                # looks each one up only now, before it writes it.
+                is_careful = True
+            else:
+                return results
 
     def commit(self) -> None:
         """Make the batch durable. Raises sqlite3.Error, with all of it undone."""

@@ -1,5 +1,7 @@
 """Checks of lists: order, pages, filters and totals."""
 
+from msgspec import structs
+
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
 from trunkline.testing.stores.kit import (
@@ -28,14 +30,7 @@ async def _all(store: Store, query: TaskQuery, total: int) -> list[StoredTask]:
         if page.next is None:
             return found
         assert page.tasks, "an empty page says that more follow"
-        query = TaskQuery(
-            scope=query.scope,
-            context_id=query.context_id,
-            state=query.state,
-            status_from_ms=query.status_from_ms,
-            limit=query.limit,
-            after=page.next,
-        )
+        query = structs.replace(query, after=page.next)
 
 
 async def most_recent_status_comes_first(store: Store) -> None:
