@@ -31,7 +31,7 @@ class Referenced(str):
         return made
 
 
-class Problem(Struct, frozen=True, kw_only=True):
+class Problem(Struct, frozen=True):
     path: Path
     what: str
     remedy: str = ""
@@ -39,6 +39,8 @@ class Problem(Struct, frozen=True, kw_only=True):
     value: str = ""
     # A finding that reads other parts is moot while these have problems of their own.
     reads: tuple[Path, ...] = ()
+    # Whether the value at `path` is still to be filled in as `value`.
+    wants_value: bool = False
 
     @property
     def key(self) -> str:
@@ -47,6 +49,11 @@ class Problem(Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         subject = f"{self.key} = {self.value}" if self.value else self.key
         return f"{subject}: {self.what}. {self.remedy}".rstrip()
+
+
+def bad_value(path: Path, what: str, remedy: str, *, reads: tuple[Path, ...] = ()) -> Problem:
+    """A problem of the value at `path`, which is shown with it."""
+    return Problem(path, what, remedy, reads=reads, wants_value=True)
 
 
 class InvalidSettings(ConfigError):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.problems import Path, Problem, bad_value
 from trunkline.config.urls import is_absolute_uri, web_url_fault
 
 DEFAULT_MODES = ("text/plain", "application/json")
@@ -70,11 +70,10 @@ def skill_problems(skills: Iterable[SkillSettings], path: Path) -> Iterator[Prob
     taken: set[str] = set()
     for i, skill in enumerate(skills):
         if skill.id in taken:
-            yield Problem(
-                path=(*path, i, "id"),
-                value=shown(skill.id),
-                what="another skill of the agent has this id",
-                remedy="Give each skill an id of its own.",
+            yield bad_value(
+                (*path, i, "id"),
+                "another skill of the agent has this id",
+                "Give each skill an id of its own.",
             )
         taken.add(skill.id)
         yield from mode_problems(skill.input_modes, (*path, i, "input_modes"))
@@ -87,39 +86,27 @@ def extension_problems(
     for i, extension in enumerate(extensions):
         here = (*path, i, "uri")
         if not is_absolute_uri(extension.uri):
-            yield Problem(
-                path=here,
-                value=shown(extension.uri),
-                what="expected an absolute URI",
-                remedy='Example: uri = "https://example.com/extensions/citations/v1".',
+            yield bad_value(
+                here,
+                "expected an absolute URI",
+                'Example: uri = "https://example.com/extensions/citations/v1".',
             )
         elif extension.uri in taken:
-            yield Problem(
-                path=here,
-                value=shown(extension.uri),
-                what="the agent declares this extension twice",
-                remedy="Keep one of them.",
-            )
+            yield bad_value(here, "the agent declares this extension twice", "Keep one of them.")
         taken.add(extension.uri)
 
 
 def mode_problems(modes: Iterable[str], path: Path) -> Iterator[Problem]:
     for i, mode in enumerate(modes):
         if not MEDIA_TYPE.fullmatch(mode):
-            yield Problem(
-                path=(*path, i),
-                value=shown(mode),
-                what="expected a media type",
-                remedy='Examples: "text/plain", "application/json", "image/*".',
+            yield bad_value(
+                (*path, i),
+                "expected a media type",
+                'Examples: "text/plain", "application/json", "image/*".',
             )
 
 
 def url_problems(url: str, path: Path, *, required: bool = False) -> Iterator[Problem]:
     fault = web_url_fault(url) if url or required else ""
     if fault:
-        yield Problem(
-            path=path,
-            value=shown(url),
-            what=fault,
-            remedy=f'Example: {path[-1]} = "https://example.com/docs".',
-        )
+        yield bad_value(path, fault, f'Example: {path[-1]} = "https://example.com/docs".')

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.problems import Path, Problem, bad_value, shown
 from trunkline.model.profile import Profile
 from trunkline.protocol.rest_routes import RESERVED_TENANTS
 from trunkline.settings.agent_card import (
@@ -167,11 +167,10 @@ class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def agent_problems(agents: Mapping[str, AgentSettings]) -> Iterator[Problem]:
     defaults = [handle for handle, agent in agents.items() if agent.default]
     for handle in defaults[1:]:
-        yield Problem(
-            path=("agents", handle, "default"),
-            value="true",
-            what=f'"{defaults[0]}" is the default agent already',
-            remedy="Keep default = true in one agent only.",
+        yield bad_value(
+            ("agents", handle, "default"),
+            f'"{defaults[0]}" is the default agent already',
+            "Keep default = true in one agent only.",
         )
     accounts: dict[str, str] = {}
     for handle, agent in agents.items():
@@ -180,10 +179,10 @@ def agent_problems(agents: Mapping[str, AgentSettings]) -> Iterator[Problem]:
         account = agent.account_id or handle
         if account in accounts:
             yield Problem(
-                path=(*path, "account_id"),
+                (*path, "account_id"),
+                f'"{accounts[account]}" has this account already',
+                "Give each agent an account of its own, or leave account_id out.",
                 value=shown(account),
-                what=f'"{accounts[account]}" has this account already',
-                remedy="Give each agent an account of its own, or leave account_id out.",
             )
         accounts.setdefault(account, handle)
         yield from _runs_on(handle, agent, path)
@@ -194,12 +193,12 @@ def agent_problems(agents: Mapping[str, AgentSettings]) -> Iterator[Problem]:
 def _identity(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]:
     if not HANDLE.fullmatch(handle):
         yield Problem(
-            path=path,
-            what="expected a handle owner/slug of lower-case letters, digits and hyphens",
-            remedy='Example: [agents."acme/rust-expert"].',
+            path,
+            "expected a handle owner/slug of lower-case letters, digits and hyphens",
+            'Example: [agents."acme/rust-expert"].',
         )
     if not agent.name.strip() and not kind_of(agent.backend).has_own_name:
-        yield Problem(path=(*path, "name"), what="missing", remedy='Example: name = "Echo".')
+        yield Problem((*path, "name"), "missing", 'Example: name = "Echo".')
 
 
 def _runs_on(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]:
@@ -207,15 +206,15 @@ def _runs_on(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem]
     own = (agent.name, agent.account_id, agent.agent_card_path, agent.jsonrpc_path, agent.rest_path)
     if many and any(own):
         yield Problem(
-            path=path,
-            what="stands for several agents, so it cannot have a name, an account or paths",
-            remedy='Name one agent: a handle such as "acme/rust" and target = "file.py:rust".',
+            path,
+            "stands for several agents, so it cannot have a name, an account or paths",
+            'Name one agent: a handle such as "acme/rust" and target = "file.py:rust".',
         )
     if many and not isinstance(agent.backend, PythonBackend):
         yield Problem(
-            path=path,
-            what="only a python backend can stand for several agents",
-            remedy='Give the agent a slug of its own, for example "acme/echo".',
+            path,
+            "only a python backend can stand for several agents",
+            'Give the agent a slug of its own, for example "acme/echo".',
         )
     yield from kind_of(agent.backend).rules(agent.backend, (*path, "backend"))
 
@@ -243,23 +242,17 @@ def _tenants(agent: AgentSettings, path: Path) -> Iterator[Problem]:
     for i, tenant in enumerate(agent.tenants):
         here = (*path, "tenants", i)
         if tenant in RESERVED_TENANTS | STEPS:
-            yield Problem(
-                path=here,
-                value=shown(tenant),
-                what="is the name of a route, so it cannot be a tenant",
-                remedy=f'Rename it, for example to "{tenant.strip(".").replace(":", "-")}-1".',
+            yield bad_value(
+                here,
+                "is the name of a route, so it cannot be a tenant",
+                f'Rename it, for example to "{tenant.strip(".").replace(":", "-")}-1".',
             )
         elif not TENANT.fullmatch(tenant):
-            yield Problem(
-                path=here,
-                value=shown(tenant),
-                what="cannot be a step of a path",
-                remedy="Use letters, digits and . _ ~ - only.",
+            yield bad_value(
+                here, "cannot be a step of a path", "Use letters, digits and . _ ~ - only."
             )
         elif tenant in agent.tenants[:i]:
-            yield Problem(
-                path=here, value=shown(tenant), what="is listed twice", remedy="Keep one of them."
-            )
+            yield bad_value(here, "is listed twice", "Keep one of them.")
 
 
 def address_problems(agents: Mapping[str, AgentSettings], *, default: str) -> Iterator[Problem]:
@@ -280,9 +273,7 @@ def address_problems(agents: Mapping[str, AgentSettings], *, default: str) -> It
                 fault = f'is {owner[1]} of "{owner[0]}" already'
                 remedy = f'Choose another, for example {key} = "/{handle}{standard}".'
             if fault:
-                yield Problem(
-                    path=("agents", handle, key), value=shown(path), what=fault, remedy=remedy
-                )
+                yield Problem(("agents", handle, key), fault, remedy, value=shown(path))
 
 
 def _path_fault(path: str) -> tuple[str, str]:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from trunkline.config.problems import Problem
-from trunkline.config.secret import MASK, Secret
+from trunkline.config.problems import Problem, bad_value
+from trunkline.config.secret import Secret
 
 # Shorter keys can be guessed; 16 random characters hold 96 bits in base64.
 MIN_KEY_CHARS = 16
@@ -84,9 +84,9 @@ def key_problems(keys: Mapping[str, ApiKey]) -> Iterator[Problem]:
         twin = seen.setdefault(key.digest(), name)
         if twin != name and (key.key or key.sha256):
             yield Problem(
-                path=("auth", "keys", name),
-                what=f'has the same key as "{twin}"',
-                remedy="Give each name a key of its own: the key decides who the caller is.",
+                ("auth", "keys", name),
+                f'has the same key as "{twin}"',
+                "Give each name a key of its own: the key decides who the caller is.",
             )
 
 
@@ -94,37 +94,32 @@ def _key(name: str, key: ApiKey) -> Iterator[Problem]:
     path = ("auth", "keys", name)
     if not PRINCIPAL.fullmatch(name) or name == "anonymous":
         yield Problem(
-            path=path,
-            what="cannot be the name of a principal",
-            remedy="Use up to 64 letters, digits and . _ @ -, starting with a letter or digit, "
+            path,
+            "cannot be the name of a principal",
+            "Use up to 64 letters, digits and . _ @ -, starting with a letter or digit, "
             'and not "anonymous".',
         )
     if (key.key is None) == (key.sha256 is None):
         yield Problem(
-            path=path,
-            what="needs key or sha256, and not both",
-            remedy='Example: key = "${TRUNKLINE_KEY}".',
+            path, "needs key or sha256, and not both", 'Example: key = "${TRUNKLINE_KEY}".'
         )
     if key.key is not None and len(key.key.reveal()) < MIN_KEY_CHARS:
-        yield Problem(
-            path=(*path, "key"),
-            value=MASK,
-            what=f"shorter than {MIN_KEY_CHARS} characters",
-            remedy="Make one with: openssl rand -hex 24",
+        yield bad_value(
+            (*path, "key"),
+            f"shorter than {MIN_KEY_CHARS} characters",
+            "Make one with: openssl rand -hex 24",
         )
     elif key.key is not None and not _fits_a_header(key.key.reveal()):
-        yield Problem(
-            path=(*path, "key"),
-            value=MASK,
-            what="holds characters that cannot be sent in a header",
-            remedy="Use visible ASCII characters. Make one with: openssl rand -hex 24",
+        yield bad_value(
+            (*path, "key"),
+            "holds characters that cannot be sent in a header",
+            "Use visible ASCII characters. Make one with: openssl rand -hex 24",
         )
     if key.sha256 is not None and not SHA256.fullmatch(key.sha256.reveal()):
-        yield Problem(
-            path=(*path, "sha256"),
-            value=MASK,
-            what="expected 64 hexadecimal digits",
-            remedy='Make it with: printf %s "$TRUNKLINE_KEY" | sha256sum',
+        yield bad_value(
+            (*path, "sha256"),
+            "expected 64 hexadecimal digits",
+            'Make it with: printf %s "$TRUNKLINE_KEY" | sha256sum',
         )
 
 

@@ -1,9 +1,13 @@
 """Rules: what must hold between tables, which neither a type nor one table can say."""
 
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
-from trunkline.config.problems import Path, Problem, shown
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trunkline.config.problems import Path, Problem, bad_value, shown
 from trunkline.config.urls import web_url_fault
 from trunkline.settings.agents import address_problems, agent_problems
 from trunkline.settings.auth import key_problems
@@ -29,11 +33,18 @@ def find_problems(settings: Settings, misfits: list[Problem]) -> Iterator[Proble
             continue
         if any(_starts_with(path, read) for read in problem.reads for path in bad):
             continue
-        yield problem
+        yield _with_value(problem, settings) if problem.wants_value else problem
 
 
 def _starts_with(path: Path, start: Path) -> bool:
     return path[: len(start)] == start
+
+
+def _with_value(problem: Problem, settings: Settings) -> Problem:
+    value: Any = settings
+    for step in problem.path:
+        value = getattr(value, str(step)) if isinstance(value, Struct) else value[step]
+    return replace(problem, value=shown(value))
 
 
 def _problems(settings: Settings) -> Iterator[Problem]:
@@ -43,9 +54,9 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from _nobody_or_everybody(settings)
     if not settings.agents and not settings.calls_others():
         yield Problem(
-            path=("agents",),
-            what="no agent is configured",
-            remedy='Add one:\n    [agents."demo/echo"]\n    name = "Echo"\n'
+            ("agents",),
+            "no agent is configured",
+            'Add one:\n    [agents."demo/echo"]\n    name = "Echo"\n'
             '    backend = { kind = "echo" }\n'
             "or, to call agents elsewhere:\n    [targets.support]\n"
             '    base_url = "https://support.example.com"',
@@ -63,12 +74,7 @@ def _public_url_problems(settings: Settings) -> Iterator[Problem]:
     for path, url in _public_urls(settings):
         fault = _public_url_fault(url)
         if fault:
-            yield Problem(
-                path=path,
-                value=shown(url),
-                what=fault,
-                remedy='Example: public_url = "https://agents.example.com".',
-            )
+            yield bad_value(path, fault, 'Example: public_url = "https://agents.example.com".')
 
 
 def _public_urls(settings: Settings) -> Iterator[tuple[Path, str]]:
@@ -92,40 +98,36 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
     server, auth = settings.server, settings.auth
     reads = (("auth",),)
     if auth.anonymous == "always" and auth.keys and not is_loopback_host(server.host):
-        yield Problem(
-            path=("auth", "anonymous"),
-            value=shown(auth.anonymous),
-            what=f"is for a proxy on this machine, and host = {shown(server.host)} lets "
+        yield bad_value(
+            ("auth", "anonymous"),
+            f"is for a proxy on this machine, and host = {shown(server.host)} lets "
             "every caller bypass the proxy",
-            remedy='Listen on loopback with host = "127.0.0.1", or leave anonymous out.',
+            'Listen on loopback with host = "127.0.0.1", or leave anonymous out.',
             reads=(*reads, ("server", "host")),
         )
     if auth.keys:
         return
     if not is_loopback_host(server.host):
-        yield Problem(
-            path=("server", "host"),
-            value=shown(server.host),
-            what="other machines could call the gateway, and no key is configured",
-            remedy=f'Listen on loopback with host = "127.0.0.1", or {ADD_A_KEY}',
+        yield bad_value(
+            ("server", "host"),
+            "other machines could call the gateway, and no key is configured",
+            f'Listen on loopback with host = "127.0.0.1", or {ADD_A_KEY}',
             reads=reads,
         )
     elif auth.anonymous != "always" and settings.is_exposed():
         for path, url in _public_urls(settings):
             if not is_loopback_url(url) and not web_url_fault(url):
-                yield Problem(
-                    path=path,
-                    value=shown(url),
-                    what="other machines are to call the gateway, and no key is configured",
-                    remedy=f"To let callers in, {ADD_A_KEY}",
+                yield bad_value(
+                    path,
+                    "other machines are to call the gateway, and no key is configured",
+                    f"To let callers in, {ADD_A_KEY}",
                     reads=reads,
                 )
     elif auth.anonymous == "never":
-        yield Problem(
-            path=("auth", "anonymous"),
-            value=shown(auth.anonymous),
-            what="nobody could call, because no key is configured",
-            remedy=f"To let callers in, {ADD_A_KEY}",
+        yield bad_value(
+            ("auth", "anonymous"),
+            "nobody could call, because no key is configured",
+            f"To let callers in, {ADD_A_KEY}",
             reads=reads,
         )
 
@@ -151,14 +153,12 @@ def _tool_problems(settings: Settings) -> Iterator[Problem]:
         if off:
             on = "enabled = true" if not remote.enabled else f'tools = ["{off[0]}", …]'
             yield Problem(
-                path=path,
-                what=f"{off[0]} is off",
-                remedy=f"Set {on} in [remote], or remove it from tools.",
+                path, f"{off[0]} is off", f"Set {on} in [remote], or remove it from tools."
             )
         elif not settings.targets and not remote.allow_target_url:
             yield Problem(
-                path=path,
-                what=f"{first} has nobody to call",
-                remedy="Add a table [targets.ALIAS] with a base_url.",
+                path,
+                f"{first} has nobody to call",
+                "Add a table [targets.ALIAS] with a base_url.",
                 reads=(("targets",),),
             )

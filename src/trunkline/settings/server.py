@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from trunkline.config.problems import Problem, shown
+from trunkline.config.problems import Problem, bad_value
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,9 +125,8 @@ def is_loopback_url(url: str) -> bool:
 
 def server_problems(server: ServerSettings) -> Iterator[Problem]:
     if not server.host or any(character.isspace() for character in server.host):
-        yield Problem(
-            path=("server", "host"),
-            value=shown(server.host),
-            what="expected an address or a host name",
-            remedy='For this machine only: host = "127.0.0.1".',
+        yield bad_value(
+            ("server", "host"),
+            "expected an address or a host name",
+            'For this machine only: host = "127.0.0.1".',
         )

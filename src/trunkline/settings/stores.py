@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from trunkline.config.problems import Path, Problem, dotted, shown
+from trunkline.config.problems import Path, Problem, bad_value, dotted, shown
 from trunkline.model.errors import ConfigError
 
 DATABASE_NAME = "trunkline.db"
@@ -105,38 +105,31 @@ def store_problems(
         owner = taken.setdefault(database_path(store), path)
         if owner != path:
             yield Problem(
-                path=(*path, "path"),
-                value=shown(str(database_path(store))),
-                what=f"is where {dotted(owner)} keeps its tasks already",
-                remedy="Give each store a path of its own, or leave the agent's store out to "
+                (*path, "path"),
+                f"is where {dotted(owner)} keeps its tasks already",
+                "Give each store a path of its own, or leave the agent's store out to "
                 "share the one in [store].",
+                value=shown(str(database_path(store))),
             )
 
 
 def _faults(path: Path, store: StoreSettings, principals: Container[str]) -> Iterator[Problem]:
     if store.adopt_as and (store.kind != "json-file" or store.adopt_as not in principals):
-        yield Problem(
-            path=(*path, "adopt_as"),
-            value=shown(store.adopt_as),
-            what="expected the name of a key in [auth.keys], for a store of kind json-file",
-            remedy="Leave it out, or name the caller who is to see those tasks.",
+        yield bad_value(
+            (*path, "adopt_as"),
+            "expected the name of a key in [auth.keys], for a store of kind json-file",
+            "Leave it out, or name the caller who is to see those tasks.",
             reads=(("auth",),),
         )
     if store.kind != "json-file":
         return
     if not store.path:
-        yield Problem(path=(*path, "path"), what="missing", remedy=EXAMPLE)
+        yield Problem((*path, "path"), "missing", EXAMPLE)
     elif not File(store.path).is_absolute():
-        yield Problem(
-            path=(*path, "path"),
-            value=shown(store.path),
-            what="expected an absolute path of a folder",
-            remedy=EXAMPLE,
-        )
+        yield bad_value((*path, "path"), "expected an absolute path of a folder", EXAMPLE)
     if store.synchronous != "full":
-        yield Problem(
-            path=(*path, "synchronous"),
-            value=shown(store.synchronous),
-            what="a json-file store always writes through to the disk",
-            remedy='Leave it out, or use kind = "sqlite".',
+        yield bad_value(
+            (*path, "synchronous"),
+            "a json-file store always writes through to the disk",
+            'Leave it out, or use kind = "sqlite".',
         )

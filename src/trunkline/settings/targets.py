@@ -17,7 +17,7 @@ from trunkline.config.called_agents import (
     origin_problems,
     transport_problems,
 )
-from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.problems import Path, Problem, bad_value
 from trunkline.config.secret import Secret
 from trunkline.config.urls import url_fault
 from trunkline.settings.stores import StoreSettings, data_dir, database_path
@@ -210,11 +210,10 @@ def target_problems(
     yield from _remote(remote)
     defaults = [alias for alias, target in targets.items() if target.default]
     for alias in defaults[1:]:
-        yield Problem(
-            path=("targets", alias, "default"),
-            value="true",
-            what=f'"{defaults[0]}" is the default target already',
-            remedy="Keep default = true in one target only.",
+        yield bad_value(
+            ("targets", alias, "default"),
+            f'"{defaults[0]}" is the default target already',
+            "Keep default = true in one target only.",
         )
     for alias, target in targets.items():
         yield from _target(alias, target, remote)
@@ -222,11 +221,10 @@ def target_problems(
 
 def _remote(remote: RemoteSettings) -> Iterator[Problem]:
     if remote.mcp and not remote.enabled:
-        yield Problem(
-            path=("remote", "mcp"),
-            value="true",
-            what="there is no tool to serve: enabled is false",
-            remedy="Set enabled = true, or leave mcp out.",
+        yield bad_value(
+            ("remote", "mcp"),
+            "there is no tool to serve: enabled is false",
+            "Set enabled = true, or leave mcp out.",
             reads=(("remote", "enabled"),),
         )
     yield from card_path_problems(remote.card_path, ("remote", "card_path"))
@@ -238,18 +236,15 @@ def _target(alias: str, target: TargetSettings, remote: RemoteSettings) -> Itera
     path = ("targets", alias)
     if not _is_alias(alias):
         yield Problem(
-            path=path,
-            what="cannot be an alias",
-            remedy=f"Use up to {MAX_ALIAS_CHARS} visible characters without :// in them, for "
+            path,
+            "cannot be an alias",
+            f"Use up to {MAX_ALIAS_CHARS} visible characters without :// in them, for "
             "example [targets.support].",
         )
     fault = url_fault(target.base_url)
     if fault:
-        yield Problem(
-            path=(*path, "base_url"),
-            value=shown(target.base_url),
-            what=fault,
-            remedy='Example: base_url = "https://support.example.com".',
+        yield bad_value(
+            (*path, "base_url"), fault, 'Example: base_url = "https://support.example.com".'
         )
     yield from card_path_problems(target.card_path, (*path, "card_path"))
     yield from _transports(target.transports, (*path, "transports"), remote)
@@ -267,11 +262,10 @@ def _transports(names: tuple[str, ...], path: Path, remote: RemoteSettings) -> I
 
 def _card_keys(target: TargetSettings, path: Path) -> Iterator[Problem]:
     if target.require_signature and not target.card_keys:
-        yield Problem(
-            path=(*path, "require_signature"),
-            value="true",
-            what="needs a key to check the signature with",
-            remedy="Put the public key of the signer into card_keys.",
+        yield bad_value(
+            (*path, "require_signature"),
+            "needs a key to check the signature with",
+            "Put the public key of the signer into card_keys.",
         )
     if not target.card_keys:
         return
@@ -284,9 +278,9 @@ def _card_keys(target: TargetSettings, path: Path) -> Iterator[Problem]:
             CardKeys((text,), is_required=True)
         except InvalidTarget as error:
             yield Problem(
-                path=(*path, "card_keys", i),
-                what=error.message,
-                remedy='Example: card_keys = [\'{"kty":"EC","crv":"P-256",…}\'].',
+                (*path, "card_keys", i),
+                error.message,
+                'Example: card_keys = [\'{"kty":"EC","crv":"P-256",…}\'].',
             )
 
 
