@@ -1,4 +1,4 @@
-"""The gateway's own key, by which it signs the cards that it serves."""
+"""`CardSigner`: signs the agent cards with the gateway's own key (A2A §8.4)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,12 +22,12 @@ class CardSigner:
     def __init__(self, key: "ECKey | OKPKey | RSAKey", algorithm: str, *, base_url: str) -> None:
         self._key = key
         self._algorithm = algorithm
-        # The same key has the same id everywhere, and another key another one (RFC 7638).
+        # The thumbprint identifies the key wherever it is used (RFC 7638).
         self._kid = key.kid or key.thumbprint()
         self._jku = base_url + JWKS_PATH
 
     def sign(self, card: AgentCard) -> AgentCard:
-        """The card with our signatures and no others: those of another card are worth nothing."""
+        """The card with our signatures only: signatures of another card do not match this one."""
         from joserfc.jws import JWSRegistry
 
         header = {"alg": self._algorithm, "kid": self._kid, "typ": "JOSE", "jku": self._jku}
@@ -43,14 +43,14 @@ class CardSigner:
         return replace(card, signatures=tuple(made))
 
     def jwks(self) -> bytes:
-        """The public key, for whoever checks the signatures."""
+        """The public key, for clients that verify the signatures."""
         public = self._key.as_dict(private=False)
         known = {**public, "kid": self._kid, "alg": self._algorithm, "use": "sig"}
         return msgspec.json.encode({"keys": [known]})
 
 
 def card_signer(path: str, *, base_url: str) -> CardSigner:
-    """By the private key in the file, in PEM or as a JWK. Raises ConfigError."""
+    """A signer with the private key in the file, which is PEM or a JWK. Raises ConfigError."""
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Settings to agent cards, at the addresses where they are served."""
+"""Agent cards, and the addresses at which agents are served, made of the settings."""
 
 from typing import TypeAlias
 
@@ -191,7 +191,8 @@ def output_modes(settings: AgentSettings, code: Described | None) -> tuple[str, 
 
 
 def _shown_modes(settings: AgentSettings, modes: tuple[str, ...]) -> tuple[str, ...]:
-    """OpenClaw's design knows the old short name alone; what is taken stays the same."""
+    """The card of OpenClaw's design knows only the old short name `text`; the agent still accepts
+    all its media types."""
     is_short = settings.card_style == "openclaw-design" and modes == DEFAULT_MODES
     return ("text",) if is_short else modes
 
@@ -205,7 +206,7 @@ def _version(settings: AgentSettings, code: Described | None) -> str:
         return settings.version
     if code is not None:
         return code.version
-    # There, the version is that of what serves the agent.
+    # The inbound plugin of OpenClaw advertises the version of the program that serves.
     return VERSION if settings.card_style == "openclaw-inbound" else _DEFAULT_VERSION
 
 
@@ -224,7 +225,7 @@ def _interfaces(
         for binding, url in served
         if Version.V1_0 in versions
     ]
-    # 0.3 has no tenants; where they are required there is nothing to offer to it.
+    # A2A 0.3 has no tenants, so an agent that requires one has no 0.3 interface.
     older = [
         AgentInterface(url=url, protocol_binding=binding, protocol_version=Version.V0_3)
         for binding, url in served
@@ -280,7 +281,7 @@ def _skills(skills: tuple[SkillSettings, ...]) -> tuple[AgentSkill, ...]:
 def _with_modes(
     skills: tuple[AgentSkill, ...], inputs: tuple[str, ...], outputs: tuple[str, ...]
 ) -> tuple[AgentSkill, ...]:
-    """Each skill says what it takes and gives, though that be what the agent does."""
+    """Skills that repeat the media types of the agent where they have none of their own."""
     return tuple(
         replace(
             skill,
@@ -294,7 +295,7 @@ def _with_modes(
 def _fallback_skills(
     handle: str, name: str, description: str, code: Described | None
 ) -> tuple[AgentSkill, ...]:
-    """A card must have a skill: the agent's own, or the agent as one."""
+    """A card must have a skill: those of the agent itself, or the agent as one."""
     if code is not None:
         return code.skills
     slug = handle.partition("/")[2]

@@ -1,4 +1,5 @@
-"""Whether what a configuration names is there and works. Nothing is changed by looking."""
+"""`trunkline doctor`: checks that everything a configuration names exists and works. No check
+changes anything."""
 
 import asyncio
 import os
@@ -24,7 +25,7 @@ from trunkline.stores.locks import FileLock
 from trunkline.stores.sqlite.connections import cannot_open, connect_reader
 from trunkline.stores.sqlite.schema import check_version, shipped_schema
 
-# How many agents are looked at side by side. Some are programs that have to be started for it.
+# Maximum number of agents that are checked at once. Some checks start a program.
 AT_ONCE = 4
 _WILDCARDS = ("0.0.0.0", "::", "")
 _PRIVATE = Finding(
@@ -36,14 +37,14 @@ _PRIVATE = Finding(
 
 
 class Examined(Struct, frozen=True):
-    """A part of the configuration, by the name that it has there, and what was found."""
+    """One finding, with the name of the part of the configuration that it is about."""
 
     part: str
     finding: Finding
 
 
 async def examine(settings: Settings) -> AsyncIterator[Examined]:
-    """Server, access, stores and agents, in this order, each as soon as it is known."""
+    """Findings about server, access, stores and agents, in this order, as they become known."""
     for finding in _server(settings):
         yield Examined("server", finding)
     yield Examined("auth", _access(settings))
@@ -57,7 +58,7 @@ async def examine(settings: Settings) -> AsyncIterator[Examined]:
 
 
 async def _agents(settings: Settings) -> AsyncIterator[tuple[str, list[Finding]]]:
-    """What was found of each, in the order of the configuration."""
+    """The findings for each agent, in the order of the configuration."""
     tasks, room = BackgroundTasks("doctor"), asyncio.Semaphore(AT_ONCE)
     found: dict[str, list[Finding]] = {}
 
@@ -67,7 +68,7 @@ async def _agents(settings: Settings) -> AsyncIterator[tuple[str, list[Finding]]
             resources = resources_for(agent, settings, clock=SystemClock())
             found[handle] = await check_backend(agent, resources)
 
-    # Code first: as long as it is imported, whoever is asked seems not to answer.
+    # Python agents first: an import blocks the loop, and other agents would seem not to answer.
     order = sorted(settings.agents, key=lambda handle: not _is_code(settings.agents[handle]))
     looks = {handle: tasks.start(look_at(handle), name=handle) for handle in order}
     try:
@@ -119,7 +120,7 @@ def _addresses(settings: Settings) -> Iterator[Finding]:
 
 
 def _access(settings: Settings) -> Finding:
-    """Which callers reach the agents without a key."""
+    """Whether callers can reach the agents without a key."""
     warning = settings.access_warning()
     if warning:
         what, _, remedy = warning.rpartition(". ")

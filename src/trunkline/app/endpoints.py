@@ -82,7 +82,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         make_card: Callable[..., AgentCard],
         upstream: AgentCard,
     ) -> None:
-        """The agent behind it has another card."""
+        """The upstream agent has a new card."""
         card = make_card(code=describe_upstream(upstream))
         endpoint.card, endpoint.extended_card = self._cards(card, settings)
         endpoint.renewed_ms = self.clock.now_ms()
@@ -90,7 +90,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     def _cards(
         self, card: AgentCard, settings: AgentSettings
     ) -> tuple[AgentCard, AgentCard | None]:
-        """The card and the extended one, signed if there is a key."""
+        """The card and the extended card, signed if the gateway has a key."""
         extended = extended_card(card, settings)
         if self.signer is None:
             return card, extended

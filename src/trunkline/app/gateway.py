@@ -1,4 +1,4 @@
-"""All parts as one: the runtime, and the ASGI application in front of it."""
+"""`Gateway`: the runtimes, and the ASGI application in front of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -54,11 +54,11 @@ class Runtimes:
         return iter(self._runtimes)
 
     def problems(self) -> list[str]:
-        """Why the gateway should get no traffic now, for `/readyz`."""
+        """The reasons why the gateway should get no traffic now, for `/readyz`."""
         return [problem for runtime in self._runtimes for problem in runtime.problems()]
 
     async def open(self) -> None:
-        """Open all of them, or none when one cannot be."""
+        """Open all runtimes, or none if one cannot be opened."""
         opened: list[Runtime] = []
         try:
             for runtime in self._runtimes:
@@ -86,12 +86,13 @@ class Gateway(Struct, frozen=True, kw_only=True):
     endpoints: tuple[Endpoint, ...]
     channel: Channel
     mcp: "McpEndpoint | None"
-    # Of what is held for callers, for whoever serves the connections.
+    # The memory budget, which the listener shares.
     budget: MemoryBudget
 
 
 def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> Gateway:
-    """`base_url` is what cards advertise, with scheme and without a slash at the end."""
+    """Put the gateway together. Cards advertise `base_url`, which has a scheme and no slash at
+    the end."""
     settings, code = load_agents(settings)
     clock = clock or SystemClock()
     tools = model_tools(settings)
@@ -128,7 +129,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         hosts=settings.public_hosts() if is_for_all else (),
         schemes=settings.auth.schemes,
     )
-    # Who lets the world talk to an agent does not show it the pages about the gateway.
+    # A gateway that is open to other machines still shows its pages only with a key.
     access_to_pages = Access(
         principals=principals,
         allows_anonymous=is_open and not settings.is_exposed(),
@@ -144,7 +145,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        # Under another ASGI server; `serve` opens the runtime itself.
+        # Called by another ASGI server; `serve` opens the runtimes itself.
         await runtimes.open()
         try:
             async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The gateway as a channel `a2a` among others, for the host of an agent that has channels.
+"""`Channel`: the gateway as the channel `a2a` of OpenClaw, or of another host with channels.
 
 Messages come in by A2A and their answers go back on the task. The channel takes two things
 from its host: follow-ups on a task that exists, and, to refuse them, sends out of the blue.
@@ -23,7 +23,7 @@ _NOT_RUNNING: Final = "A2A_QUEUED_REPLY_ACCOUNT_NOT_RUNNING"
 
 
 class Account(Struct, frozen=True):
-    """An account that runs: the agent behind it, and the way onto its tasks."""
+    """A running account: its agent, and the follow-ups that append to its tasks."""
 
     agent: str
     follow_ups: QueuedReplies
@@ -37,11 +37,11 @@ class Channel:
     aliases: Final = ("a2a",)
     capabilities: Final[Mapping[str, Any]] = {
         "chatTypes": ["direct"],
-        # No replies through the generic adapter; those of a turn go back on its own task.
+        # Replies of a turn go to its own task, never through the generic adapter.
         "reply": False,
         "blockStreaming": True,
     }
-    # All configuration is that of the accounts.
+    # Only the accounts have configuration.
     config_schema: Final[Mapping[str, Any]] = {
         "type": "object",
         "additionalProperties": False,
@@ -54,7 +54,7 @@ class Channel:
         self._accounts = accounts
 
     def send_text(self, *_: Any, **__: Any) -> NoReturn:
-        """Nobody is on the line that a message could be sent to."""
+        """Always refused: A2A has no open connection on which to start a conversation."""
         raise UnsupportedOperation(OUTBOUND_UNSUPPORTED)
 
     async def deliver_queued_reply(

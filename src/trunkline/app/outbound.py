@@ -1,4 +1,4 @@
-"""Settings to the agents that are called: targets, and the tool that calls them."""
+"""Targets and the tool `remote_agent`, made of the settings."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ from trunkline.settings.targets import TargetSettings, handles_path
 
 
 def tool_config(settings: Settings) -> ToolConfig:
-    """What the tool is told. Its targets are in the order of the file."""
+    """The configuration of the tool, with the targets in the order of the file."""
     remote = settings.remote
     return ToolConfig(
         enabled=remote.enabled,

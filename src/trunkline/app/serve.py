@@ -24,10 +24,10 @@ _YOUNG_OBJECTS = 20_000
 
 
 class ServeInfo(Struct, frozen=True, kw_only=True):
-    """What a person wants to know once it listens."""
+    """Facts about the running gateway, for the person who started it."""
 
     url: str
-    # Where this machine reaches it, also when `url` is that of a proxy.
+    # The address on this machine, also when `url` is that of a proxy.
     local_url: str
     # Empty when no agent is the default one.
     card_url: str
@@ -132,7 +132,7 @@ def _info(gateway: Gateway, base_url: str, local_url: str) -> ServeInfo:
 
 
 def _tune_garbage_collection() -> None:
-    """Once, on the running loop, when everything is loaded that stays."""
+    """Call it once, on the running loop, after everything permanent is loaded."""
     # Modules and settings live as long as the process, so no collection looks at them again.
     gc.collect()
     gc.freeze()

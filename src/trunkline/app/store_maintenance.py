@@ -31,7 +31,7 @@ _PAGE = 100
 
 
 class Pruned(Struct, frozen=True):
-    """`gone` is None for an agent that says nothing of retention. Of tasks some are `left`."""
+    """`gone` is None for an agent without retention; `left` is the number of remaining tasks."""
 
     agent: str
     gone: Gone | None
@@ -46,7 +46,7 @@ class Orphan(Struct, frozen=True):
 
 
 def check_stores(settings: Settings) -> list[Findings]:
-    """Raises StoreError for a store that cannot be checked at all."""
+    """Check every store by the check of its kind. Raises StoreError if a check cannot run."""
     return [_check_store(settings, store) for store in existing_stores(settings)]
 
 
@@ -66,8 +66,8 @@ def prune_stores(
     keep: int | None = None,
     dry_run: bool = False,
 ) -> list[Pruned]:
-    """Delete ended tasks and old exchanges, of one agent or of all, by the bounds given or by
-    their profiles."""
+    """Delete ended tasks and old exchanges of one agent or of all. Without bounds, the profile of
+    each agent decides."""
     has_bounds = older_than_s is not None or keep is not None
 
     async def work(store: Store, handles: Iterable[str]) -> list[Pruned]:
@@ -93,7 +93,7 @@ def prune_stores(
 def settle_stores(
     settings: Settings, *, agent: str = "", reason: str = "", dry_run: bool = False
 ) -> list[Orphan]:
-    """Fail the tasks that a restart leaves as they are, and nobody will ever work on."""
+    """Fail orphaned tasks: those that a restart leaves as they are and that never run again."""
 
     async def work(store: Store, handles: Iterable[str]) -> list[Orphan]:
         found: list[StoredTask] = []
@@ -181,7 +181,7 @@ async def _unfinished(store: Store, scope: Scope) -> AsyncIterator[StoredTask]:
 def _is_orphan(settings: Settings, stored: StoredTask, *, is_named: bool) -> bool:
     profile = profile_of(settings, stored.scope.agent)
     if profile is None:
-        # It may be published elsewhere, so it takes somebody who means this one.
+        # Another gateway may publish this agent, so the operator must name it.
         return is_named
     found = settings.agents.get(stored.scope.agent)
     can_resume = found is not None and kind_of(found.backend).can_resume

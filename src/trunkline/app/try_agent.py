@@ -1,4 +1,4 @@
-"""One configured agent, run in this process without a server: nothing is kept, nobody can call."""
+"""`Trial`: one configured agent in this process, without a server and without a lasting store."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -32,7 +32,7 @@ class Trial:
         self._service = service
 
     async def send(self, request: SendMessageRequest) -> AsyncIterator[Event]:
-        """What comes of a message, until the task ends or waits. Raises TrunklineError."""
+        """The events that a message causes, until the task settles. Raises TrunklineError."""
         reader = await self._service.stream(self._agent, _CALLER, request)
         try:
             while items := await reader.next():
@@ -80,12 +80,12 @@ async def trial(settings: Settings, handle: str) -> AsyncIterator[Trial]:
 
 
 def _alone(settings: Settings, handle: str) -> Settings:
-    """Nobody who has nothing to do with it, on a store that keeps nothing."""
+    """The settings with only the agents that the handle can mean, on a store in memory."""
     agents = settings.agents
     if handle in agents:
         agents = {handle: agents[handle]}
     elif handle:
-        # Which agents a target holds is known when it is loaded.
+        # The agents of a Python target are known only after it is loaded.
         every = f"{handle.partition('/')[0]}/{EVERY}"
         agents = {name: agent for name, agent in agents.items() if name == every}
     kept = {
@@ -102,7 +102,7 @@ def _unknown(handle: str, found: Iterable[str], settings: Settings) -> str:
         return f'the agent "{handle}" is off: {agent.unavailable}'
     found = list(found)
     if not handle:
-        # As the functions are called, unless a slug says otherwise; the loader corrects that.
+        # The slug is usually the name of the function; the loader corrects other names.
         names = ", ".join(name.partition("/")[2].replace("-", "_") for name in found)
         return f"there are several agents. Name one, as FILE.py:attribute. There is: {names}."
     known = list(dict.fromkeys([*found, *settings.agents]))

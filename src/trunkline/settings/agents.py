@@ -25,7 +25,7 @@ from trunkline.settings.stores import StoreSettings
 
 HANDLE = re.compile(r"[a-z0-9][a-z0-9-]*/([a-z0-9][a-z0-9-]*|\*)")
 TENANT = re.compile(r"[A-Za-z0-9._~-]+")
-# Clients take these out of a path, in which a tenant is the first step.
+# Clients remove these segments from a path (RFC 3986 §5.2.4), and a tenant is its first segment.
 STEPS = frozenset((".", ".."))
 ROOT_PATHS = {
     "agent_card_path": "/.well-known/agent-card.json",
@@ -257,7 +257,7 @@ def _tenants(agent: AgentSettings, path: Path) -> Iterator[Problem]:
 
 def address_problems(agents: Mapping[str, AgentSettings], *, default: str) -> Iterator[Problem]:
     taken: dict[str, tuple[str, str]] = {}
-    # The default agent goes first: where its standard address is taken, the other one moves.
+    # The default agent goes first, so that another agent has to move from its standard address.
     for handle in sorted(agents, key=lambda handle: handle != default):
         agent = agents[handle]
         for key, standard in ROOT_PATHS.items():

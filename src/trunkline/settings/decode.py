@@ -1,4 +1,4 @@
-"""Turn a document into settings, and report every key that does not fit.
+"""`decode`: a document as settings, with a problem for every key that does not fit.
 
 `msgspec.convert` stops at the first misfit. Here each table is walked by its struct, and
 msgspec judges one value at a time. A value that does not fit is replaced by a stand-in, so
@@ -76,7 +76,7 @@ class _Decoder:
             what = f"not available: this release has no {NOT_AVAILABLE[name]} yet"
             self.report((*path, name), what, "Remove the key.")
             return
-        # All keys of a table are a help only to those who are not told the one they meant.
+        # The list of all keys helps only where no key has a similar name.
         meant = did_you_mean(name, known).strip()
         remedy = meant or f"Known here: {', '.join(known) or 'nothing'}."
         self.report((*path, name), "unknown key", remedy)
@@ -194,7 +194,7 @@ def _hint(field: FieldInfo, *, default: bool = False) -> str:
     text = description(field.type)
     kinds = [arg for arg in get_args(bare_type(field.type)) if is_struct(arg)]
     if kinds and is_union(bare_type(field.type)):
-        # The page of the reference that has them is not at hand here.
+        # The page that lists the kinds is not at hand in an error message.
         names = one_of(str(kind.__struct_config__.tag) for kind in kinds)
         text = text.replace("see its kinds", f"kinds are {names}")
     value = default_of(field)
@@ -204,7 +204,7 @@ def _hint(field: FieldInfo, *, default: bool = False) -> str:
 
 
 def _reworded(text: str) -> str:
-    """msgspec's finding in the words of TOML, without its own path."""
+    """The error of msgspec in the words of TOML, without the path that msgspec adds."""
     text = text.split(" - at ")[0]
     for name, words in WORDS.items():
         text = text.replace(f"`{name}`", words)
@@ -222,6 +222,7 @@ def _plain(value: object) -> object:
 
 
 def _with_preset(table: Mapping[str, object]) -> Mapping[str, object]:
-    """The table on top of what its preset says; an unknown preset is reported elsewhere."""
+    """The keys of the preset, overridden by those of the table. An unknown preset is reported by
+    the type of `profile`."""
     name = table.get("profile")
     return {**PRESETS.get(name, {}), **table} if isinstance(name, str) else table

@@ -1,4 +1,4 @@
-"""`${NAME}` and `${NAME:-default}` in the texts of a document."""
+"""Environment variables in the texts of a document: `${NAME}` and `${NAME:-default}`."""
 
 import datetime
 import re
@@ -8,14 +8,14 @@ from typing import Any
 from trunkline.config.problems import Path, Problem, Referenced, dotted
 from trunkline.config.secret import Secret
 
-# `$${` stands for `${` itself. A `${` that is no reference is caught by the last branch.
+# `$${` is a literal `${`. The last branch matches a `${` that begins no reference.
 REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
 
 
 def expand(
     value: Any, *, environment: Mapping[str, str], problems: list[Problem], path: Path = ()
 ) -> Any:
-    """The document with its references filled in; what cannot be filled in is reported."""
+    """The document with its references filled in; those without a value are reported."""
     if isinstance(value, dict):
         return {
             key: expand(item, environment=environment, problems=problems, path=(*path, key))
@@ -35,14 +35,14 @@ def expand(
 
 
 def secret_of(text: str) -> Secret:
-    """The text as a secret that knows the variable it came from, if that is all it was."""
+    """The text as a secret, with the name of the variable if the text was one reference."""
     written = text.written if isinstance(text, Referenced) else ""
     match = REFERENCE.fullmatch(written)
     return Secret(str(text), variable=match[1] or "" if match else "")
 
 
 def literal(value: Any) -> Any:
-    """The value so that `expand` gives it back as it is."""
+    """The value, escaped so that `expand` returns it unchanged."""
     if isinstance(value, dict):
         return {key: literal(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Read the types of the settings: what a key may hold, its default and its description."""
+"""Types of the keys: the values that a key allows, its default and its description."""
 
 import types
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -43,7 +43,7 @@ def stand_in(kind: Any) -> object:
 
 
 def description(kind: Any) -> str:
-    """What the key is for, as written beside it."""
+    """The description that is written beside the key."""
     for meta in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
         if isinstance(meta, Meta) and meta.description:
             return meta.description

@@ -1,4 +1,4 @@
-"""Settings from a TOML file, from a document, or from what the command line names."""
+"""Settings from a TOML file, from a document, or from a target on the command line."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from trunkline.settings.stores import StoreSettings
 Document = Mapping[str, Any]
 
 POSITION = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
-# Where the parser speaks of its own work.
+# Messages of the TOML parser that name its own internals, and ours in their place.
 TOML_FAULTS = {
     r"Cannot overwrite a value": "the key is there already. Remove one of the two",
     r"Cannot declare \(.*\) twice": "the table is there already. Put all its keys into one",
@@ -123,7 +123,7 @@ def from_document(
 
 
 def check(settings: Settings, *, source: str = "the settings") -> None:
-    """Hold settings that were made in Python to the rules of the file."""
+    """Apply the rules of a file to settings that were made in Python."""
     problems: list[Problem] = []
     again = decode(settings, problems=problems)
     problems += list(find_problems(again, problems))
@@ -132,7 +132,7 @@ def check(settings: Settings, *, source: str = "the settings") -> None:
 
 
 def read_toml(file: Path) -> Document:
-    """What the file holds. Raises ConfigError."""
+    """The document in the file. Raises ConfigError."""
     text = read_text(
         file,
         if_missing="Give the path of a TOML file; `trunkline serve` without --config starts a "
@@ -145,7 +145,7 @@ def read_toml(file: Path) -> Document:
 
 
 def read_text(file: Path, *, if_missing: str) -> str:
-    """`if_missing` is what to do when there is no such file. Raises ConfigError."""
+    """`if_missing` tells the user what to do when the file does not exist. Raises ConfigError."""
     try:
         return file.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -175,7 +175,7 @@ def _syntax_fault(file: Path, text: str, message: str) -> str:
 
 
 def merged(base: Document, over: Document) -> dict[str, Any]:
-    """`base` with what `over` says, table by table."""
+    """`base` with the keys of `over` on top, table by table."""
     made = dict(base)
     for key, value in over.items():
         below = made.get(key)
@@ -199,7 +199,7 @@ def _resolved(settings: Settings, folder: Path) -> Settings:
 
 
 def _with_path(store: StoreSettings, folder: Path) -> StoreSettings:
-    # A relative folder of JSON files is refused, so it is left to be shown as it is.
+    # A relative folder of JSON files is refused later, and the error shows it as written.
     if not store.path or (store.kind == "json-file" and not _is_absolute(store.path)):
         return store
     return replace(store, path=_absolute(store.path, folder))
@@ -234,7 +234,7 @@ def _absolute(path: str, folder: Path) -> str:
 
 
 def _unfilled(problem: Problem, document: Any) -> Problem:
-    """Show a value that came out of the environment as it was written."""
+    """The problem with a value from the environment shown as the reference in the file."""
     value = document
     for step in problem.path:
         try:

@@ -23,7 +23,7 @@ def profile_problems(agents: Mapping[str, AgentSettings]) -> Iterator[Problem]:
 
 def _versions(agent: AgentSettings) -> Iterator[Contradiction]:
     spoken = {"v1.0": "1.0", "v0.3": "0.3", "v0.3-legacy": "0.3"}.get(agent.dialect)
-    # The other way round is the letter of A2A 1.0: a request without a version is refused.
+    # `v1.0` with the default 0.3 is allowed: it refuses requests without a version (A2A §3.6.2).
     if spoken == "0.3" and agent.default_version != "0.3":
         yield (
             "default_version",
@@ -41,7 +41,7 @@ def _versions(agent: AgentSettings) -> Iterator[Contradiction]:
 
 
 def _openclaw(agent: AgentSettings) -> Iterator[Contradiction]:
-    """What only the 0.3 of an OpenClaw can mean."""
+    """Keys that mean something only in the A2A 0.3 of OpenClaw."""
     for key, value in (
         ("error_style", agent.error_style),
         ("message_checks", agent.message_checks),

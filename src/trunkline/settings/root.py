@@ -55,8 +55,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return next(iter(self.agents)) if len(self.agents) == 1 else ""
 
     def adopting_agent(self, store: StoreSettings) -> str:
-        """Handle of the agent that gets what another program has left in the store: the
-        default agent if it is there, else the first that is."""
+        """Handle of the agent that adopts the tasks of another program in the store: the default
+        agent if it uses this store, else the first agent that does."""
         there = [
             handle
             for handle, agent in self.agents.items()
@@ -71,22 +71,22 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return list(dict.fromkeys(agent.store or self.store for agent in running))
 
     def calls_others(self) -> bool:
-        """Whether anything is said of agents to call."""
+        """Whether the configuration names agents to call."""
         return bool(self.targets) or self.remote != RemoteSettings()
 
     def is_exposed(self) -> bool:
-        """Whether callers beyond this machine can come: by the address, or by a proxy."""
+        """Whether other machines can reach the gateway, by its address or through a proxy."""
         if not is_loopback_host(self.server.host):
             return True
         return any(not is_loopback_url(url) for url in self.public_urls())
 
     def public_urls(self) -> list[str]:
-        """Base URLs that the cards advertise, as far as they are configured."""
+        """The configured base URLs, which the cards advertise."""
         urls = (self.server.public_url, *(agent.public_url for agent in self.agents.values()))
         return [url for url in urls if url]
 
     def public_hosts(self) -> list[str]:
-        """Names by which callers know the gateway."""
+        """Host names under which callers reach the gateway."""
         return [host for url in self.public_urls() if (host := urlsplit(url).hostname)]
 
     def allows_anonymous(self) -> bool:
@@ -95,7 +95,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.auth.needs_no_key == "loopback" and not self.is_exposed()
 
     def access_warning(self) -> str:
-        """What a configuration with keys leaves open although it may not seem so; or nothing."""
+        """A warning if callers need no key although keys are configured; else empty."""
         if not self.auth.keys or not self.allows_anonymous():
             return ""
         if self.auth.needs_no_key == "always":
@@ -110,7 +110,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def auth_summary(self) -> str:
-        """Who may call, in a few words for people."""
+        """The callers that are allowed, in a few words."""
         keys = f"API keys: {', '.join(self.auth.keys)}" if self.auth.keys else ""
         anonymous = ""
         if self.allows_anonymous():

@@ -1,4 +1,5 @@
-"""Rules: what must hold between tables, which neither a type nor one table can say."""
+"""`find_problems`: all rules of a configuration. Those between tables are here, those of one
+table are beside its struct."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +27,7 @@ and put it in the environment (export TRUNKLINE_KEY=$(openssl rand -hex 24)):
 
 
 def find_problems(settings: Settings, misfits: list[Problem]) -> Iterator[Problem]:
-    """Broken rules, without those that only follow from a misfit the decoder reported."""
+    """Broken rules, without those that only follow from a value that the decoder refused."""
     bad = [problem.path for problem in misfits]
     for problem in _problems(settings):
         if any(_starts_with(problem.path, path) for path in bad):
@@ -78,7 +79,7 @@ def _public_url_problems(settings: Settings) -> Iterator[Problem]:
 
 
 def _public_urls(settings: Settings) -> Iterator[tuple[Path, str]]:
-    """Those that are configured, and where."""
+    """The configured public URLs with their paths."""
     if settings.server.public_url:
         yield ("server", "public_url"), settings.server.public_url
     for handle, agent in settings.agents.items():
@@ -142,7 +143,7 @@ def _stores(settings: Settings) -> Iterator[tuple[Path, StoreSettings]]:
 
 
 def _tool_problems(settings: Settings) -> Iterator[Problem]:
-    """A tool that calls other agents must be on, and needs somebody to call."""
+    """A tool that calls other agents must be on, and needs an agent to call."""
     remote = settings.remote
     for handle, agent in settings.agents.items():
         backend = agent.backend

@@ -105,7 +105,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def is_loopback_host(host: str) -> bool:
-    """Names other than localhost are not trusted: what they resolve to may change."""
+    """Names other than localhost are not trusted, because they may resolve differently later."""
     bare = host.strip("[]").rstrip(".").lower()
     if bare == "localhost" or bare.endswith(".localhost"):
         return True

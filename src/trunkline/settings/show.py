@@ -1,4 +1,4 @@
-"""Settings as a document and as TOML, with secrets masked."""
+"""`trunkline config show`: settings as a document and as TOML, with secrets masked."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def _table(table: dict[str, Any], prefix: str, lines: list[str]) -> None:
 def _is_section(key: str, value: Any) -> bool:
     if isinstance(value, list):
         return bool(value) and all(isinstance(item, dict) for item in value)
-    # Short and read at a glance, so it stays on one line.
+    # These tables are short, so they stay on one line.
     return isinstance(value, dict) and key not in ("backend", "params")
 
 

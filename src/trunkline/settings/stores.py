@@ -53,7 +53,7 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def data_dir(*, environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> File:
     """The user's data folder. It need not exist yet."""
-    # A relative XDG path is to be ignored, says the XDG base directory specification.
+    # The XDG base directory specification says to ignore a relative path.
     xdg = environment.get("XDG_DATA_HOME", "")
     if xdg and File(xdg).is_absolute():
         return File(xdg) / "trunkline"
@@ -71,7 +71,7 @@ def database_path(store: StoreSettings) -> File:
 
 
 def place_of(store: StoreSettings) -> str:
-    """Where the tasks are, for people."""
+    """The place of the tasks, in words."""
     return "in memory" if store.kind == "memory" else f"{store.kind} at {database_path(store)}"
 
 

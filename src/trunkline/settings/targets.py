@@ -269,7 +269,7 @@ def _card_keys(target: TargetSettings, path: Path) -> Iterator[Problem]:
         )
     if not target.card_keys:
         return
-    # Here, because few need it and it takes a while.
+    # Imported here, because it is slow and few configurations have keys.
     from trunkline.remote import InvalidTarget
     from trunkline.remote.card_signatures import CardKeys
 

@@ -10,13 +10,13 @@ import yaml
 from trunkline.model.errors import ConfigError
 from trunkline.settings.load import read_text
 
-# What may stand before the first brace of a JSON5 document.
+# Space and comments before the first brace of a JSON5 document.
 BLANK = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 NEAR = re.compile(r"near (\d+)")
 
 
 def read(file: Path) -> dict[str, Any]:
-    """Raises ConfigError, which says where the file is wrong but never quotes it: it holds keys."""
+    """Raises ConfigError with the position of the error, but never quotes the file: it has keys."""
     text = read_text(
         file,
         if_missing="Give the path of your openclaw.json; OpenClaw keeps it at "
@@ -67,7 +67,7 @@ def _place(text: str, offset: int) -> str:
 
 def _yaml(text: str, source: str) -> Any:
     try:
-        # An alias may refer to what it stands in; nobody needs one here.
+        # An alias may refer to a node that contains it, and a configuration needs none.
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
                 raise ConfigError(
@@ -92,7 +92,7 @@ def _mark(mark: Any) -> str:
 
 
 def _with_text_keys(value: Any) -> Any:
-    """As JSON has it: an account may be named 1 or yes."""
+    """Keys as texts, like in JSON: an account may be named 1 or yes."""
     if isinstance(value, dict):
         return {str(key): _with_text_keys(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -38,7 +38,7 @@ OWNER = "openclaw"
 DESCRIPTION = "Expose an OpenClaw agent as an inbound A2A endpoint."
 AGENT_ID = "main"
 
-# Our key of an agent → the key of the account that it was made of.
+# Our key of an agent, and the key of the account that it comes from.
 NAMES = {
     "name": "label",
     "description": "description",
@@ -75,7 +75,7 @@ class Account(Struct, frozen=True, kw_only=True):
     enabled: bool = True
     label: str
     description: str = ""
-    # Without a slash at its end; empty when there is none that can be read.
+    # Without a slash at the end; empty when the account has no valid URL.
     public_base_url: str = ""
     default_agent_id: str = ""
     session_store: str = ""
@@ -85,7 +85,7 @@ class Account(Struct, frozen=True, kw_only=True):
     max_body_bytes: int = 1048576
     default_input_modes: tuple[str, ...] = MODES
     default_output_modes: tuple[str, ...] = MODES
-    # Whether the file names them, so that they win over those of the agent itself.
+    # Whether the file names the modes; if so, they override those of the agent itself.
     names_input_modes: bool = False
     names_output_modes: bool = False
     agent_style: str = "hybrid"
@@ -95,14 +95,14 @@ class Account(Struct, frozen=True, kw_only=True):
 
     @property
     def idle_reason(self) -> str:
-        """Why it does not run; empty when it does."""
+        """The reason why the account does not run; empty when it runs."""
         if not self.enabled:
             return DISABLED
         return "" if self.public_base_url else UNCONFIGURED
 
 
 class Accounts(Struct, frozen=True, kw_only=True):
-    """In the order of their ids."""
+    """The accounts, in the order of their ids."""
 
     all: tuple[Account, ...] = ()
 
@@ -112,7 +112,7 @@ class Accounts(Struct, frozen=True, kw_only=True):
         return next(iter((*enabled, *(account.id for account in self.all))), "default")
 
     def find(self, account_id: str) -> Account:
-        """An account that nobody configured is a disabled one."""
+        """The account of that id. An account that is not configured counts as disabled."""
         for account in self.all:
             if account.id == account_id:
                 return account
@@ -120,7 +120,7 @@ class Accounts(Struct, frozen=True, kw_only=True):
 
 
 def parse_accounts(document: Mapping[str, Any]) -> Accounts:
-    """Raises ConfigError with every account's first fault."""
+    """The accounts of the document. Raises ConfigError with the first fault of each account."""
     raw = mapping_at(document, "channels", "a2a", "accounts")
     accounts: list[Account] = []
     faults: list[str] = []
@@ -237,7 +237,7 @@ def _skills(value: Any) -> tuple[Skill, ...]:
 
 
 def _shared_routes(accounts: Iterable[Account]) -> Iterable[str]:
-    """A disabled account has no routes, so it takes none."""
+    """Routes that two accounts have. A disabled account has no routes."""
     owners: dict[str, str] = {}
     for account in accounts:
         for path in (account.agent_card_path, account.json_rpc_path) if account.enabled else ():
@@ -250,7 +250,7 @@ def _shared_routes(accounts: Iterable[Account]) -> Iterable[str]:
 
 
 def _shared_stores(accounts: Iterable[Account]) -> Iterable[str]:
-    """A disabled account keeps its records, so nobody else may write there."""
+    """Stores that two accounts have. A disabled account keeps its records and its store."""
     owners: dict[str, str] = {}
     for account in accounts:
         path = account.task_store.path
@@ -313,7 +313,7 @@ def _skill_tables(account: Account) -> Iterator[dict[str, Any]]:
 
 
 def _modes(account: Account) -> dict[str, Any]:
-    """Those that the account names; others are up to the agent, and then the same."""
+    """The modes that the account names. Without them, the modes of the agent itself hold."""
     inputs, outputs = account.default_input_modes, account.default_output_modes
     return {
         **({"input_modes": [*inputs]} if account.names_input_modes else {}),
@@ -322,7 +322,8 @@ def _modes(account: Account) -> dict[str, Any]:
 
 
 def _free_handle(account_id: str, taken: Mapping[str, object]) -> str:
-    """Ids that differ in case or signs alone have the same slug; the later one gets a number."""
+    """A handle that is not taken. Ids that differ only in case or signs have the same slug, so the
+    later one gets a number."""
     handle = first = f"{OWNER}/{slug(account_id)}"
     number = 2
     while handle in taken:

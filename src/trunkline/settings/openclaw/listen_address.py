@@ -10,13 +10,13 @@ from trunkline.settings.openclaw.values import choice, mapping_at, text, text_of
 
 MODES: Final = ("auto", "loopback", "lan", "tailnet", "custom")
 LOOPBACK: Final = "127.0.0.1"
-# The addresses that Tailscale gives to machines, and its own DNS server among them.
+# The range of Tailscale's addresses, and its DNS server in that range.
 _TAILNET: Final = ipaddress.ip_network("100.64.0.0/10")
 _TAILNET_DNS: Final = ("100.100.100.100", 53)
 
 
-def ours(gateway: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that are read; the gateway of OpenClaw has many others, its token among them."""
+def relevant_part(gateway: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of `gateway` that is read. It has many other keys, such as its token."""
     keys = ("bind", "customBindHost")
     mode = mapping_at(gateway, "tailscale").get("mode")
     return {
@@ -26,7 +26,7 @@ def ours(gateway: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def host_of(gateway: Mapping[str, Any], *, find: Callable[[], str] | None = None) -> str:
-    """Empty where the file says nothing. Raises ConfigError."""
+    """The host to listen on; empty when the file names none. Raises ConfigError."""
     mode = choice(gateway, "bind", MODES, "gateway")
     match mode:
         case "auto" | "loopback":

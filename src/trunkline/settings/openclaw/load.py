@@ -36,12 +36,12 @@ def load_openclaw(
     overrides: Document | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> OpenClaw:
-    """The accounts and the server of the file. The Python agent of `target` stands behind all.
+    """The accounts and the server of the file. The Python agent of `target` answers for all.
 
     `config` is a TOML file whose keys win over the file, as `overrides` win over both. Raises
     ConfigError.
     """
-    document = _filled(path, environment, _ours)
+    document = _filled(path, environment, _relevant_part)
     try:
         accounts, server = parse_accounts(document), parse_design(document)
         calls = outbound.document_of(document)
@@ -77,11 +77,11 @@ def load_openclaw_targets(
     overrides: Document | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Settings:
-    """The agents that the file lets us call; what it says of agents to serve is not looked at.
+    """The agents to call. The agents to serve are not read.
 
     `config` and `overrides` are as above. Raises ConfigError.
     """
-    document = _filled(path, environment, outbound.ours)
+    document = _filled(path, environment, outbound.relevant_part)
     try:
         made = outbound.document_of(document)
     except ConfigError as error:
@@ -120,27 +120,29 @@ def _settings(
 
 
 def _filled(
-    path: str | Path, environment: Mapping[str, str], ours: Callable[[Document], Document]
+    path: str | Path, environment: Mapping[str, str], relevant_part: Callable[[Document], Document]
 ) -> Document:
     problems: list[Problem] = []
-    filled: Document = expand(ours(read(Path(path))), environment=environment, problems=problems)
+    filled: Document = expand(
+        relevant_part(read(Path(path))), environment=environment, problems=problems
+    )
     if problems:
         raise InvalidSettings(problems, source=str(path))
     return filled
 
 
-def _ours(document: Document) -> Document:
-    """The part of the file that is read; the rest may refer to what is not set here."""
+def _relevant_part(document: Document) -> Document:
+    """The part of the file that is read. The rest may refer to variables that are not set."""
     a2a = dict(mapping_at(document, "a2a"))
     if "server" in a2a:
         a2a["server"] = _without(mapping_at(a2a, "server"), "relay")
-    calls = outbound.ours(document)
+    calls = outbound.relevant_part(document)
     agent = mapping_at(document, "agent")
     return {
         "channels": {"a2a": dict(mapping_at(document, "channels", "a2a"))},
         "a2a": {**a2a, **calls.pop("a2a")},
         "agent": {key: agent[key] for key in ("name", "description") if key in agent},
-        "gateway": listen_address.ours(mapping_at(document, "gateway")),
+        "gateway": listen_address.relevant_part(mapping_at(document, "gateway")),
         "skills": _entries(document.get("skills")),
         "tools": _entries(document.get("tools")),
         **calls,
@@ -152,7 +154,7 @@ def _says_enough(above: Document) -> bool:
 
 
 def _entries(listed: Any) -> list[Any]:
-    # OpenClaw has objects of these names as well, which are about something else.
+    # OpenClaw also has objects of these names, with another meaning.
     keys = ("name", "displayName", "description", "expose")
     return [
         {key: item[key] for key in keys if key in item}
@@ -203,7 +205,7 @@ def _document(
         if server.scheme:
             document["auth"]["schemes"] = [server.scheme]
     if not has_keys:
-        # The file describes an open endpoint, so that is what it gets, on loopback.
+        # Without a key, the file describes an open endpoint. It is served on loopback.
         document["auth"]["anonymous"] = "always"
     return document
 
@@ -222,7 +224,7 @@ def _nothing(accounts: Accounts) -> str:
 
 
 def _renamed(problem: Problem, accounts: Accounts) -> Problem:
-    """The finding under the name that the key has in the file."""
+    """The problem under the name that the key has in the file."""
     match problem.path:
         case ("server", "host"):
             return replace(problem, path=("gateway", "bind"))

@@ -1,6 +1,6 @@
-"""What an OpenClaw document says of agents to call, as `[targets]` and `[remote]`.
+"""Agents to call in an OpenClaw document, as `[targets]` and `[remote]`.
 
-That is the configuration of the outbound plugin, read by the tool's own reader, so that its
+They are in the configuration of the outbound plugin, which the tool's own reader reads, so its
 defaults, leniencies and errors hold here; and `a2a.client.agents` of the integration design.
 """
 
@@ -16,7 +16,7 @@ from trunkline.settings.openclaw.values import flag, mapping_at, text, text_of
 PLUGIN: Final = "openclaw-a2a-outbound"
 _KEYS: Final = ("plugins", "entries", PLUGIN)
 WHERE: Final = f'plugins.entries."{PLUGIN}"'
-# Our keys under the names that they have in the plugin's document.
+# Our keys, with the names that they have in the plugin's document.
 _TARGET_NAMES: Final = {
     "base_url": "baseUrl",
     "card_path": "cardPath",
@@ -29,8 +29,8 @@ _REMOTE_NAMES: Final = {
 }
 
 
-def ours(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of the file that is read here; the rest may refer to what is not set."""
+def relevant_part(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of the file that is read. The rest may refer to variables that are not set."""
     a2a, client = mapping_at(document, "a2a"), mapping_at(document, "a2a", "client")
     keys = ("enabled",) if client.get("enabled") is False else ("enabled", "agents")
     kept: dict[str, Any] = {"client": {key: client[key] for key in keys if key in client}}
@@ -81,7 +81,7 @@ def document_of(document: Mapping[str, Any]) -> dict[str, Any]:
         "durable_handles": handles.durable,
     }
     if targets and not peers:
-        # The plugin has one tool; the design's own is for the agents that the design names.
+        # The plugin has one tool; `a2a_send` is for the agents of the integration design.
         remote["tools"] = ["remote_agent"]
     return {"targets": peers | targets, "remote": remote}
 
@@ -106,14 +106,14 @@ def _peers(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_off(document: Mapping[str, Any]) -> bool:
-    """The plugin is there, and it or its tool is not turned on."""
+    """Whether the plugin is configured but it or its tool is not turned on."""
     entry = mapping_at(document, *_KEYS)
     is_on = entry.get("enabled") is not False and _config(document).get("enabled") is True
     return bool(entry) and not is_on
 
 
 def renamed(problem: Problem, document: Mapping[str, Any]) -> Problem:
-    """The finding under the name that the key has in the plugin's document."""
+    """The problem under the name that the key has in the plugin's document."""
     match problem.path:
         case ("targets", str(alias), *rest):
             index = _index(document, alias)

@@ -1,4 +1,5 @@
-"""Read single values as the OpenClaw plugins read them: what does not fit is mostly not there."""
+"""Single values, read as the OpenClaw plugins read them: most values of a wrong type count as
+absent."""
 
 import json
 import math
@@ -13,7 +14,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def mapping_at(document: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """The object below the keys; an empty one when anything on the way is no object."""
+    """The object below the keys; empty when anything on the way is not an object."""
     found: Any = document
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -39,14 +40,14 @@ def path_of(value: Any) -> str:
 
 
 def positive_integer(value: Any) -> int:
-    """0 when it is none. 1e6 is one, as in JavaScript."""
+    """The value if it is a positive whole number, else 0. 1e6 is one, as in JavaScript."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return int(value) if value > 0 and value == value // 1 and value < 2**53 else 0
 
 
 def choice(raw: Mapping[str, Any], key: str, known: tuple[str, ...], prefix: str) -> str:
-    """Empty when the key is absent. Raises ConfigError for anything that is not known."""
+    """One of the known texts; empty when the key is absent. Raises ConfigError for others."""
     if key not in raw:
         return ""
     value = raw[key]
@@ -57,7 +58,7 @@ def choice(raw: Mapping[str, Any], key: str, known: tuple[str, ...], prefix: str
 
 
 def quoted(text: str) -> str:
-    """What came out of the environment is shown as it was written."""
+    """The text in quotes. A value from the environment is shown as the reference to it."""
     return json.dumps(text.written if isinstance(text, Referenced) else text, ensure_ascii=False)
 
 
