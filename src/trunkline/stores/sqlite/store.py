@@ -277,7 +277,8 @@ class SqliteStore(DiskStore[Opened]):
             settle(loop, batch, results)
         finally:
             # The next batch starts whatever a submitter does.
-            self._start_soon()
+            if self._queue:
+                self._start_soon()
 
     def _job_done(self, job: _Job, result: Any, error: BaseException | None) -> None:
         self._is_busy = False
