@@ -167,7 +167,7 @@ class Disorder:
 
     async def _add(self, task_id: str) -> None:
         payload = ReplyPayload(text="more")
-        await self._w.runtime.follow_ups.deliver(task_id, payload, agent=HANDLE)
+        await self._w.runtime.queued_replies.deliver(task_id, payload, agent=HANDLE)
 
     async def _read(self, opening: Callable[[], Awaitable[Reading]]) -> None:
         reading = await opening()
@@ -224,7 +224,7 @@ async def test_nothing_is_lost_and_nothing_stays_behind(
     async with disorder(seed) as (w, store, made):
         assert not made.faults
         assert not w.runtime.registry.all()
-        assert not w.runtime.turns.running
+        assert not w.runtime.runs.running
         assert not w.service.subscriptions
         assert (w.agent.lanes.running, w.agent.lanes.total_waiting) == (0, 0)
         for head in store._data.tasks:

@@ -65,7 +65,7 @@ async def test_a_full_disk_ends_the_run_and_tells_everybody() -> None:
         assert cut == CutOff("the store is unavailable", 2)
         await settle()
         assert list(w.scripted.canceled) == [w.scripted.turns[0].run_id]
-        assert not w.runtime.turns.running
+        assert not w.runtime.runs.running
         # Readers still see what is committed, and nothing else.
         assert await w.state(task.id) is WORKING
         with pytest.raises(Unavailable):
@@ -189,7 +189,7 @@ async def test_the_time_of_a_status_that_was_refused_is_forgotten() -> None:
             await w.send("say this", task=task.id)
         store.is_full = False
         follow_up = ReplyPayload(text="one more thing")
-        assert (await w.runtime.follow_ups.deliver(task.id, follow_up, agent=HANDLE)).ok
+        assert (await w.runtime.queued_replies.deliver(task.id, follow_up, agent=HANDLE)).ok
         after = await store.get(SCOPE, task.id)
         assert before is not None
         assert after is not None
@@ -327,7 +327,7 @@ async def test_a_canceled_task_that_was_held_back_starts_none_of_its_messages(
         store.is_full = False
         # The store takes writes again, but what was held back has not been looked at yet.
         follow_up = ReplyPayload(text="one more thing")
-        assert (await w.runtime.follow_ups.deliver(done.id, follow_up, agent=HANDLE)).ok
+        assert (await w.runtime.queued_replies.deliver(done.id, follow_up, agent=HANDLE)).ok
         assert (await w.cancel(held.id)).status.state is CANCELED
         await w.clock.advance(3)
         assert (await w.ended(running.id)).status.state is FAILED

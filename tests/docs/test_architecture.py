@@ -1,8 +1,18 @@
 import re
 from pathlib import Path
 
-from tools.gen_state_diagram import BEGIN, END, FILE, diagram, with_diagram
+from tools.gen_state_diagram import (
+    BEGIN,
+    END,
+    FILE,
+    RUNS_BEGIN,
+    RUNS_END,
+    diagram,
+    run_diagram,
+    with_diagram,
+)
 
+from trunkline.engine import run_states
 from trunkline.engine.transitions import TABLE
 
 SOURCE = Path(__file__).parents[2] / "src" / "trunkline"
@@ -13,17 +23,30 @@ PAGE = (FILE.parent / "architecture.md").read_text("utf-8")
 def test_the_state_diagram_is_up_to_date() -> None:
     assert BEGIN in TASKS
     assert END in TASKS
+    assert RUNS_BEGIN in TASKS
+    assert RUNS_END in TASKS
     assert with_diagram(TASKS) == TASKS, "the diagram is stale: run tools/gen_state_diagram.py"
 
 
 def test_the_diagram_has_every_transition() -> None:
-    drawn = {
-        (before, step, after)
-        for before, after, steps in re.findall(r"(\w+) --> (\w+): (.+)", diagram())
-        for step in steps.split(", ")
-    }
-    assert drawn == {
+    assert _drawn(diagram()) == {
         (before.name, step.value, after.name) for (before, step), after in TABLE.items()
+    }
+
+
+def test_the_diagram_of_runs_has_every_change_and_every_effect() -> None:
+    assert _drawn(run_diagram()) == {
+        (before.name, event.value, after.name)
+        for (before, event), (after, effects) in run_states.TABLE.items()
+        if before is not after or effects
+    }
+
+
+def _drawn(picture: str) -> set[tuple[str, str, str]]:
+    return {
+        (before, step, after)
+        for before, after, steps in re.findall(r"(\w+) --> (\w+): (.+)", picture)
+        for step in steps.split(", ")
     }
 
 

@@ -56,7 +56,7 @@ async def test_cancel_of_a_running_task_stops_the_agent() -> None:
         assert canceled.status.state is CANCELED
         assert (await answer) == canceled
         assert list(w.scripted.canceled) == [w.scripted.turns[0].run_id]
-        assert not w.runtime.turns.running
+        assert not w.runtime.runs.running
         assert len(w.runtime.registry) == 0
 
 

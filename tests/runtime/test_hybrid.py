@@ -43,7 +43,7 @@ async def test_i8_a_run_of_one_message_is_a_message_and_nothing_is_stored(
         assert (message.context_id, message.task_id) == ("c", "")
         assert await w.listed() == ()
         assert len(w.runtime.registry) == 0
-        assert not w.runtime.turns.running
+        assert not w.runtime.runs.running
 
 
 @pytest.mark.parametrize(("script", "text"), DIRECT)
@@ -288,7 +288,7 @@ async def test_a_reply_that_is_no_json_fails(ends: bool) -> None:
     async with inbound(backend=Unspeakable(ends=ends)) as w:
         task = await w.send("hello")
         assert task.status.state is FAILED
-        assert not w.runtime.turns.running
+        assert not w.runtime.runs.running
 
 
 async def test_a_direct_run_past_its_deadline_fails_and_keeps_what_it_said() -> None:

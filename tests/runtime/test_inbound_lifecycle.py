@@ -58,7 +58,7 @@ async def at_its_end(w: World, store: SlowStore) -> str:
     store.is_held = True
     w.gates.open("a")
     await settle()
-    assert not w.runtime.turns.running
+    assert not w.runtime.runs.running
     assert await w.state(task.id) is WORKING
     return task.id
 
@@ -69,7 +69,7 @@ async def test_i11_nothing_shows_before_it_is_committed() -> None:
         store.is_held = True
         reading = await w.stream("say a; tool grep; say b")
         await settle()
-        assert not w.runtime.turns.running
+        assert not w.runtime.runs.running
         assert reading.subscription._items == []
         assert await w.listed() == ()
         store.commit()
@@ -143,13 +143,13 @@ async def test_i11_a_continuation_loses_no_artifact_that_comes_meanwhile(
         # The task is in the store alone, and both want to write to it.
         assert len(w.runtime.registry) == 0
         delivered, again = await asyncio.gather(
-            w.runtime.follow_ups.deliver(task.id, FOLLOW_UP, agent=HANDLE),
+            w.runtime.queued_replies.deliver(task.id, FOLLOW_UP, agent=HANDLE),
             w.send("say second; ask which?", task=task.id),
         )
         assert delivered.ok
         third = w.soon(w.send("wait a; say third", task=again.id))
         await w.gates.reached("a")
-        during = await w.runtime.follow_ups.deliver(task.id, FOLLOW_UP, agent=HANDLE)
+        during = await w.runtime.queued_replies.deliver(task.id, FOLLOW_UP, agent=HANDLE)
         w.gates.open("a")
         assert artifacts_of(await third) == {
             "assistant-output-0001": "first",
@@ -166,7 +166,7 @@ async def test_i11_who_read_a_task_before_its_continuation_began_writes_to_the_s
     async with inbound(store=store) as w:
         task = await w.send("say first; ask which?")
         store.hold(1)
-        delivery = w.soon(w.runtime.follow_ups.deliver(task.id, FOLLOW_UP, agent=HANDLE))
+        delivery = w.soon(w.runtime.queued_replies.deliver(task.id, FOLLOW_UP, agent=HANDLE))
         await settle()
         answer = w.soon(w.send("say second; wait a", task=task.id))
         await settle()

@@ -19,7 +19,7 @@ from trunkline.model.values import Artifact, Message, Part, Task, TaskState, tex
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Append, Settled
 from trunkline.runtime.journal import LARGE_APPEND_BYTES
-from trunkline.runtime.turns import AGENT_FAILED
+from trunkline.runtime.recorder import AGENT_FAILED
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.stores.sqlite.check import check

@@ -126,7 +126,7 @@ async def test_a_follow_up_to_a_task_that_is_not_stored_yet_goes_along_with_it()
             backend.delivered.message_id,
             "answer",
         ]
-        other = await w.runtime.follow_ups.deliver(
+        other = await w.runtime.queued_replies.deliver(
             task.id, ReplyPayload(text="x"), agent=HANDLE + "-2"
         )
         assert not other.ok

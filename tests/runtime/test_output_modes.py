@@ -104,7 +104,7 @@ async def test_d1_a_direct_run_is_refused_and_leaves_no_task(
         assert await outcome(w, "streaming", script, (mode,)) == UNREPRESENTABLE
         assert await w.listed() == ()
         assert len(w.runtime.registry) == 0
-        assert not w.runtime.turns.running
+        assert not w.runtime.runs.running
         assert text_of((await w.ask("say fine")).parts) == "fine"
 
 

@@ -28,7 +28,7 @@ async def test_i10_a_result_that_waits_for_approval_pauses_the_task(preset_name:
         task = await w.send(APPROVAL)
         assert (task.status.state, said(task)) == (WAITING, "Run it?")
         assert len(task.artifacts) == 1
-        assert not w.runtime.turns.running
+        assert not w.runtime.runs.running
         assert len(w.runtime.registry) == 0
 
 

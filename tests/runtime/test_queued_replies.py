@@ -13,7 +13,7 @@ BOTH = pytest.mark.parametrize("preset_name", ["standard", "openclaw-inbound"])
 
 
 async def deliver(w: World, task_id: str, payload: ReplyPayload = HELLO) -> Delivered:
-    return await w.runtime.follow_ups.deliver(task_id, payload, agent=HANDLE)
+    return await w.runtime.queued_replies.deliver(task_id, payload, agent=HANDLE)
 
 
 @BOTH
@@ -127,7 +127,7 @@ async def test_i14_an_unknown_task() -> None:
 async def test_i14_a_task_of_another_agent_is_unknown() -> None:
     async with world() as w:
         task = await w.send("say done")
-        delivered = await w.runtime.follow_ups.deliver(task.id, HELLO, agent="other/agent")
+        delivered = await w.runtime.queued_replies.deliver(task.id, HELLO, agent="other/agent")
         assert "TASK_NOT_FOUND" in delivered.error
         assert await w.get(task.id) == task
 

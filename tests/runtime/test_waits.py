@@ -72,7 +72,7 @@ async def test_x09_h11_after_the_reply_wait_the_task_fails_and_its_run_stops() -
         task = await answer
         assert (task.status.state, said(task)) == (FAILED, "agent did not reply within 60s")
         assert list(w.scripted.canceled) == [w.scripted.turns[0].run_id]
-        assert not w.runtime.turns.running
+        assert not w.runtime.runs.running
         # The context is free again.
         assert (await w.send("say next", context="c")).status.state is COMPLETED
 

@@ -1,7 +1,7 @@
 """A runtime with a scripted agent, and the few words in which tests talk to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -127,7 +127,7 @@ class World:
     async def submit(self, text: str, **options: Any) -> Task:
         return await self.send(text, now=True, **options)
 
-    def soon(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Future[T]":
+    def soon(self, coroutine: Awaitable[T]) -> "asyncio.Future[T]":
         """Call it in the background."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
@@ -201,8 +201,8 @@ class World:
 
     async def vanish(self) -> None:
         """Be gone without a word, as after kill -9; the store stays as it is."""
-        self.runtime.turns._is_draining = True
-        await self.runtime.turns._tasks.close()
+        self.runtime.runs._is_draining = True
+        await self.runtime.runs._tasks.close()
         await self.runtime._housekeeping.close()
         await self.callers.close()
 

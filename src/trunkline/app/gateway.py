@@ -237,7 +237,7 @@ def _published(
 
 def _accounts(runtimes: Runtimes) -> dict[str, Account]:
     return {
-        agent.account_id: Account(agent.handle, runtime.follow_ups)
+        agent.account_id: Account(agent.handle, runtime.queued_replies)
         for runtime in runtimes
         for agent in runtime.agents.values()
     }
@@ -248,7 +248,7 @@ def _gauges(
 ) -> Iterator[tuple[str, str, float]]:
     agents = [agent for runtime in runtimes for agent in runtime.agents.values()]
     waiting = sum(agent.lanes.total_waiting for agent in agents)
-    running = sum(len(runtime.turns.running) for runtime in runtimes)
+    running = sum(len(runtime.runs.running) for runtime in runtimes)
     held = sum(len(runtime.registry) for runtime in runtimes)
     committed = sum(runtime.journal.committed_entries for runtime in runtimes)
     yield "trunkline_turns_running", "Turns that agents run now.", running

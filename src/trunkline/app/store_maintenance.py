@@ -196,7 +196,7 @@ async def _fail(store: Store, found: list[StoredTask], reason: str) -> None:
             live = await runtime.registry.load(stored.scope, stored.task_id)
             was = "working" if live.state is TaskState.WORKING else "submitted"
             text = reason or f"This task was left {was} by a restart, and an operator ended it."
-            runtime.turns.move(live, Step.FAIL, say(live, f"settled.{live.seq}", text))
+            runtime.recorder.move(live, Step.FAIL, say(live, f"settled.{live.seq}", text))
             step.append(live)
         for live in step:
             await runtime.journal.durable(live)

@@ -1,10 +1,10 @@
-"""What we do, on asyncio: carry out the engine's decisions on committed state.
+"""Execution on asyncio: carries out the decisions of the engine on committed state.
 
-Read in this order: `agents` (what is published), `live` (a task in memory), `registry`
-(which tasks are), `journal` (commit, then publish), `large_values` (texts that are stored
-apart from the entries), `fanout` (readers), `run` and `turns`
-(running agents), `intake` (letting messages in), `views` (what callers see), `service`
-(one method per call), `housekeeping`, `runtime` (all of it as one). `clock`, `tasks` and
-`passes` are the adapters for time, ids and background work.
-Imports `engine`, `ports` and `model`; never `protocol`: it knows no wire format.
+Read in this order: `agents` (a published agent), `live_task` (a task in memory), `registry`
+(the tasks in memory), `journal` (commit, then publish), `large_values` (texts stored apart from
+the entries), `fanout` (readers), `run`, `runs`, `turns` and `recorder` (running agents),
+`store_refusals` (what the store does not accept), `intake` and `new_tasks` (accepting messages),
+`task_json` (tasks as callers see them), `service` (one method per call), `housekeeping`,
+`runtime` (all of it assembled). Imports `engine`, `ports` and `model`; never `protocol`: it knows
+no wire format.
 """

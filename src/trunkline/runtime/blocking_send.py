@@ -1,9 +1,10 @@
-"""A blocking send: what it waits for, how long, and what it does when that is over."""
+"""`BlockingSends`: how long a blocking send waits, and how it is answered after that."""
 
 import asyncio
 from typing import Any
 
 from trunkline.background import BackgroundTasks
+from trunkline.engine.run_states import RunState
 from trunkline.engine.transitions import Step
 from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
@@ -12,15 +13,15 @@ from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.run import Run
-from trunkline.runtime.turns import Turns
+from trunkline.runtime.runs import Runs
 
 
 class BlockingSends:
-    """Waits for agents whose profile says that a send does not wait for ever."""
+    """Waits for agents whose profile bounds the wait of a send."""
 
-    def __init__(self, *, journal: Journal, turns: Turns, clock: Clock) -> None:
+    def __init__(self, *, journal: Journal, runs: Runs, clock: Clock) -> None:
         self._journal = journal
-        self._turns = turns
+        self._runs = runs
         self._clock = clock
         self._timers = BackgroundTasks("replies")
 
@@ -53,9 +54,9 @@ class BlockingSends:
     ) -> Reply | NoReply | LiveTask:
         if run is not None:
             assert run.answer is not None
-            # One that has its answer already is only being stored.
+            # An answer that exists already is only being stored.
             if not await _comes_before(run.answer, timer) and run.outcome is None:
-                return await self._give_up(agent, self._turns.become_task(run))
+                return await self._give_up(agent, self._runs.become_task(run))
             outcome = await run.answer
             if isinstance(outcome, Reply | NoReply):
                 return outcome
@@ -72,13 +73,13 @@ class BlockingSends:
         profile = agent.profile
         if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
             reason = f"agent did not reply within {profile.reply_wait_s:g}s"
-            await self._turns.stopping.stop(agent, live, Step.FAIL, reason)
+            await self._runs.stop(agent, live, Step.FAIL, reason)
         await self._journal.durable(live)
         return live
 
 
 def _is_queued(live: LiveTask) -> bool:
-    return bool(live.waiting) and not live.waiting[-1].is_granted
+    return bool(live.waiting) and live.waiting[-1].state is RunState.QUEUED
 
 
 async def _comes_before(future: "asyncio.Future[Any]", timer: "asyncio.Task[None] | None") -> bool:

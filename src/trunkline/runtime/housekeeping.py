@@ -12,8 +12,8 @@ from trunkline.ports.store import Store
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.retention import PacedSteps, forgets, prune
+from trunkline.runtime.runs import Runs
 from trunkline.runtime.service import Service
-from trunkline.runtime.turns import Turns
 
 _log = logging.getLogger("trunkline.housekeeping")
 
@@ -35,7 +35,7 @@ class Housekeeping:
         store: Store,
         journal: Journal,
         service: Service,
-        turns: Turns,
+        runs: Runs,
         clock: Clock,
         node: str,
         agents: Iterable[PublishedAgent],
@@ -45,7 +45,7 @@ class Housekeeping:
         # For how many seconds the oldest append has been waiting for its commit.
         self.commits_wait_s = 0
         self._service = service
-        self._turns = turns
+        self._runs = runs
         self._clock = clock
         self._trust = ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic())
         self._node = node
@@ -75,7 +75,7 @@ class Housekeeping:
 
     async def each_second(self) -> None:
         self.watch_commits()
-        self._turns.expire()
+        self._runs.expire()
 
     @property
     def stuck_commits(self) -> str:

@@ -33,7 +33,7 @@ class IdempotencyKeys:
 
     def keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
         """Know the key from now on, and store it with what is recorded next."""
-        live.idempotency = record
+        self._journal.attach_key(live, record)
         live.keys += (record,)
         self._known[record.scope, record.key] = (record.digest, live)
 

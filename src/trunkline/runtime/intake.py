@@ -15,6 +15,7 @@ from trunkline.engine.queue_limits import (
     Refusal,
     why_refused,
 )
+from trunkline.engine.run_states import RunState
 from trunkline.engine.task_fold import Pending
 from trunkline.engine.transitions import Step, after
 from trunkline.model.calls import Caller, SendMessageRequest
@@ -24,21 +25,19 @@ from trunkline.model.errors import (
     TooManyRequests,
     Unavailable,
 )
-from trunkline.model.events import MessageAccepted, TaskSubmitted, TurnOptions
-from trunkline.model.large_values import MAX_INLINE_CHARS
+from trunkline.model.events import MessageAccepted, TurnOptions
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
     TERMINAL,
     Message,
     Part,
     Role,
-    Task,
     TaskState,
     TaskStatus,
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.clock import Clock, Ids
-from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot
+from trunkline.ports.store import IdempotencyRecord, Scope, Snapshot
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
 from trunkline.runtime.idempotency import (
@@ -49,18 +48,19 @@ from trunkline.runtime.idempotency import (
     key_of,
 )
 from trunkline.runtime.journal import Journal, not_stored
-from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.live_task import LiveTask, message_of_task
+from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
-from trunkline.runtime.turns import Turns
+from trunkline.runtime.runs import Runs
 
 # Ids from clients are kept and indexed, so they are bounded. UUIDs have 36 characters.
 MAX_ID_CHARS = 256
 _encode = msgspec.json.Encoder().encode
 
-# By a name of its own: Python 3.11 looks members up through the metaclass.
-_SUBMITTED = TaskState.SUBMITTED
-REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
+# By names of their own: Python 3.11 looks members up through the metaclass.
+_QUEUED = RunState.QUEUED
+_BEGINNING = RunState.BEGINNING
 
 
 class Admitted(Struct, frozen=True, kw_only=True, gc=False):
@@ -88,7 +88,8 @@ class Intake:
         direct: DirectAnswers,
         registry: Registry,
         journal: Journal,
-        turns: Turns,
+        runs: Runs,
+        new_tasks: NewTasks,
         clock: Clock,
         ids: Ids,
     ) -> None:
@@ -96,7 +97,8 @@ class Intake:
         self._direct = direct
         self._registry = registry
         self._journal = journal
-        self._turns = turns
+        self._runs = runs
+        self._new_tasks = new_tasks
         self._clock = clock
         self._ids = ids
         self.is_closed = False
@@ -144,19 +146,26 @@ class Intake:
             context_id=context_id,
             message=message,
             options=options,
-            live=None,
+            key=record,
         )
         refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
             return Admitted(live=self._refuse(run, refused, record, reader))
         if agent.may_reply_directly and not needs_task:
             waits = agent.lanes.is_taken(lane) or not agent.lanes.has_room
-            # Who is not to wait for the answer needs a task to ask for it later.
+            # A caller that is not to wait for the answer needs a task to ask for it later.
             if not (waits and agent.profile.queued_send == "return"):
-                run.key = record
-                return self._start_directly(run, reader)
-        live = self._submit(run, record, reader)
-        return Admitted(live=live, begun_after=run.accepted_seq if run.has_begun else 0)
+                run.expect_answer(asyncio.get_running_loop().create_future(), reader)
+                if record is not None:
+                    self._direct.enter(run)
+                self._runs.enter(run)
+                return Admitted(run=run)
+        live = self._new_tasks.create(run, record)
+        self._runs.enter(run)
+        # A stream that begins in the queue begins with a snapshot, which shows the place.
+        if reader is not None and run.state is not _QUEUED:
+            live.subscribe(reader)
+        return Admitted(live=live, begun_after=1 if run.state is _BEGINNING else 0)
 
     async def _before(
         self,
@@ -191,7 +200,6 @@ class Intake:
                     context_id=direct.context_id,
                     message=message,
                     options=options,
-                    live=None,
                 )
                 record = msgspec.structs.replace(record, task_id=direct.task_id)
                 return Admitted(live=self._refuse(run, INTERRUPTED, record, reader))
@@ -221,18 +229,10 @@ class Intake:
         )
         return Admitted(reply=Reply(_encode(said)))
 
-    def promote(self, run: Run) -> LiveTask:
-        """A run that began without a task needs one now."""
-        live = self._create(run, run.key)
-        # The task has the key from now on.
-        self._direct.leave(run)
-        run.become(live)
-        return live
-
     def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
         """Queue again what a restart left."""
         for run in self._left(tasks):
-            self._turns.enter(run)
+            self._runs.enter(run)
 
     def _left(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> list[Run]:
         """Runs for what waited for its turn when a restart came, in the same order, and before
@@ -241,28 +241,12 @@ class Intake:
         for agent, live in tasks:
             fold = live.ahead()
             if agent.resumes and fold.under_way is not None:
-                run = self._run(agent, fold.under_way, live)
-                run.is_resumed = True
+                run = _run(agent, fold.under_way, live, is_resumed=True)
                 runs.append((False, fold.under_way.since, run))
-            runs += [
-                (True, pending.since, self._run(agent, pending, live)) for pending in fold.pending
-            ]
+            runs += [(True, pending.since, _run(agent, pending, live)) for pending in fold.pending]
         # An older task may have got its message later.
         runs.sort(key=itemgetter(0, 1))
-        for _, _, run in runs:
-            run.recorded = run.message
         return [run for _, _, run in runs]
-
-    def _submit(
-        self, run: Run, record: IdempotencyRecord | None, reader: Subscription | None
-    ) -> LiveTask:
-        live = self._create(run, record)
-        run.live = live
-        self._turns.enter(run)
-        # A stream that begins in the queue begins with a snapshot, which shows the place.
-        if reader is not None and run.is_granted:
-            live.subscriptions.add(reader)
-        return live
 
     def _refuse(
         self,
@@ -274,51 +258,10 @@ class Intake:
         profile = run.agent.profile
         if refused is QUEUE_FULL and profile.overflow == "error":
             raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
-        live = self._create(run, record, refused)
+        live = self._new_tasks.create(run, record, refused)
         if reader is not None:
-            live.subscriptions.add(reader)
+            live.subscribe(reader)
         return live
-
-    def _create(
-        self, run: Run, record: IdempotencyRecord | None, refused: Refusal | None = None
-    ) -> LiveTask:
-        now_ms = self._clock.now_ms()
-        scope = run.lane.scope
-        live = LiveTask(task_id=run.task_id, scope=scope, context_id=run.context_id, epoch=1)
-        if record is not None:
-            self._keys.keep(live, record)
-        state = _SUBMITTED
-        said: Message | None = None
-        if refused is not None:
-            state = REFUSAL_STATES[run.agent.profile.refusal_state]
-            if refused is INTERRUPTED:
-                state = TaskState.FAILED
-            said = _refusal_message(live, refused)
-        run.message = message = live.history_message(run.message)
-        for part in message.parts:
-            if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
-                message = self._slim(live, message)
-                break
-        task = Task(
-            id=live.task_id,
-            context_id=live.context_id,
-            status=TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms)),
-            history=(message,) if said is None else (message, said),
-        )
-        options = run.options
-        event = task if options is None else TaskSubmitted(task=task, options=options)
-        live.creation = Creation(live.scope, live.context_id, now_ms, self._registry.node)
-        self._registry.add(live)
-        self._journal.record(live, event, state=state, status_ms=now_ms)
-        return live
-
-    def _start_directly(self, run: Run, reader: Subscription | None) -> Admitted:
-        run.answer = asyncio.get_running_loop().create_future()
-        run.reader = reader
-        if run.key is not None:
-            self._direct.enter(run)
-        self._turns.enter(run)
-        return Admitted(run=run)
 
     async def _continue(
         self,
@@ -359,7 +302,7 @@ class Intake:
         refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
             raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
-        message = live.history_message(message)
+        message = message_of_task(message, live.task_id, live.context_id)
         now_ms = self._clock.now_ms()
         is_orphan = live.is_orphan
         # The turn that an orphan was in is over, and will not say so itself.
@@ -370,55 +313,52 @@ class Intake:
             context_id=live.context_id,
             status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
         )
-        recorded = self._slim(live, message)
+        # The journal has references in place of large texts; the agent gets the message whole.
+        parts = self._journal.slim(live, message.parts)
+        recorded = message if parts is message.parts else structs.replace(message, parts=parts)
         event = MessageAccepted(message=recorded, status_update=update, options=options)
         if record is not None:
             self._keys.keep(live, record)
         left = self._left([(agent, live)]) if is_orphan else []
         self._journal.record(live, event, state=state, status_ms=now_ms)
         pending = Pending(message, options, update.status.timestamp, live.seq)
-        run = self._run(agent, pending, live)
-        run.recorded = recorded
-        # What waited when the task was left comes first.
+        run = _run(agent, pending, live, recorded=recorded)
+        # Messages that waited when the task was left come first.
         for each in (*left, run):
-            self._turns.enter(each)
-        return Admitted(live=live, begun_after=run.accepted_seq if run.has_begun else 0)
+            self._runs.enter(each)
+        has_begun = run.state is _BEGINNING
+        return Admitted(live=live, begun_after=run.accepted_seq if has_begun else 0)
 
-    def _slim(self, live: LiveTask, message: Message) -> Message:
-        """The message as it is recorded. The agent gets it whole."""
-        parts = self._journal.slim(live, message.parts)
-        return message if parts is message.parts else structs.replace(message, parts=parts)
 
-    def _run(self, agent: PublishedAgent, pending: Pending, live: LiveTask) -> Run:
-        """A run for a message of a task that exists."""
-        return Run(
-            run_id=pending.run_id(live.task_id),
-            task_id=live.task_id,
-            agent=agent,
-            lane=agent.lane(live.scope, live.context_id, live.task_id),
-            context_id=live.context_id,
-            message=pending.message,
-            options=pending.options,
-            live=live,
-            accepted_seq=pending.seq,
-        )
+def _run(
+    agent: PublishedAgent,
+    pending: Pending,
+    live: LiveTask,
+    *,
+    is_resumed: bool = False,
+    recorded: Message | None = None,
+) -> Run:
+    """A run for a message of a task that exists. Without `recorded`, the message is the stored
+    one."""
+    return Run(
+        run_id=pending.run_id(live.task_id),
+        task_id=live.task_id,
+        agent=agent,
+        lane=agent.lane(live.scope, live.context_id, live.task_id),
+        context_id=live.context_id,
+        message=pending.message,
+        recorded=recorded or pending.message,
+        options=pending.options,
+        live=live,
+        accepted_seq=pending.seq,
+        is_resumed=is_resumed,
+    )
 
 
 def _admitted_before(earlier: LiveTask | Snapshot) -> Admitted:
     if isinstance(earlier, Snapshot):
         return Admitted(earlier=earlier)
     return Admitted(live=earlier)
-
-
-def _refusal_message(live: LiveTask, refused: Refusal) -> Message:
-    return Message(
-        message_id=f"{live.task_id}.{refused.reason.replace('_', '-')}",
-        context_id=live.context_id,
-        task_id=live.task_id,
-        role=Role.AGENT,
-        parts=(Part(text=refused.text),),
-        metadata={"reason": refused.reason, "retryAfterSeconds": RETRY_AFTER_S},
-    )
 
 
 def _check_request(request: SendMessageRequest) -> None:

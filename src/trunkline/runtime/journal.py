@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -26,8 +27,7 @@ from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, Part, TaskState
 from trunkline.ports.clock import Ids
-from trunkline.ports.store import Append, Settled, Snapshot, Store
-from trunkline.runtime.fanout import Shares
+from trunkline.ports.store import Append, IdempotencyRecord, Settled, Snapshot, Store
 from trunkline.runtime.large_values import slim
 from trunkline.runtime.live_task import Durable, LiveTask
 
@@ -49,24 +49,29 @@ class _Second(Struct, eq=False):
     unsettled: int = 0
 
 
+class CommitObserver(Protocol):
+    """The one collaborator that learns how the store took what was recorded."""
+
+    def settled(self, live: LiveTask) -> None:
+        """A state in which nothing runs is committed, or nothing is left to store."""
+
+    def refused(self, live: LiveTask, error: StoreError) -> None:
+        """The store refused, and the task is back at what is committed."""
+
+
 class Journal:
     def __init__(
         self,
         store: Store,
         *,
         ids: Ids,
-        on_flush: Callable[[LiveTask], None],
-        on_settled: Callable[[LiveTask], None],
-        on_refused: Callable[[LiveTask, StoreError], None],
+        observer: CommitObserver,
     ) -> None:
-        """`on_flush` is called while there is still time to record more for a task."""
         self._store = store
         self._ids = ids
         # Whether large texts are kept apart from the entries.
         self.refers = store.keeps_large_values
-        self._on_flush = on_flush
-        self._on_settled = on_settled
-        self._on_refused = on_refused
+        self._observer = observer
         self._dirty: list[LiveTask] = []
         # The task that has a large append under way. One at a time: each takes memory several
         # times its size, and the loop for a while.
@@ -108,23 +113,34 @@ class Journal:
         live.state = state
         live.status_ms = status_ms
         if not live.is_dirty:
-            # As `schedule` does. Not by a call: this runs for every event.
+            # As `hold_back` does. Not by a call: this runs for every event.
             live.is_dirty = True
             if not self._dirty:
                 self._loop.call_soon(self._flush_soon)
             self._dirty.append(live)
         return entry
 
-    def schedule(self, live: LiveTask) -> None:
-        """Let the task go to the store with the next flush, with what is recorded by then."""
-        live.is_dirty = True
-        if not self._dirty:
-            self._loop.call_soon(self._flush_soon)
-        self._dirty.append(live)
+    def hold_back(self, live: LiveTask, events: Callable[[], list[Event]]) -> None:
+        """Let the task go to the store with the next flush, and ask for the events then."""
+        live.held_back = events
+        if not live.is_dirty:
+            live.is_dirty = True
+            if not self._dirty:
+                self._loop.call_soon(self._flush_soon)
+            self._dirty.append(live)
+
+    def attach_key(self, live: LiveTask, record: IdempotencyRecord) -> None:
+        """Let the key go to the store with the next append."""
+        live.idempotency = record
 
     def slim(self, live: LiveTask, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The parts as they are to be recorded: large texts go to the store by themselves."""
-        return slim(live, parts, self._ids.new) if self.refers else parts
+        if not self.refers:
+            return parts
+        known = live.in_flight_values + live.values
+        parts, new = slim(parts, known, self._ids.new)
+        live.values += new
+        return parts
 
     def amend(self, live: LiveTask, event: Event) -> None:
         """Replace what was recorded last. Only as long as it is not on its way to the store."""
@@ -132,10 +148,10 @@ class Journal:
         live.recorded_bytes += len(entry.body) - len(live.unflushed[-1].body)
         live.unflushed[-1] = entry
 
-    def once_durable(self, live: LiveTask, callback: Durable) -> None:
-        """Call back, once, right after the commit of what was recorded last, or with the
-        error when the store refuses."""
-        live.once_durable.append((live.seq, callback))
+    def once_durable(self, live: LiveTask, callback: Durable, *, seq: int = 0) -> None:
+        """Call back, once, right after the commit of entry `seq` (of the last one when it is 0),
+        or with the error when the store refuses."""
+        live.once_durable.append((seq or live.seq, callback))
 
     def settled(self, live: LiveTask) -> asyncio.Future[None]:
         """Done when a state in which nothing runs is committed, now or later.
@@ -182,8 +198,8 @@ class Journal:
             # Those that were refused meanwhile have nothing to store.
             if live.is_dirty:
                 try:
-                    if live.run is not None and live.run.first is not None:
-                        self._on_flush(live)
+                    if live.held_back is not None:
+                        self._record_held_back(live)
                     if live.recorded_bytes > LARGE_APPEND_BYTES and not self._may_append(live):
                         self._large_waiting.append(live)
                         continue
@@ -195,6 +211,12 @@ class Journal:
         if appends:
             self._second.unsettled += len(appends)
             self._store.submit(appends)
+
+    def _record_held_back(self, live: LiveTask) -> None:
+        held_back, live.held_back = live.held_back, None
+        assert held_back is not None
+        for event in held_back():
+            self.record(live, event, state=live.state, status_ms=live.status_ms)
 
     def _may_append(self, live: LiveTask) -> bool:
         """Whether it is the turn of a task that recorded much."""
@@ -237,7 +259,7 @@ class Journal:
             live.is_dirty = False
             if self._large is live and not live.in_flight:
                 self._leave_large_turn()
-            self._on_settled(live)
+            self._observer.settled(live)
             return None
         fold: TaskFold | None = None
         snapshot: Snapshot | None = None
@@ -291,15 +313,7 @@ class Journal:
             return
         entries = append.entries
         if error is not None:
-            is_unusable = isinstance(error, StoreUnusable)
-            # One line for a full disk, and not one for every task that runs into it.
-            if not (is_unusable and self.is_refusing):
-                _log.error(
-                    "the store refused a commit",
-                    extra={"task_id": live.task_id, "reason": error.message},
-                )
-            self.is_refusing = is_unusable
-            self._refuse(live, error)
+            self._settle_refused(live, error)
             return
         self.is_refusing = False
         live.commit(entries, append.state, fold, append.snapshot)
@@ -313,31 +327,30 @@ class Journal:
         # From here to the end there is no await: whoever attaches sees either this
         # commit in its snapshot or the entries on its stream, never both or neither.
         if live.subscriptions:
-            self._publish(live, entries)
+            live.publish(entries)
         if live.once_durable:
             self._run_once_durable(live)
         if append.state in SETTLED:
             if live.waiters:
-                self._answer_waiters(live, live.committed_seq)
-            if append.state in TERMINAL:
-                # They have their last entry, and hold it themselves.
-                live.subscriptions.clear()
-            self._on_settled(live)
+                seq = live.committed_seq
+                waiting, live.waiters = live.waiters, []
+                for wanted, waiter in waiting:
+                    if wanted > seq:
+                        live.waiters.append((wanted, waiter))
+                    elif not waiter.done():
+                        waiter.set_result(None)
+            self._observer.settled(live)
 
-    def _publish(self, live: LiveTask, entries: tuple[Entry, ...]) -> None:
-        """Push to each reader under its own guard, and let go of those that take no more."""
-        shares = Shares(entries) if len(live.subscriptions) > 1 else None
-        has_ended = False
-        for subscription in live.subscriptions:
-            try:
-                if not subscription.push(entries, shares):
-                    has_ended = True
-            except Exception:  # noqa: BLE001 - logged, and costs this reader alone
-                _log.exception("a reader failed", extra={"task_id": live.task_id})
-                subscription.fail()
-                has_ended = True
-        if has_ended:
-            live.subscriptions = {each for each in live.subscriptions if not each.is_ended}
+    def _settle_refused(self, live: LiveTask, error: StoreError) -> None:
+        is_unusable = isinstance(error, StoreUnusable)
+        # One line for a full disk, and not one for every task that runs into it.
+        if not (is_unusable and self.is_refusing):
+            _log.error(
+                "the store refused a commit",
+                extra={"task_id": live.task_id, "reason": error.message},
+            )
+        self.is_refusing = is_unusable
+        self._refuse(live, error)
 
     def _run_once_durable(self, live: LiveTask) -> None:
         seq = live.committed_seq
@@ -357,13 +370,17 @@ class Journal:
             except Exception:  # noqa: BLE001 - logged, and the others are told
                 _log.exception("a callback failed", extra={"task_id": live.task_id})
 
-    def _answer_waiters(self, live: LiveTask, seq: int) -> None:
+    def answer_waiters(self, live: LiveTask, error: TrunklineError | None = None) -> None:
+        """Answer the requests that wait for the task to settle: with the task as it is, or
+        with the error."""
         waiting, live.waiters = live.waiters, []
-        for wanted, waiter in waiting:
-            if wanted > seq:
-                live.waiters.append((wanted, waiter))
-            elif not waiter.done():
+        for _, waiter in waiting:
+            if waiter.done():
+                continue
+            if error is None:
                 waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
 
     def _refuse_unmade(self, live: LiveTask, cause: Exception) -> None:
         """What was recorded cannot be made an append. It stays dirty until it is refused, so
@@ -403,8 +420,10 @@ class Journal:
         refusal = not_stored()
         callbacks, live.once_durable = live.once_durable, []
         self._call_back(live, callbacks, refusal)
-        live.give_up(refusal)
-        self._on_refused(live, error)
+        self.answer_waiters(live, refusal)
+        for reader in list(live.subscriptions):
+            reader.stop("the store is unavailable", live.committed_seq)
+        self._observer.refused(live, error)
 
 
 def not_stored() -> Unavailable:

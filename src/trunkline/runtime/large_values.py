@@ -19,37 +19,33 @@ from trunkline.model.large_values import (
 from trunkline.model.values import Message, Part
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Scope, Store
-from trunkline.runtime.live_task import LiveTask
 
 Parts = tuple[Part, ...]
 
 
-def refer(live: LiveTask, text: str, new_id: Callable[[], str]) -> str:
-    """What stands for a large text in the journal. The text goes to the store with the next
-    append. Raises UnicodeEncodeError for one that is no JSON."""
-    for known in (*live.in_flight_values, *live.values):
-        # An answer is in an artifact, in a status and in history; it is kept once.
-        if known.text == text:
-            return known.reference
-    if not text.isascii():
-        text.encode()
-    value = LargeValue(value_id(new_id()), text)
-    live.values += (value,)
-    return value.reference
+def slim(
+    parts: Parts, known: tuple[LargeValue, ...], new_id: Callable[[], str]
+) -> tuple[Parts, tuple[LargeValue, ...]]:
+    """The parts with references in place of large texts, and the texts that are not `known`.
 
-
-def slim(live: LiveTask, parts: Parts, new_id: Callable[[], str]) -> Parts:
-    """The parts with references in place of large texts; the same object if there are none."""
+    An answer is in an artifact, in a status and in history; it is stored once. Without large
+    texts the parts are the same object. Raises UnicodeEncodeError for a text that is not JSON.
+    """
     if not any([part.text is not None and is_large(part.text) for part in parts]):
-        return parts
-    return tuple(
-        [
-            structs.replace(part, text=refer(live, part.text, new_id))
-            if part.text is not None and is_large(part.text)
-            else part
-            for part in parts
-        ]
-    )
+        return parts, ()
+    new: list[LargeValue] = []
+    slimmed = list(parts)
+    for index, part in enumerate(parts):
+        if part.text is None or not is_large(part.text):
+            continue
+        value = next((each for each in (*known, *new) if each.text == part.text), None)
+        if value is None:
+            if not part.text.isascii():
+                part.text.encode()
+            value = LargeValue(value_id(new_id()), part.text)
+            new.append(value)
+        slimmed[index] = structs.replace(part, text=value.reference)
+    return tuple(slimmed), tuple(new)
 
 
 class Pieces(Struct, frozen=True):

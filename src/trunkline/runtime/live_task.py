@@ -1,6 +1,7 @@
-"""A task in memory: what is committed for readers, what is recorded for the writer."""
+"""`LiveTask`: a task in memory, as committed for readers and as recorded for its writer."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -9,14 +10,16 @@ from msgspec import Struct
 
 from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
-from trunkline.model.events import Entry
+from trunkline.model.events import Entry, Event
 from trunkline.model.large_values import LargeValue
-from trunkline.model.values import HAS_WORK, Message, Role, TaskState
+from trunkline.model.values import HAS_WORK, TERMINAL, Message, Role, TaskState
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, StoredTask
-from trunkline.runtime.fanout import Subscription
+from trunkline.runtime.fanout import Shares, Subscription
 
 if TYPE_CHECKING:
     from trunkline.runtime.run import Run
+
+_log = logging.getLogger("trunkline.journal")
 
 # Entries of a long stream that nobody reads are folded in steps: each holds its text twice.
 MAX_UNFOLDED = 64
@@ -26,7 +29,7 @@ Durable: TypeAlias = Callable[[TrunklineError | None], None]
 
 
 class LiveTask(Struct, kw_only=True, eq=False):
-    """Only the event loop touches it, and only the journal moves `committed` forward."""
+    """Only the event loop touches it, and every field has one writer, which is named below."""
 
     task_id: str
     scope: Scope
@@ -34,35 +37,35 @@ class LiveTask(Struct, kw_only=True, eq=False):
     epoch: int
     # The session that its record names; empty where the agent names it.
     session_key: str = ""
-    # As recorded: ahead of the commit. Decisions are made on these.
+
+    # Written by `Journal` alone. First the task as recorded, ahead of the commit: decisions are
+    # made on these.
     seq: int = 0
     state: TaskState = TaskState.SUBMITTED
     status_ms: int = 0
     unflushed: list[Entry] = []
     in_flight: list[Entry] = []
     is_dirty: bool = False
-    # How large the entries are that were recorded since the task is in memory, those of them
-    # that went to the store, and those that it committed.
+    # Makes further events to record when the journal goes to the store, if there are any.
+    held_back: Callable[[], list[Event]] | None = None
+    # The size of the entries that were recorded since the task is in memory, of those that went
+    # to the store, and of those that it committed.
     recorded_bytes: int = 0
     flushed_bytes: int = 0
     committed_bytes: int = 0
-    # Large texts that entries refer to: of those that are unflushed, and of those in flight.
+    # Large texts that unflushed entries refer to, and those that entries in flight refer to.
     values: tuple[LargeValue, ...] = ()
     in_flight_values: tuple[LargeValue, ...] = ()
-    # Rises when the store refuses; what was in flight then is void.
+    # Rises when the store refuses an append, which makes void all that was in flight.
     generation: int = 0
-    # What is in memory is not the task any more; the store has the truth.
-    is_dropped: bool = False
-    # How many have a message for it that cannot be recorded yet.
-    pending_senders: int = 0
-    # The store refused its progress; it ends as soon as that can be stored.
-    is_stuck: bool = False
+    # Both go to the store with the next append.
     creation: Creation | None = None
-    # Goes to the store with the next append.
     idempotency: IdempotencyRecord | None = None
-    # All that the task was given while in memory, to know them until the store does.
-    keys: tuple[IdempotencyRecord, ...] = ()
-    # As committed: all that anybody outside ever sees. 0 until the task exists.
+    once_durable: list[tuple[int, Durable]] = []
+    waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    # Written by the methods below alone. Clients see only what is committed, 0 entries until
+    # the task exists.
     committed_seq: int = 0
     committed_state: TaskState = TaskState.SUBMITTED
     # Folded when somebody reads: most tasks end before anybody does.
@@ -70,46 +73,40 @@ class LiveTask(Struct, kw_only=True, eq=False):
     _unfolded: list[Entry] = []
     _view: Snapshot | None = None
     subscriptions: set[Subscription] = set()
-    once_durable: list[tuple[int, Durable]] = []
-    waiters: list[tuple[int, asyncio.Future[None]]] = []
-    # Owned by `turns`: how many have started, the one under way, those to come.
+
+    # Written by `Registry` alone. A dropped task is not the task any more: the store has the
+    # truth. The store refused the progress of a stuck task, which ends as soon as that can be
+    # stored.
+    is_dropped: bool = False
+    is_stuck: bool = False
+    # Written by `Intake` alone: senders whose message cannot be recorded yet.
+    pending_senders: int = 0
+    # Written by `IdempotencyKeys` alone: the keys of its requests, until the store has them.
+    keys: tuple[IdempotencyRecord, ...] = ()
+    # Written by `Recorder` alone: the number of turns that have begun.
     turns: int = 0
+    # Written by `Runs` alone: the run under way, and those that wait for their turn.
     run: "Run | None" = None
     waiting: "list[Run]" = []
 
     @classmethod
     def of(cls, stored: StoredTask) -> "LiveTask":
-        live = cls(
+        fold = fold_of(stored)
+        own = sum(1 for message in fold.history if message.role is Role.USER)
+        return cls(
             task_id=stored.task_id,
             scope=stored.scope,
             context_id=stored.context_id,
             epoch=stored.epoch,
             session_key=stored.session_key,
-        )
-        fold = fold_of(stored)
-        live._fold = fold
-        live.seq = live.committed_seq = fold.seq
-        live.state = live.committed_state = fold.state
-        live.status_ms = stored.status_ms
-        # Artifact names carry the number of the turn; any number not used before will do.
-        live.turns = sum(1 for message in fold.history if message.role is Role.USER) - len(
-            fold.pending
-        )
-        return live
-
-    @property
-    def is_idle(self) -> bool:
-        """Nothing in memory that the store does not have, and nobody is interested."""
-        return not (
-            self.run
-            or self.waiting
-            or self.subscriptions
-            or self.unflushed
-            or self.in_flight
-            or self.waiters
-            or self.once_durable
-            or self.is_stuck
-            or self.pending_senders
+            seq=fold.seq,
+            committed_seq=fold.seq,
+            state=fold.state,
+            committed_state=fold.state,
+            status_ms=stored.status_ms,
+            # Artifact names carry the number of the turn; any number not used before will do.
+            turns=own - len(fold.pending),
+            _fold=fold,
         )
 
     @property
@@ -124,21 +121,6 @@ class LiveTask(Struct, kw_only=True, eq=False):
             return None
         run = self.waiting[0]
         return run.agent.lanes.position(run.lane, run)
-
-    def history_message(self, message: Message) -> Message:
-        """The caller's message as history shows it: with the ids of its task and context."""
-        if message.task_id == self.task_id and message.context_id == self.context_id:
-            return message
-        return Message(
-            message_id=message.message_id,
-            context_id=self.context_id,
-            task_id=self.task_id,
-            role=message.role,
-            parts=message.parts,
-            metadata=message.metadata,
-            extensions=message.extensions,
-            reference_task_ids=message.reference_task_ids,
-        )
 
     @property
     def exists(self) -> bool:
@@ -192,21 +174,46 @@ class LiveTask(Struct, kw_only=True, eq=False):
         if len(self._unfolded) > MAX_UNFOLDED:
             self.committed()
 
-    def let_go(self) -> None:
-        """Answer those who wait for the end with the task as it is."""
-        for _, waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self.waiters.clear()
+    def subscribe(self, reader: Subscription) -> None:
+        """Push to the reader what is committed from now on."""
+        self.subscriptions.add(reader)
 
-    def give_up(self, error: TrunklineError) -> None:
-        """Tell everybody who waits that the store refused."""
-        for _, waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_exception(error)
-        self.waiters.clear()
-        for subscription in list(self.subscriptions):
-            subscription.stop("the store is unavailable", self.committed_seq)
+    def unsubscribe(self, reader: Subscription) -> None:
+        self.subscriptions.discard(reader)
+
+    def publish(self, entries: tuple[Entry, ...]) -> None:
+        """Push to each reader under its own guard, and drop those that take no more."""
+        shares = Shares(entries) if len(self.subscriptions) > 1 else None
+        has_ended = False
+        for reader in self.subscriptions:
+            try:
+                if not reader.push(entries, shares):
+                    has_ended = True
+            except Exception:  # noqa: BLE001 - logged, and costs this reader alone
+                _log.exception("a reader failed", extra={"task_id": self.task_id})
+                reader.fail()
+                has_ended = True
+        if self.committed_state in TERMINAL:
+            # They have their last entry, and hold it themselves.
+            self.subscriptions.clear()
+        elif has_ended:
+            self.subscriptions = {each for each in self.subscriptions if not each.is_ended}
+
+
+def message_of_task(message: Message, task_id: str, context_id: str) -> Message:
+    """The caller's message as history shows it: with the ids of its task and context."""
+    if message.task_id == task_id and message.context_id == context_id:
+        return message
+    return Message(
+        message_id=message.message_id,
+        context_id=context_id,
+        task_id=task_id,
+        role=message.role,
+        parts=message.parts,
+        metadata=message.metadata,
+        extensions=message.extensions,
+        reference_task_ids=message.reference_task_ids,
+    )
 
 
 def _folded(fold: TaskFold | None, entries: list[Entry]) -> TaskFold:

@@ -1,18 +1,21 @@
-"""What a run says, on its way into the journal of its task, or back as a direct reply."""
+"""`Recorder`: records the output of a run in the journal of its task, or holds it back while the
+run may end as a direct reply."""
 
-from collections.abc import Callable
+import logging
+from functools import partial
 
 from msgspec import structs
 
-from trunkline.engine.decisions import Chunk, Decision, Move
+from trunkline.engine.decisions import Chunk, Decision
+from trunkline.engine.late_output import LateOutput
 from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes
 from trunkline.engine.promotion import Direct, Staging, Unrepresentable, Verdict
 from trunkline.engine.transitions import Step, after
 from trunkline.engine.turn_fold import TurnFold
 from trunkline.model.errors import ContentTypeNotSupported
-from trunkline.model.events import StatusShown
+from trunkline.model.events import Event, StatusShown, TurnRetried
 from trunkline.model.large_values import MAX_INLINE_CHARS
-from trunkline.model.outputs import Final, Output, Text
+from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output, Text
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
     TERMINAL,
@@ -27,15 +30,19 @@ from trunkline.model.values import (
 from trunkline.ports.clock import Clock
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask
-from trunkline.runtime.run import Run
+from trunkline.runtime.new_tasks import NewTasks
+from trunkline.runtime.run import Run, extra_of
+
+_log = logging.getLogger("trunkline.turns")
 
 # By names of their own where it counts: Python 3.11 looks members up through the metaclass.
 _START = Step.START
 _NOTE = Step.NOTE
 _ENDS_WELL = frozenset({Step.COMPLETE, Step.ASK, Step.NEED_AUTH})
 
-# The artifact with what came too late; a task ends once, so it is there once at most.
+# The artifact of late output. A task ends once, so it has one at most.
 LATE = "late-output"
+AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
 
 
 class Recorder:
@@ -44,17 +51,15 @@ class Recorder:
         *,
         journal: Journal,
         clock: Clock,
-        promote: Callable[[Run], LiveTask],
-        drop_waiting: Callable[[LiveTask], None],
+        new_tasks: NewTasks,
     ) -> None:
         self._journal = journal
         self._clock = clock
-        self._promote = promote
-        self._drop_waiting = drop_waiting
+        self._new_tasks = new_tasks
 
     def begin(self, run: Run) -> TurnFold:
-        """The turn shows from here on, so it needs a task."""
-        live = run.live or self._promote(run)
+        """Record that the turn begins, in a new task if the run has none."""
+        live = run.live or self._new_tasks.promote(run)
         style = run.agent.style
         if run.is_resumed:
             return self._resume(run, live)
@@ -75,7 +80,7 @@ class Recorder:
         return run.fold
 
     def _resume(self, run: Run, live: LiveTask) -> TurnFold:
-        """The turn has begun before. What it says anew has the names that it had then."""
+        """Continue a turn that has begun before. Its artifacts keep the names they had."""
         made = [each.artifact_id for each in live.ahead().earlier_artifacts]
         run.fold = TurnFold(
             run_id=run.run_id,
@@ -85,85 +90,139 @@ class Recorder:
             artifact_ids=made,
             style=run.agent.style,
             accepted=_accepted(run),
-            # More than it can have said by then: no message has the id of another.
+            # More than the messages it has sent so far, so that no two have the same id.
             said=live.seq,
         )
         return run.fold
 
+    def undo_beginning(self, run: Run) -> None:
+        """Forget that the turn began: the store refused it, and the agent has not started."""
+        run.fold = None
+        if run.live is not None:
+            run.live.turns -= 1
+
+    def record_retry(self, live: LiveTask, run: Run | None = None) -> None:
+        """Record that the turn under way is run again. `run` is the one that has not started."""
+        now_ms = self._clock.now_ms()
+        state = after(live.state, Step.CONTINUE)
+        update = TaskStatusUpdateEvent(
+            task_id=live.task_id,
+            context_id=live.context_id,
+            status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
+            metadata={"reason": "gateway_restarted", "previousState": live.state.value},
+        )
+        event = TurnRetried(status_update=update)
+        self._journal.record(live, event, state=state, status_ms=now_ms)
+        # The turn has the same number again, so that its artifacts have the same ids.
+        live.turns -= 1
+        if run is not None:
+            run.fold = None
+
     def feed(self, run: Run, output: Output) -> bool:
-        """Record what the output means; True when it ended the turn."""
+        """Record the output; True when it ended the turn."""
         live = run.live
         if live is None:
             return self._hold(run, output)
         fold = run.fold or self.begin(run)
         if run.first is not None:
-            output = self._after_first(run, live, output)
+            output = self._after_first(run, output)
         elif fold.may_be_all(output):
             assert isinstance(output, Text)
             run.first = output
-            if not live.is_dirty:
-                self._journal.schedule(live)
+            self._journal.hold_back(live, partial(self._first_events, run))
             return False
         ended = False
         for decision in fold.feed(output):
-            if isinstance(decision, Chunk):
-                self._record_chunk(live, decision)
-            else:
-                ended = self._record_move(live, decision) or ended
+            ended = self._record(live, decision) or ended
         return ended
 
-    def _after_first(self, run: Run, live: LiveTask, output: Output) -> Output:
-        """What the output comes to, given the text that was kept back before it."""
+    def _after_first(self, run: Run, output: Output) -> Output:
+        """The output, joined with the text that was held back before it where they are one."""
         if type(output) is Final and not output.parts and not output.said:
             assert run.first is not None
             text, run.first = run.first.delta, None
             return Final((Part(text=text),), output.metadata)
-        self.catch_up(live)
+        self.catch_up(run)
         return output
 
-    def catch_up(self, live: LiveTask) -> None:
-        """Record what is kept back, for it has to show now."""
-        run = live.run
-        if run is None or run.first is None or run.fold is None:
-            return
-        first, run.first = run.first, None
-        if live.state not in TERMINAL:
-            for decision in run.fold.feed(first):
-                self._record(live, decision)
+    def _first_events(self, run: Run) -> list[Event]:
+        """The events of the text that was held back, which it then no longer is."""
+        live, first = run.live, run.first
+        run.first = None
+        if first is None or live is None or run.fold is None or live.state in TERMINAL:
+            return []
+        decisions = run.fold.feed(first)
+        return [self._chunk_event(live, each) for each in decisions if isinstance(each, Chunk)]
+
+    def catch_up(self, run: Run) -> None:
+        """Record the text that was held back, because something follows it."""
+        live = run.live
+        if live is not None and run.first is not None:
+            for event in self._first_events(run):
+                self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
 
     def reveal(self, run: Run) -> bool:
-        """The run needs a task now, and all that it held back goes there."""
+        """Make a task of the run and record its output so far; False when some of that cannot
+        be recorded."""
+        try:
+            self._reveal(run)
+        except Exception:  # noqa: BLE001 - goes to the log
+            # It may not be JSON. The run has a task by now, which is what the caller needs.
+            _log.exception("agent failed", extra=extra_of(run))
+            return False
+        return True
+
+    def _reveal(self, run: Run) -> bool:
         held = run.staging.take() if run.staging is not None else []
         self.begin(run)
         # All of it is recorded before anything else can happen to the task.
         return any([self.feed(run, output) for output in held])
 
-    def hear(self, run: Run, output: Output) -> bool:
-        """Record what a run still says while it is being stopped, if that counts."""
+    def fail(self, run: Run) -> None:
+        """Record that the agent raised an error."""
+        if run.outcome is not None:
+            # The reply could not be given, and its output counts no more.
+            run.outcome = run.staging = None
+        try:
+            self.feed(run, Failed(AGENT_FAILED))
+        except Exception:  # noqa: BLE001 - goes to the log
+            # The output held back may not be JSON either. It is gone by now.
+            _log.exception("agent failed", extra=extra_of(run))
+            self.feed(run, Failed(AGENT_FAILED))
+
+    def feed_stopped(self, run: Run, output: Output) -> bool:
+        """Record or keep output after the stop as the profile says; True when no more counts."""
         live, fold = run.live, run.fold
-        if not run.agent.style.names.keeps_output_after_stop or live is None or fold is None:
-            return False
-        if live.state in TERMINAL or live.is_dropped:
-            return False
-        self.catch_up(live)
-        for decision in fold.hear(output):
-            self._record(live, decision)
-        return True
+        if (
+            run.agent.style.names.keeps_output_after_stop
+            and live is not None
+            and fold is not None
+            and live.state not in TERMINAL
+            and not live.is_dropped
+        ):
+            self.catch_up(run)
+            for decision in fold.hear(output):
+                self._record(live, decision)
+            return isinstance(output, ENDS_TURN)
+        if run.agent.profile.late_output == "drop" or run.stopping is None:
+            return True
+        run.late = run.late or LateOutput()
+        return run.late.hear(output) or isinstance(output, ENDS_TURN)
 
     def keep_late(self, run: Run, live: LiveTask) -> None:
-        """What was said when nothing counted any more, as an artifact of the ended task."""
+        """Record the late output as an artifact of the ended task."""
         text = run.late.text if run.late is not None else ""
         accepted = _accepted(run)
         if text and (accepted is None or accepted.takes_text):
             artifact = Artifact(artifact_id=LATE, name=LATE, parts=(Part(text=text),))
-            self._record_chunk(live, Chunk(artifact, append=False, last_chunk=True))
+            self._record(live, Chunk(artifact, append=False, last_chunk=True))
 
     def end(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
-        """The run is stopped, and its task ends by that step."""
+        """Record that the run was stopped, which ends its task by the step."""
         if run.fold is None:
             self.move(live, step, say(live, f"{run.run_id}.stop", reason) if reason else None)
             return
-        self.catch_up(live)
+        self.catch_up(run)
         for decision in run.fold.stop(step, reason):
             self._record(live, decision)
 
@@ -176,21 +235,20 @@ class Recorder:
             case Verdict.HOLD:
                 return False
             case Verdict.PROMOTE:
-                return self.reveal(run)
+                return self._reveal(run)
             case Direct():
                 run.outcome = _reply(run, outcome)
             case Unrepresentable():
                 run.outcome = _unrepresentable(run, outcome)
         return True
 
-    def _record(self, live: LiveTask, decision: Decision) -> None:
-        if isinstance(decision, Chunk):
-            self._record_chunk(live, decision)
-        else:
-            self._record_move(live, decision)
-
-    def _record_move(self, live: LiveTask, decision: Move) -> bool:
+    def _record(self, live: LiveTask, decision: Decision) -> bool:
         """True when it ended the turn."""
+        if isinstance(decision, Chunk):
+            if not (decision.is_closing and self._close_last(live, decision)):
+                event = self._chunk_event(live, decision)
+                self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
+            return False
         step = decision.step
         # A message that waits is the answer to a question, and work left to do.
         if live.waiting and step in _ENDS_WELL:
@@ -198,24 +256,21 @@ class Recorder:
         self.move(live, step, decision.message, is_kept=decision.is_kept)
         return step is not _NOTE
 
-    def _record_chunk(self, live: LiveTask, chunk: Chunk) -> None:
-        if chunk.is_closing and self._close_last(live, chunk):
-            return
+    def _chunk_event(self, live: LiveTask, chunk: Chunk) -> TaskArtifactUpdateEvent:
         artifact = chunk.artifact
         for part in artifact.parts:
-            # Longer than this, it is looked at closely.
+            # Only longer texts can be large.
             if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
                 parts = self._journal.slim(live, artifact.parts)
                 artifact = structs.replace(artifact, parts=parts)
                 break
-        event = TaskArtifactUpdateEvent(
+        return TaskArtifactUpdateEvent(
             task_id=live.task_id,
             context_id=live.context_id,
             artifact=artifact,
             append=chunk.append,
             last_chunk=chunk.last_chunk or (False if chunk.is_open else None),
         )
-        self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
 
     def _close_last(self, live: LiveTask, closing: Chunk) -> bool:
         """Mark the chunk before as the last one, if it has not left for the store yet."""
@@ -250,8 +305,6 @@ class Recorder:
             state=state,
             status_ms=now_ms,
         )
-        if live.waiting and state in TERMINAL:
-            self._drop_waiting(live)
 
 
 def say(live: LiveTask, message_id: str, text: str) -> Message:

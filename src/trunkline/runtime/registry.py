@@ -1,24 +1,28 @@
-"""Which tasks are in memory, and how the others get there."""
+"""`Registry`: the tasks in memory, and how others are loaded."""
 
 import asyncio
 
 from trunkline.model.errors import TaskNotFound, TrunklineError
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask
+from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, fold_of
 
 
 class Registry:
     """Every look-up names the caller's scope; what is not in it does not exist."""
 
-    def __init__(self, store: Store, *, node: str, clock: Clock) -> None:
+    def __init__(self, store: Store, *, journal: Journal, node: str, clock: Clock) -> None:
         self._store = store
+        self._journal = journal
         self._clock = clock
         self.node = node
         self._live: dict[str, LiveTask] = {}
-        # Those that are being read. Whoever reads beside it could find the task as it was
-        # before a change that the other one makes.
+        # Tasks that are being read. A second reader could find the task as it was before a
+        # change that the first one makes.
         self._loading: dict[tuple[Scope, str], asyncio.Future[None]] = {}
+        # Tasks whose end waits until the store accepts it.
+        self.stuck: set[LiveTask] = set()
 
     def __len__(self) -> int:
         return len(self._live)
@@ -30,11 +34,35 @@ class Registry:
         return tuple(self._live.values())
 
     def forget_if_idle(self, live: LiveTask) -> None:
-        if live.is_idle and self._live.get(live.task_id) is live:
+        """Forget a task of which memory has nothing that the store does not have, and that
+        nobody waits for."""
+        if (
+            live.run
+            or live.waiting
+            or live.subscriptions
+            or live.unflushed
+            or live.in_flight
+            or live.waiters
+            or live.once_durable
+            or live.is_stuck
+            or live.pending_senders
+        ):
+            return
+        if self._live.get(live.task_id) is live:
             del self._live[live.task_id]
 
+    def mark_stuck(self, live: LiveTask) -> None:
+        """Keep the task in memory until the store accepts its end."""
+        live.is_stuck = True
+        self.stuck.add(live)
+
+    def unmark_stuck(self, live: LiveTask) -> None:
+        live.is_stuck = False
+        self.stuck.discard(live)
+        self.forget_if_idle(live)
+
     def drop(self, live: LiveTask) -> None:
-        """Whoever needs the task again reads it anew."""
+        """Forget what memory has of the task; the next reader loads it from the store."""
         live.is_dropped = True
         if self._live.get(live.task_id) is live:
             del self._live[live.task_id]
@@ -70,13 +98,13 @@ class Registry:
         live = self._live.get(task_id)
         if live is None or live.scope != scope:
             return self._loading.get((scope, task_id))
-        # The store may have it already. It is this one, and no other, all the same.
+        # The store may have it already, but this object is the task.
         created: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell(_: TrunklineError | None) -> None:
             created.set_result(None)
 
-        live.once_durable.append((1, tell))
+        self._journal.once_durable(live, tell, seq=1)
         return created
 
     async def _load(self, scope: Scope, task_id: str) -> LiveTask:

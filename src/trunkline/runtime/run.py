@@ -1,4 +1,4 @@
-"""One turn of an agent, from the queue to its end."""
+"""`Run`: one turn of an agent, from the queue until it leaves its lane."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -7,6 +7,8 @@ from msgspec import Struct
 
 from trunkline.engine.late_output import LateOutput
 from trunkline.engine.promotion import Staging
+from trunkline.engine.run_states import WAITING, RunState
+from trunkline.engine.transitions import Step
 from trunkline.engine.turn_fold import TurnFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
@@ -23,87 +25,93 @@ if TYPE_CHECKING:
 class Run(Struct, kw_only=True, eq=False):
     """A turn with effects never runs twice. So when its lane grants it, the journal first says
     that it has begun, and it starts once that is committed. A run without a task, or of a pure
-    agent, starts at once."""
+    agent, starts at once. `engine/run_states.py` has the table of its states."""
 
     run_id: str
-    # The task it has, or gets when it needs one.
+    # The id of its task, or of the task that it gets when it needs one.
     task_id: str
     agent: "PublishedAgent"
     lane: "Lane"
     context_id: str
-    message: Message
-    # As history has it, with references in place of large texts. None for a new task, and the
-    # message itself for one that was stored.
-    recorded: Message | None = None
     options: TurnOptions | None
-    # None while the agent may still answer with a message alone.
-    live: LiveTask | None
-    # The key of the request, as long as there is no task to have it, and whether the store knows
-    # that the request with it has begun.
+    # The idempotency key of the request, which a run without a task has to store itself.
     key: IdempotencyRecord | None = None
-    is_key_stored: bool = False
-    # It was under way before a restart, and is picked up.
+    # It was under way before a restart, and the backend resumes it.
     is_resumed: bool = False
     # The entry that accepted its message; 1 for the one that creates the task.
     accepted_seq: int = 1
-    is_granted: bool = False
-    # The journal says that it has begun, and perhaps the store does not know it yet.
-    has_begun: bool = False
-    is_released: bool = False
-    # Nothing that the agent emits from now on counts.
-    is_fenced: bool = False
-    started: float | None = None
-    task: asyncio.Task[None] | None = None
-    stopping: asyncio.Task[None] | None = None
-    fold: TurnFold | None = None
-    # The first text of the turn, which is kept back as long as it may be the whole answer
-    # and the journal does not go to the store: whole, an answer costs much less.
-    first: Text | None = None
-    # What the agent said after it was stopped, where it is kept.
-    late: LateOutput | None = None
-    # For runs without a task: what it holds back, how it ended, what makes it a task when
-    # it takes long, what became of it, and who streams it.
-    staging: Staging | None = None
-    outcome: Message | TrunklineError | None = None
-    timer: asyncio.Task[None] | None = None
+    # The message in history, with references in place of large texts. None for a new task, and
+    # the message itself for one that was stored.
+    recorded: Message | None = None
+
+    # Written by the methods below alone. `live` is None while the agent may still answer with
+    # a message alone.
+    message: Message
+    live: LiveTask | None = None
+    # Of a run that may end without a task: its outcome, and the reader that streams it.
     answer: asyncio.Future[Reply | NoReply | LiveTask] | None = None
     reader: Subscription | None = None
 
+    # Written by `Runs` alone.
+    state: RunState = RunState.QUEUED
+    is_key_stored: bool = False
+    started: float | None = None
+    task: asyncio.Task[None] | None = None
+    # Makes a task of the run when it takes long.
+    timer: asyncio.Task[None] | None = None
+    # The step and the reason by which a stop ends the task, and the asyncio task that does it.
+    ending: tuple[Step, str] | None = None
+    stopping: asyncio.Task[None] | None = None
+
+    # Written by `Recorder` alone.
+    fold: TurnFold | None = None
+    # The first text of the turn, held back while it may be the whole answer and the journal
+    # does not go to the store: an answer in one piece costs much less.
+    first: Text | None = None
+    # Output after the stop, where the profile keeps it.
+    late: LateOutput | None = None
+    # Of a run without a task: the output held back, and the outcome.
+    staging: Staging | None = None
+    outcome: Message | TrunklineError | None = None
+
     @property
     def is_waiting(self) -> bool:
-        return self.task is None and not self.is_released
+        return self.state in WAITING
 
-    def reply(self, reply: Reply) -> None:
-        """Answer without a task."""
+    def expect_answer(
+        self, answer: "asyncio.Future[Reply | NoReply | LiveTask]", reader: Subscription | None
+    ) -> None:
+        """Let the run answer without a task if it can."""
+        self.answer = answer
+        self.reader = reader
+
+    def finish(self, outcome: Reply | NoReply) -> None:
+        """Answer the request without a task."""
         if self.reader is not None:
-            self.reader.put(reply)
+            self.reader.put(outcome)
             self.reader.end()
         if self.answer is not None and not self.answer.done():
-            self.answer.set_result(reply)
+            self.answer.set_result(outcome)
 
-    def refuse(self, error: TrunklineError) -> None:
-        """There is neither a reply nor a task."""
-        no_reply = NoReply(error)
-        if self.reader is not None:
-            self.reader.put(no_reply)
-            self.reader.end()
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_result(no_reply)
-
-    def become(self, live: LiveTask) -> None:
-        """The run has a task now."""
+    def become(self, live: LiveTask, message: Message) -> None:
+        """Take the task; `message` has its ids."""
         self.live = live
-        if self.is_waiting:
-            live.waiting.append(self)
-        else:
-            live.run = self
+        self.message = message
         if self.reader is not None:
-            live.subscriptions.add(self.reader)
+            live.subscribe(self.reader)
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(live)
 
+    def restore(self, message: Message) -> None:
+        """Take the message with its large texts, which a stored one only refers to."""
+        self.message = message
+
+    def forget_reader(self) -> None:
+        """The reader left before the run had a task."""
+        self.reader = None
+
 
 def extra_of(run: Run) -> dict[str, str]:
-    """What a log record says about the run."""
+    """The fields of a log record about the run."""
     task_id = run.task_id if run.live is not None else ""
     return {"agent": run.agent.handle, "run_id": run.run_id, "task_id": task_id}

@@ -1,10 +1,11 @@
-"""The parts put together, opened, recovered and drained."""
+"""`Runtime`: assembles the parts, opens and recovers them, and drains them at the end."""
 
 import logging
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 
+from trunkline.background import BackgroundTasks
 from trunkline.engine.recovery import Recovery, recover, restart_reason
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import StoreError, TrunklineError
@@ -18,13 +19,14 @@ from trunkline.runtime.idempotency import DirectAnswers, IdempotencyKeys
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.queued_replies import QueuedReplies
-from trunkline.runtime.recorder import say
+from trunkline.runtime.recorder import Recorder, say
 from trunkline.runtime.registry import Registry
-from trunkline.runtime.run import Run
+from trunkline.runtime.runs import Runs
 from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
-from trunkline.runtime.turns import Turns
+from trunkline.runtime.store_refusals import StoreRefusals
 
 _log = logging.getLogger("trunkline.runtime")
 
@@ -48,34 +50,46 @@ class Runtime:
         self._store = store
         self._clock = clock
         self.agents = {agent.handle: agent for agent in agents}
-        self.registry = Registry(store, node=ids.new(), clock=clock)
-        self.journal = Journal(
-            store,
-            ids=ids,
-            on_flush=self._flushing,
-            on_settled=self._settled,
-            on_refused=self._refused,
+        self.journal = Journal(store, ids=ids, observer=self)
+        journal = self.journal
+        self.registry = Registry(store, journal=journal, node=ids.new(), clock=clock)
+        registry = self.registry
+        self.queued_replies = QueuedReplies(
+            store=store, registry=registry, journal=journal, ids=ids
         )
-        self.follow_ups = QueuedReplies(
-            store=store, registry=self.registry, journal=self.journal, ids=ids
-        )
-        self._sessions = Sessions(store=store, clock=clock, follow_ups=self.follow_ups)
+        self._sessions = Sessions(store=store, clock=clock, queued_replies=self.queued_replies)
         self.direct = DirectAnswers(store=store, clock=clock)
-        self.turns = Turns(
-            journal=self.journal,
+        self.keys = IdempotencyKeys(store=store, registry=registry, journal=journal)
+        new_tasks = NewTasks(
+            keys=self.keys, direct=self.direct, registry=registry, journal=journal, clock=clock
+        )
+        self.recorder = Recorder(journal=journal, clock=clock, new_tasks=new_tasks)
+        tasks = BackgroundTasks("turns")
+        self.runs = Runs(
+            journal=journal,
             clock=clock,
-            promote=self._promote,
-            registry=self.registry,
+            registry=registry,
             sessions=self._sessions,
             direct=self.direct,
+            new_tasks=new_tasks,
+            recorder=self.recorder,
+            tasks=tasks,
         )
-        self.keys = IdempotencyKeys(store=store, registry=self.registry, journal=self.journal)
+        self._refusals = StoreRefusals(
+            journal=journal,
+            registry=registry,
+            recorder=self.recorder,
+            runs=self.runs,
+            tasks=tasks,
+            clock=clock,
+        )
         self.intake = Intake(
             keys=self.keys,
             direct=self.direct,
-            registry=self.registry,
-            journal=self.journal,
-            turns=self.turns,
+            registry=registry,
+            journal=journal,
+            runs=self.runs,
+            new_tasks=new_tasks,
             clock=clock,
             ids=ids,
         )
@@ -83,7 +97,7 @@ class Runtime:
             store=store,
             registry=self.registry,
             journal=self.journal,
-            turns=self.turns,
+            runs=self.runs,
             intake=self.intake,
             clock=clock,
             stream_buffer=stream_buffer,
@@ -93,7 +107,7 @@ class Runtime:
             store=store,
             journal=self.journal,
             service=self.service,
-            turns=self.turns,
+            runs=self.runs,
             clock=clock,
             node=self.registry.node,
             agents=self.agents.values(),
@@ -157,10 +171,10 @@ class Runtime:
             self._abandon(agent, live)
         if decision is Recovery.FAIL:
             reason = restart_reason(stored.state)
-            self.turns.move(live, Step.FAIL, say(live, f"restart.{live.seq}", reason))
+            self.recorder.move(live, Step.FAIL, say(live, f"restart.{live.seq}", reason))
             return decision
         if decision is Recovery.RETRY:
-            self.turns.retry(live)
+            self.recorder.record_retry(live)
         to_run.append((agent, live))
         return decision
 
@@ -171,7 +185,7 @@ class Runtime:
         run_id = fold.asked_by if taken_up is None else taken_up.run_id(live.task_id)
         # Others were told when the process ended, for they ended with it.
         if run_id and isinstance(agent.backend, Abandons):
-            self.turns.stopping.abandon(agent, live, run_id)
+            self.runs.abandon(agent, live, run_id)
 
     def stop_admitting(self) -> None:
         self.is_ready = False
@@ -186,12 +200,12 @@ class Runtime:
     async def drain(self, *, grace_s: float) -> None:
         """Take nothing new, let runs finish for a while, end them, let readers go."""
         self.stop_admitting()
-        await self.turns.drain(grace_s=grace_s, reason=STOP_REASON)
+        await self.runs.drain(grace_s=grace_s, reason=STOP_REASON)
         for live in self.registry.all():
             with suppress(TrunklineError):
                 await self.journal.durable(live)
             # A queued task is answered as it is: it goes on after the restart.
-            live.let_go()
+            self.journal.answer_waiters(live)
         self.end_streams("the gateway is shutting down")
 
     async def close(self) -> None:
@@ -201,16 +215,11 @@ class Runtime:
             await agent.backend.close()
         await self._store.close()
 
-    def _promote(self, run: Run) -> LiveTask:
-        return self.intake.promote(run)
-
-    def _flushing(self, live: LiveTask) -> None:
-        self.turns.catch_up(live)
-
-    def _settled(self, live: LiveTask) -> None:
-        self.keys.forget(live)
+    def settled(self, live: LiveTask) -> None:
+        if live.keys:
+            self.keys.forget(live)
         self.registry.forget_if_idle(live)
 
-    def _refused(self, live: LiveTask, error: StoreError) -> None:
+    def refused(self, live: LiveTask, error: StoreError) -> None:
         self.keys.forget(live)
-        self.turns.store_refusals.refused(live, error)
+        self._refusals.refused(live, error)

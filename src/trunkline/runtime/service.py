@@ -39,8 +39,8 @@ from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
 from trunkline.runtime.replay import MAX_STEPS, Replay
 from trunkline.runtime.run import Run
+from trunkline.runtime.runs import Runs
 from trunkline.runtime.task_json import listed_json, page_position, page_token, task_json
-from trunkline.runtime.turns import Turns
 from trunkline.runtime.wakeups import Wakeups
 
 DEFAULT_PAGE_SIZE = 50
@@ -74,7 +74,7 @@ class Service:
         store: Store,
         registry: Registry,
         journal: Journal,
-        turns: Turns,
+        runs: Runs,
         intake: Intake,
         clock: Clock,
         stream_buffer: int = 1000,
@@ -83,9 +83,9 @@ class Service:
         self._store = store
         self._registry = registry
         self._journal = journal
-        self._turns = turns
+        self._runs = runs
         self._intake = intake
-        self._replies = BlockingSends(journal=journal, turns=turns, clock=clock)
+        self._blocking_sends = BlockingSends(journal=journal, runs=runs, clock=clock)
         self._histories = Histories(store)
         self._stream_buffer = stream_buffer
         self.subscriptions = Heartbeats(heartbeat_s)
@@ -116,7 +116,7 @@ class Service:
                 return TaskAnswer(task_json(accepted, history_length))
             await self._journal.durable(live)
         elif agent.bounds_waits:
-            outcome = await self._replies.wait(agent, live, admitted.run)
+            outcome = await self._blocking_sends.wait(agent, live, admitted.run)
             if isinstance(outcome, Reply):
                 return outcome
             if isinstance(outcome, NoReply):
@@ -194,7 +194,7 @@ class Service:
         if admitted.begun_after:
             accepted = live.as_accepted(admitted.begun_after)
             reader.open_with(Opening(accepted.seq, task_json(accepted, history_length)))
-            live.subscriptions.add(reader)
+            live.subscribe(reader)
             return
         is_new = live.unflushed or live.in_flight
         if is_new:
@@ -236,7 +236,7 @@ class Service:
         if live.committed_state in reader.closes_on or live.is_orphan:
             reader.end()
         else:
-            live.subscriptions.add(reader)
+            live.subscribe(reader)
 
     async def get(self, agent: PublishedAgent, caller: Caller, request: GetTaskRequest) -> bytes:
         scope = Scope(agent.handle, caller.tenant, caller.principal)
@@ -299,9 +299,7 @@ class Service:
                 raise UnsupportedOperation(NOT_LIVE, metadata={"taskId": request.id})
             is_over = live.state in TERMINAL
             if not is_over:
-                await self._turns.stopping.stop(
-                    agent, live, Step.CANCEL, agent.style.names.cancel_text
-                )
+                await self._runs.stop(agent, live, Step.CANCEL, agent.style.names.cancel_text)
             # Nobody is told of an end that is not stored.
             await self._journal.durable(live)
             if is_over and profile.cancel_terminal == "passthrough":
@@ -345,7 +343,7 @@ class Service:
             self._join(reader, live, None, None)
         else:
             # There from the start, so that the task stays in memory meanwhile.
-            live.subscriptions.add(reader)
+            live.subscribe(reader)
             replay = Replay(
                 self._store,
                 live,
@@ -365,7 +363,7 @@ class Service:
         return reader
 
     def _rejoin(self, reader: Subscription, live: LiveTask) -> None:
-        live.subscriptions.discard(reader)
+        live.unsubscribe(reader)
         self._join(reader, live, None, None)
 
     def _reader(self, agent: PublishedAgent, closes_on: frozenset[TaskState]) -> Subscription:
@@ -378,12 +376,12 @@ class Service:
         if run.live is not None:
             self._leave(run.live, reader)
         else:
-            run.reader = None
+            run.forget_reader()
             self.subscriptions.discard(reader)
 
     def _leave(self, live: LiveTask, reader: Subscription) -> None:
         self.subscriptions.discard(reader)
-        live.subscriptions.discard(reader)
+        live.unsubscribe(reader)
         self._registry.forget_if_idle(live)
 
 

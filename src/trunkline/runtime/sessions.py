@@ -26,30 +26,27 @@ _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
 class Sessions:
-    def __init__(self, *, store: Store, clock: Clock, follow_ups: QueuedReplies) -> None:
-        self._store = store
-        self._clock = clock
-        self._follow_ups = follow_ups
+    def __init__(self, *, store: Store, clock: Clock, queued_replies: QueuedReplies) -> None:
+        self.store = store
+        self.clock = clock
+        self.queued_replies = queued_replies
         self.large_values = LargeValues(store)
-
-    def of(self, run: Run) -> "RunSession":
-        return RunSession(run, self._store, self._clock, self._follow_ups)
 
     def notes(self, agent: PublishedAgent, live: LiveTask) -> "StoredNotes":
         """What the backend keeps in the conversation of a task."""
         context_id = _session_context(agent.profile, live.context_id)
-        return StoredNotes(self._store, self._clock, live.scope, context_id)
+        return StoredNotes(self.store, self.clock, live.scope, context_id)
 
     def of_agent(self, handle: str) -> "StoredNotes":
         """What the backend keeps for the agent as a whole, which is no caller's."""
-        return StoredNotes(self._store, self._clock, Scope(handle, "", ""), "")
+        return StoredNotes(self.store, self.clock, Scope(handle, "", ""), "")
 
     async def remember(self, run: Run, answer: Message) -> None:
         """Keep an exchange that made no task. Committed when this returns."""
         messages = _encode((run.message, answer))
         lane = run.lane
-        await self._store.remember(
-            Exchange(lane.scope, run.context_id, self._clock.now_ms(), messages)
+        await self.store.remember(
+            Exchange(lane.scope, run.context_id, self.clock.now_ms(), messages)
         )
 
 
@@ -57,9 +54,7 @@ class RunSession(Struct, frozen=True, eq=False):
     """The session of one run. Of use also after the run, to say something later."""
 
     _run: Run
-    _store: Store
-    _clock: Clock
-    _follow_ups: QueuedReplies
+    _sessions: Sessions
 
     @property
     def key(self) -> str:
@@ -72,7 +67,7 @@ class RunSession(Struct, frozen=True, eq=False):
 
     def context(self) -> MsgContext:
         run = self._run
-        now_ms = self._clock.now_ms()
+        now_ms = self._sessions.clock.now_ms()
         return msg_context(run.agent.profile, self._peer(), run.message, now_ms=now_ms)
 
     async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
@@ -82,7 +77,7 @@ class RunSession(Struct, frozen=True, eq=False):
             return ()
         context_id = _session_context(run.agent.profile, run.context_id)
         told = await self._tasks(context_id, limit)
-        for exchange in await self._store.exchanges(
+        for exchange in await self._sessions.store.exchanges(
             run.lane.scope, context_id=context_id, limit=limit
         ):
             messages = _decode(exchange.messages)
@@ -92,7 +87,7 @@ class RunSession(Struct, frozen=True, eq=False):
         told.reverse()
         told.sort(key=lambda item: item[0])
         flat = [message for _, group in told for message in group]
-        return await LargeValues(self._store).messages(run.lane.scope, flat[-limit:])
+        return await self._sessions.large_values.messages(run.lane.scope, flat[-limit:])
 
     async def recall(self, name: str) -> str | None:
         return await self._notes().recall(name)
@@ -103,12 +98,12 @@ class RunSession(Struct, frozen=True, eq=False):
     def _notes(self) -> "StoredNotes":
         run = self._run
         context_id = _session_context(run.agent.profile, run.context_id)
-        return StoredNotes(self._store, self._clock, run.lane.scope, context_id)
+        return StoredNotes(self._sessions.store, self._sessions.clock, run.lane.scope, context_id)
 
     async def follow_up(self, payload: ReplyPayload) -> Delivered:
         agent, live = self._run.agent, self._run.live
         task_id = live.task_id if live is not None else ""
-        return await self._follow_ups.deliver(task_id, payload, agent=agent.handle)
+        return await self._sessions.queued_replies.deliver(task_id, payload, agent=agent.handle)
 
     async def _tasks(self, context_id: str, limit: int) -> list[tuple[int, tuple[Message, ...]]]:
         """What the tasks of the session hold, the latest first, and when each was last heard of."""
@@ -117,7 +112,7 @@ class RunSession(Struct, frozen=True, eq=False):
         query = TaskQuery(scope=run.lane.scope, context_id=context_id, limit=_PAGE)
         count = 0
         while count < limit:
-            page = await self._store.list(query)
+            page = await self._sessions.store.list(query)
             for stored in page.tasks:
                 if stored.task_id != own:
                     fold = fold_of(stored)

@@ -1,0 +1,100 @@
+"""`NewTasks`: makes the task of a run, or a task that says why a message was refused."""
+
+from msgspec import structs
+
+from trunkline.engine.queue_limits import INTERRUPTED, RETRY_AFTER_S, Refusal
+from trunkline.engine.run_states import WAITING
+from trunkline.model.events import TaskSubmitted
+from trunkline.model.large_values import MAX_INLINE_CHARS
+from trunkline.model.timestamps import format_timestamp
+from trunkline.model.values import Message, Part, Role, Task, TaskState, TaskStatus
+from trunkline.ports.clock import Clock
+from trunkline.ports.store import Creation, IdempotencyRecord
+from trunkline.runtime.idempotency import DirectAnswers, IdempotencyKeys
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live_task import LiveTask, message_of_task
+from trunkline.runtime.registry import Registry
+from trunkline.runtime.run import Run
+
+# By a name of its own: Python 3.11 looks members up through the metaclass.
+_SUBMITTED = TaskState.SUBMITTED
+REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
+
+
+class NewTasks:
+    def __init__(
+        self,
+        *,
+        keys: IdempotencyKeys,
+        direct: DirectAnswers,
+        registry: Registry,
+        journal: Journal,
+        clock: Clock,
+    ) -> None:
+        self._keys = keys
+        self._direct = direct
+        self._registry = registry
+        self._journal = journal
+        self._clock = clock
+
+    def promote(self, run: Run) -> LiveTask:
+        """Make the task of a run that began without one, whether the run waits or not."""
+        live = self.create(run, run.key)
+        # The task has the key from now on.
+        self._direct.leave(run)
+        return live
+
+    def create(
+        self, run: Run, key: IdempotencyRecord | None, refused: Refusal | None = None
+    ) -> LiveTask:
+        """Make the task of a message, which a refusal ends at once."""
+        now_ms = self._clock.now_ms()
+        task_id, context_id, scope = run.task_id, run.context_id, run.lane.scope
+        is_waiting = run.state in WAITING
+        live = LiveTask(
+            task_id=task_id,
+            scope=scope,
+            context_id=context_id,
+            epoch=1,
+            creation=Creation(scope, context_id, now_ms, self._registry.node),
+            run=None if is_waiting or refused is not None else run,
+            waiting=[run] if is_waiting and refused is None else [],
+        )
+        if key is not None:
+            self._keys.keep(live, key)
+        state = _SUBMITTED
+        said: Message | None = None
+        if refused is not None:
+            state = REFUSAL_STATES[run.agent.profile.refusal_state]
+            if refused is INTERRUPTED:
+                state = TaskState.FAILED
+            said = _refusal_message(live, refused)
+        message = message_of_task(run.message, task_id, context_id)
+        run.become(live, message)
+        for part in message.parts:
+            if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
+                parts = self._journal.slim(live, message.parts)
+                message = structs.replace(message, parts=parts)
+                break
+        task = Task(
+            id=task_id,
+            context_id=context_id,
+            status=TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms)),
+            history=(message,) if said is None else (message, said),
+        )
+        options = run.options
+        event = task if options is None else TaskSubmitted(task=task, options=options)
+        self._registry.add(live)
+        self._journal.record(live, event, state=state, status_ms=now_ms)
+        return live
+
+
+def _refusal_message(live: LiveTask, refused: Refusal) -> Message:
+    return Message(
+        message_id=f"{live.task_id}.{refused.reason.replace('_', '-')}",
+        context_id=live.context_id,
+        task_id=live.task_id,
+        role=Role.AGENT,
+        parts=(Part(text=refused.text),),
+        metadata={"reason": refused.reason, "retryAfterSeconds": RETRY_AFTER_S},
+    )

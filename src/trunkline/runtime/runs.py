@@ -1,0 +1,430 @@
+"""`Runs`: takes every run through the states of `engine/run_states.py`, with their effects.
+
+Nothing else changes the state of a run, or the run and the queue of a task.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
+from trunkline.background import BackgroundTasks
+from trunkline.engine.run_states import TABLE, Effect, RunEvent, RunState
+from trunkline.engine.transitions import Step
+from trunkline.model.errors import StoreError, TrunklineError
+from trunkline.model.outputs import Output
+from trunkline.model.values import TERMINAL
+from trunkline.ports.backend import Abandons
+from trunkline.ports.clock import Clock
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.fanout import NoReply
+from trunkline.runtime.idempotency import DirectAnswers
+from trunkline.runtime.journal import Journal, not_stored
+from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.new_tasks import NewTasks
+from trunkline.runtime.recorder import AGENT_FAILED, Recorder, say
+from trunkline.runtime.registry import Registry
+from trunkline.runtime.run import Run, extra_of
+from trunkline.runtime.sessions import Sessions
+from trunkline.runtime.turns import Turns
+
+_log = logging.getLogger("trunkline.turns")
+
+# The agent works or has answered, and its output counts.
+_COUNTS = frozenset({RunState.RUNNING, RunState.ANSWERED})
+_STOPPABLE = frozenset({RunState.RUNNING, RunState.DETACHED})
+
+
+class Runs:
+    def __init__(
+        self,
+        *,
+        journal: Journal,
+        clock: Clock,
+        registry: Registry,
+        sessions: Sessions,
+        direct: DirectAnswers,
+        new_tasks: NewTasks,
+        recorder: Recorder,
+        tasks: BackgroundTasks,
+    ) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._registry = registry
+        self._sessions = sessions
+        self._direct = direct
+        self._new_tasks = new_tasks
+        self._recorder = recorder
+        self._turns = Turns(
+            journal=journal,
+            recorder=recorder,
+            registry=registry,
+            sessions=sessions,
+            direct=direct,
+        )
+        self._tasks = tasks
+        self.running: set[Run] = set()
+        # Runs in the queue that have no task yet, so that nothing but a lane knows them.
+        self._without_task: set[Run] = set()
+        # Runs that wait for the store to accept writes again.
+        self._held: list[Run] = []
+        self._is_draining = False
+        self._effects: dict[Effect, Callable[[Run], None]] = {
+            Effect.WAIT_FOR_STORE: self._wait_for_store,
+            Effect.STORE_KEY: self._store_key,
+            Effect.RECORD_BEGINNING: self._record_beginning,
+            Effect.UNDO_BEGINNING: recorder.undo_beginning,
+            Effect.RECORD_RETRY: self._record_retry,
+            Effect.START_AGENT: self._start_agent,
+            Effect.RECORD_FAILURE: recorder.fail,
+            Effect.END_TASK: self._end_task,
+            Effect.ABORT_AGENT: self._abort_agent,
+            Effect.CANCEL_TURN: self._cancel_turn,
+            Effect.REFUSE_REQUEST: self._refuse_request,
+            Effect.LEAVE_LANE: self._leave_lane,
+        }
+
+    def happen(self, run: Run, event: RunEvent) -> None:
+        """Change the state of the run by the table. A pair that is missing raises GatewayBug."""
+        run.state, effects = TABLE[run.state, event]
+        for effect in effects:
+            self._effects[effect](run)
+
+    def enter(self, run: Run) -> None:
+        """Queue the run in its lane. Where the lane is free it begins at once, so that the
+        commit which accepts the message also says that its turn has begun."""
+        live = run.live
+        if live is None:
+            self._without_task.add(run)
+            after_ms = run.agent.profile.promote_after_ms
+            if after_ms:
+                run.timer = self._tasks.start(
+                    self._promote_later(run, after_ms / 1000), name=f"promote {run.run_id}"
+                )
+        elif not live.waiting or live.waiting[-1] is not run:
+            live.waiting.append(run)
+        if run.agent.lanes.enter(run.lane, run):
+            self._begin(run)
+
+    def _begin(self, run: Run) -> None:
+        """Begin a run that has its lane. A turn with effects starts when the store has committed
+        that it began: after a crash, what the store calls waiting has not run."""
+        # What waits while the gateway stops stays as it is, and runs after the restart.
+        if run.state is RunState.RELEASED or self._is_draining:
+            return
+        if self._journal.is_refusing and (self._held or self._registry.stuck):
+            # Its beginning could not be stored either.
+            event = RunEvent.HOLD
+        elif run.agent.backend.is_pure or run.is_resumed:
+            # It does no harm, and should the store refuse, it ends with its task; or the store
+            # knows that it began.
+            event = RunEvent.START
+        elif run.live is not None:
+            event = RunEvent.BEGIN
+        elif run.key is not None and not run.is_key_stored:
+            event = RunEvent.STORE_KEY
+        else:
+            event = RunEvent.START
+        self.happen(run, event)
+
+    def _wait_for_store(self, run: Run) -> None:
+        live = run.live
+        if live is not None and (live.unflushed or live.in_flight):
+            # The store is about to accept its message, or to refuse it.
+            self._journal.once_durable(live, partial(self._stored, run))
+        else:
+            self._held.append(run)
+
+    def _stored(self, run: Run, error: TrunklineError | None) -> None:
+        if error is None:
+            self._begin(run)
+
+    def _store_key(self, run: Run) -> None:
+        """Store that the request with the key has begun, which no task will say. A repeat after
+        a crash then knows that the agent may have been at work."""
+        self._tasks.spawn(self._begin_keyed(run), name=f"key of {run.run_id}")
+
+    async def _begin_keyed(self, run: Run) -> None:
+        try:
+            await self._direct.begin(run)
+            run.is_key_stored = True
+        except StoreError as error:
+            _log.error("a key could not be stored", extra=extra_of(run), exc_info=error)
+            if run.live is None:
+                self.happen(run, RunEvent.KEY_REFUSED)
+                return
+        # By now it may have a task, which says that it begins.
+        self._begin(run)
+
+    def _refuse_request(self, run: Run) -> None:
+        self._direct.leave(run)
+        run.finish(NoReply(not_stored()))
+
+    def _record_beginning(self, run: Run) -> None:
+        self._recorder.begin(run)
+        assert run.live is not None
+        self._journal.once_durable(run.live, partial(self._begun, run))
+
+    def _begun(self, run: Run, error: TrunklineError | None) -> None:
+        """The store has committed that the run began, or refused it."""
+        live = run.live
+        if self._is_draining or live is None:
+            return
+        if error is None:
+            self.happen(run, RunEvent.BEGUN)
+        elif run.accepted_seq <= live.committed_seq:
+            self.happen(run, RunEvent.UNSTORED)
+        # Else its message is not stored either, and `StoreRefusals` releases the run.
+
+    def _record_retry(self, run: Run) -> None:
+        assert run.live is not None
+        self._recorder.record_retry(run.live, run)
+
+    def _start_agent(self, run: Run) -> None:
+        live = run.live
+        run.started = self._clock.monotonic()
+        if live is None:
+            self._without_task.discard(run)
+        else:
+            live.waiting.remove(run)
+            live.run = run
+        self.running.add(run)
+        run.task = self._tasks.start(self._run(run), name=f"turn {run.run_id}")
+
+    async def _run(self, run: Run) -> None:
+        outputs: AsyncIterator[Output] | None = None
+        try:
+            request = self._turns.request(run)
+            if request.history or request.artifacts or run.recorded is run.message:
+                request = await self._turns.restored(run, request)
+            outputs = run.agent.backend.start(request)
+            await self._turns.consume(run, outputs)
+            if run.outcome is not None:
+                self.happen(run, RunEvent.ANSWER)
+                await self._turns.reply(run, run.outcome)
+        except asyncio.CancelledError:
+            # Cancelled by a stop, which records the outcome itself, or with all the rest; if by
+            # neither, the agent made the error up, and it is a failure like others.
+            if run.state in _COUNTS:
+                if run.task is None or run.task.cancelling():
+                    raise
+                _log.exception("agent failed", extra=extra_of(run))
+                self.happen(run, RunEvent.FAIL)
+        except Exception as error:  # noqa: BLE001 - goes to the log, and the task fails
+            if run.state in _COUNTS:
+                _log.exception("agent failed", extra=extra_of(run))
+                self.happen(run, RunEvent.FAIL)
+            else:
+                _log.info("agent failed after it was stopped", exc_info=error, extra=extra_of(run))
+        finally:
+            if run.late:
+                self._tasks.spawn(self._turns.keep_late(run), name=f"late {run.run_id}")
+            # Before the agent cleans up, which may be slow: the next turn does not wait for it.
+            self.happen(run, RunEvent.END)
+            close = getattr(outputs, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _leave_lane(self, run: Run) -> None:
+        """Give the lane to the next run."""
+        if run.timer is not None:
+            run.timer.cancel()
+        self.running.discard(run)
+        live = run.live
+        if live is None:
+            self._without_task.discard(run)
+        else:
+            if live.run is run:
+                if run.first is not None:
+                    self._recorder.catch_up(run)
+                live.run = None
+                if live.waiting and live.state in TERMINAL:
+                    self.drop_waiting(live)
+            elif run in live.waiting:
+                live.waiting.remove(run)
+            # A dirty task is looked at once more when it is stored.
+            if not live.is_dirty:
+                self._registry.forget_if_idle(live)
+        for granted in run.agent.lanes.leave(run.lane, run):
+            self._begin(granted)
+
+    def drop_waiting(self, live: LiveTask, *, after_seq: int = 0) -> None:
+        """Release the runs of the task that wait: it has ended, or the messages after that entry
+        are not stored."""
+        # The first one last: it may have the lane, which would go to the next of them.
+        for run in reversed(live.waiting.copy()):
+            if run.accepted_seq > after_seq:
+                self.happen(run, RunEvent.RELEASE)
+
+    async def _promote_later(self, run: Run, seconds: float) -> None:
+        """Show a run that takes long as a task, also while it waits in the queue."""
+        await self._clock.sleep(seconds)
+        if run.live is None and (run.is_waiting or run.state is RunState.RUNNING):
+            self.become_task(run)
+
+    def become_task(self, run: Run) -> LiveTask:
+        """Make a task of the run for those who wait for it, whether it has started or not."""
+        if run.live is None and run.is_waiting:
+            self._without_task.discard(run)
+            return self._new_tasks.promote(run)
+        if run.live is None and not self._recorder.reveal(run):
+            self._tasks.spawn(
+                self.stop_run(run, Step.FAIL, AGENT_FAILED), name=f"fail {run.run_id}"
+            )
+        assert run.live is not None
+        return run.live
+
+    async def stop(self, agent: PublishedAgent, live: LiveTask, step: Step, reason: str) -> None:
+        """End the task by `step`, whether an agent works on it or not."""
+        if live.run is not None:
+            await self.stop_run(live.run, step, reason)
+        elif live.state not in TERMINAL:
+            fold = live.ahead()
+            # A run that has begun and not started has answered nothing yet.
+            has_begun = bool(live.waiting) and live.waiting[0].state is RunState.BEGINNING
+            asked_by = fold.answered if has_begun else fold.asked_by
+            self._recorder.move(
+                live, step, say(live, f"stop.{live.seq}", reason) if reason else None
+            )
+            self.drop_waiting(live)
+            if asked_by:
+                self.abandon(agent, live, asked_by)
+
+    def abandon(self, agent: PublishedAgent, live: LiveTask, run_id: str) -> None:
+        """Tell the backend that nobody waits for a run that is not under way here."""
+        backend = agent.backend
+        if isinstance(backend, Abandons):
+            told = backend.abandon(run_id, self._sessions.notes(agent, live))
+        else:
+            told = backend.cancel(run_id)
+        self._tasks.spawn(told, name=f"abandon {run_id}")
+
+    async def stop_run(self, run: Run, step: Step, reason: str) -> None:
+        """Stop the agent and end the task of the run by `step`. Returns when both are done."""
+        if run.state in _STOPPABLE:
+            if run.live is None:
+                self._recorder.reveal(run)
+            run.ending = step, reason
+        self.happen(run, RunEvent.STOP)
+        if run.state is RunState.ANSWERED:
+            assert run.task is not None
+            await asyncio.wait({run.task})
+        elif run.state is RunState.STOPPING:
+            assert run.stopping is not None
+            await asyncio.shield(run.stopping)
+
+    def _end_task(self, run: Run) -> None:
+        # In an asyncio task of its own: the caller may leave, and the task must still end.
+        run.stopping = self._tasks.start(self._end(run), name=f"stop {run.run_id}")
+
+    async def _end(self, run: Run) -> None:
+        live = run.live
+        assert live is not None
+        assert run.ending is not None
+        step, reason = run.ending
+        try:
+            if not await self._abort(run):
+                grace_s = run.agent.profile.cancel_grace_s
+                late = "dropped" if run.agent.profile.late_output == "drop" else "kept"
+                stuck = f"The agent did not stop within {grace_s:g} s; its late output is {late}."
+                reason = f"{reason} {stuck}".strip()
+                _log.warning("agent ignores cancellation", extra=extra_of(run))
+            if live.state not in TERMINAL and not live.is_dropped:
+                self._recorder.end(run, live, step, reason)
+                self.drop_waiting(live)
+        finally:
+            self.happen(run, RunEvent.STOPPED)
+
+    def _abort_agent(self, run: Run) -> None:
+        self._tasks.spawn(self._give_up(run), name=f"abort {run.run_id}")
+
+    async def _give_up(self, run: Run) -> None:
+        await self._abort(run)
+
+    async def _abort(self, run: Run) -> bool:
+        """Ask the backend and the run to end; True when the run did within the grace."""
+        assert run.task is not None
+        asking = self._tasks.start(
+            run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}"
+        )
+        run.task.cancel()
+        grace = self._grace(run)
+        try:
+            # The backend may have to tell a service far away; it is not cut short.
+            both = {run.task, asking}
+            while not grace.done() and (pending := {task for task in both if not task.done()}):
+                await asyncio.wait({grace, *pending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            grace.cancel()
+            asking.cancel()
+        return run.task.done()
+
+    def _grace(self, run: Run) -> "asyncio.Task[None]":
+        grace_s = run.agent.profile.cancel_grace_s
+        return self._tasks.start(self._clock.sleep(grace_s), name=f"grace {run.run_id}")
+
+    def _cancel_turn(self, run: Run) -> None:
+        assert run.task is not None
+        run.task.cancel()
+
+    def expire(self) -> None:
+        """Fail the runs that are past their deadline, and begin those that were held."""
+        self._begin_held()
+        now = self._clock.monotonic()
+        for run in list(self.running):
+            deadline_s = run.agent.profile.task_deadline_s
+            is_due = run.started is not None and now - run.started > deadline_s > 0
+            if is_due and run.state is RunState.RUNNING:
+                reason = f"The agent did not finish within {deadline_s:g} s."
+                self._tasks.spawn(
+                    self.stop_run(run, Step.FAIL, reason), name=f"deadline {run.run_id}"
+                )
+
+    def _begin_held(self) -> None:
+        """Begin the runs that wait for the store to accept writes again."""
+        is_refusing = self._journal.is_refusing
+        if is_refusing and self._registry.stuck:
+            return
+        held, self._held = self._held, []
+        # While it refuses, one tries it and the others stay where they are.
+        count = 1 if is_refusing else len(held)
+        for run in held[:count]:
+            self._begin(run)
+        self._held += held[count:]
+
+    async def drain(self, *, grace_s: float, reason: str) -> None:
+        """Let runs finish for a while, then end them with the reason, or detach from those that
+        the next process resumes. No more start."""
+        self._is_draining = True
+        for live in self._registry.all():
+            for run in live.waiting:
+                if run.state is RunState.BEGINNING:
+                    # It has not run: it can wait for the next process like those behind it.
+                    self.happen(run, RunEvent.DRAIN)
+        for run in list(self._without_task):
+            # It would be lost otherwise: only tasks outlive the process.
+            self.become_task(run)
+        timer = self._tasks.start(self._clock.sleep(grace_s), name="drain")
+        while not timer.done():
+            busy = {run.task for run in self.running if run.task is not None}
+            if not busy:
+                timer.cancel()
+                break
+            await asyncio.wait({timer, *busy}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.gather(*(self._shut_down(run, reason) for run in list(self.running)))
+        await self._tasks.close()
+
+    async def _shut_down(self, run: Run, reason: str) -> None:
+        # A run that has its answer already needs no task to be resumed by.
+        is_resumable = run.agent.resumes and run.state is not RunState.ANSWERED
+        if not is_resumable or (run.live is None and not self._recorder.reveal(run)):
+            await self.stop_run(run, Step.FAIL, reason)
+            return
+        self.happen(run, RunEvent.DETACH)
+        if run.state is not RunState.DETACHED:
+            await self.stop_run(run, Step.FAIL, "")
+            return
+        assert run.task is not None
+        grace = self._grace(run)
+        await asyncio.wait({grace, run.task}, return_when=asyncio.FIRST_COMPLETED)
+        grace.cancel()
