@@ -120,7 +120,7 @@ class TaskFold:
 
     @classmethod
     def begin(cls, entry: Entry) -> "TaskFold":
-        event = entry.event
+        event = entry.decoded or entry.event
         if isinstance(event, TaskSubmitted):
             return cls(entry.seq, event.task, event.options)
         if isinstance(event, Task):
@@ -168,12 +168,11 @@ class TaskFold:
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        return tuple(
-            [
-                each if isinstance(each, Artifact) else each.artifact()
-                for each in self._artifacts.values()
-            ]
-        )
+        # Not by a comprehension, which is a call of its own in Python 3.11.
+        artifacts: list[Artifact] = []
+        for each in self._artifacts.values():
+            artifacts.append(each if isinstance(each, Artifact) else each.artifact())
+        return tuple(artifacts)
 
     def slim(self, slim: Callable[[tuple[Part, ...]], tuple[Part, ...]]) -> None:
         """Have `slim` replace large texts of artifacts that were put together from chunks."""

@@ -25,34 +25,34 @@ class Step(StrEnum):
     CANCEL = "cancel"
 
 
+class _Table(dict[tuple[TaskState, Step], TaskState]):
+    def __missing__(self, pair: tuple[TaskState, Step]) -> TaskState:
+        raise GatewayBug(f"no transition from {pair[0]} by {pair[1]}")
+
+
 _S = TaskState
 
-TABLE: dict[tuple[TaskState, Step], TaskState] = {
-    (_S.SUBMITTED, Step.ACCEPT): _S.SUBMITTED,
-    (_S.SUBMITTED, Step.START): _S.WORKING,
-    (_S.SUBMITTED, Step.FAIL): _S.FAILED,
-    (_S.SUBMITTED, Step.REFUSE): _S.REJECTED,
-    (_S.SUBMITTED, Step.CANCEL): _S.CANCELED,
-    (_S.WORKING, Step.ACCEPT): _S.WORKING,
-    (_S.WORKING, Step.NOTE): _S.WORKING,
-    (_S.WORKING, Step.CONTINUE): _S.SUBMITTED,
-    (_S.WORKING, Step.ASK): _S.INPUT_REQUIRED,
-    (_S.WORKING, Step.NEED_AUTH): _S.AUTH_REQUIRED,
-    (_S.WORKING, Step.COMPLETE): _S.COMPLETED,
-    (_S.WORKING, Step.FAIL): _S.FAILED,
-    (_S.WORKING, Step.REFUSE): _S.REJECTED,
-    (_S.WORKING, Step.CANCEL): _S.CANCELED,
-    (_S.INPUT_REQUIRED, Step.ACCEPT): _S.SUBMITTED,
-    (_S.INPUT_REQUIRED, Step.FAIL): _S.FAILED,
-    (_S.INPUT_REQUIRED, Step.CANCEL): _S.CANCELED,
-    (_S.AUTH_REQUIRED, Step.ACCEPT): _S.SUBMITTED,
-    (_S.AUTH_REQUIRED, Step.FAIL): _S.FAILED,
-    (_S.AUTH_REQUIRED, Step.CANCEL): _S.CANCELED,
-}
-
-
-def after(state: TaskState, step: Step) -> TaskState:
-    try:
-        return TABLE[state, step]
-    except KeyError:
-        raise GatewayBug(f"no transition from {state} by {step}") from None
+TABLE = _Table(
+    {
+        (_S.SUBMITTED, Step.ACCEPT): _S.SUBMITTED,
+        (_S.SUBMITTED, Step.START): _S.WORKING,
+        (_S.SUBMITTED, Step.FAIL): _S.FAILED,
+        (_S.SUBMITTED, Step.REFUSE): _S.REJECTED,
+        (_S.SUBMITTED, Step.CANCEL): _S.CANCELED,
+        (_S.WORKING, Step.ACCEPT): _S.WORKING,
+        (_S.WORKING, Step.NOTE): _S.WORKING,
+        (_S.WORKING, Step.CONTINUE): _S.SUBMITTED,
+        (_S.WORKING, Step.ASK): _S.INPUT_REQUIRED,
+        (_S.WORKING, Step.NEED_AUTH): _S.AUTH_REQUIRED,
+        (_S.WORKING, Step.COMPLETE): _S.COMPLETED,
+        (_S.WORKING, Step.FAIL): _S.FAILED,
+        (_S.WORKING, Step.REFUSE): _S.REJECTED,
+        (_S.WORKING, Step.CANCEL): _S.CANCELED,
+        (_S.INPUT_REQUIRED, Step.ACCEPT): _S.SUBMITTED,
+        (_S.INPUT_REQUIRED, Step.FAIL): _S.FAILED,
+        (_S.INPUT_REQUIRED, Step.CANCEL): _S.CANCELED,
+        (_S.AUTH_REQUIRED, Step.ACCEPT): _S.SUBMITTED,
+        (_S.AUTH_REQUIRED, Step.FAIL): _S.FAILED,
+        (_S.AUTH_REQUIRED, Step.CANCEL): _S.CANCELED,
+    }
+)

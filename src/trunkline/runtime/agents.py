@@ -59,12 +59,6 @@ class PublishedAgent:
             max_running=self.profile.max_concurrency,
         )
 
-    @property
-    def may_reply_directly(self) -> bool:
-        """Whether a run may begin without a task."""
-        style = self.profile.agent_style
-        return style == "hybrid" or (style == "declared" and self.backend.may_reply_directly)
-
     def peer(self, scope: Scope, context_id: str, task_id: str, session_key: str = "") -> Peer:
         """The caller in one of its sessions; `session_key` is the one that a record names."""
         if not session_key and self._names_sessions is not None:

@@ -7,7 +7,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import ContentTypeNotSupported, IdempotencyConflict, TrunklineError
-from trunkline.model.profile import Profile
 from trunkline.model.values import Message
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import IdempotencyRecord, KeptNote, Scope, Snapshot, Store
@@ -82,11 +81,11 @@ class IdempotencyKeys:
         return known[1]
 
 
-def key_of(profile: Profile, caller: Caller, message: Message) -> str:
-    """The key of a request; empty when it has none."""
+def key_of(caller: Caller, message: Message) -> str:
+    """The key that the caller gave, or else the id of the message."""
     if caller.idempotency_key:
         return f"key:{caller.idempotency_key}"
-    return f"message:{message.message_id}" if profile.deduplicate_messages else ""
+    return f"message:{message.message_id}"
 
 
 def digest_of(request: SendMessageRequest) -> bytes:

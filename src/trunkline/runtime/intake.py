@@ -17,7 +17,7 @@ from trunkline.engine.queue_limits import (
 )
 from trunkline.engine.run_states import RunState
 from trunkline.engine.task_fold import Pending
-from trunkline.engine.transitions import Step, after
+from trunkline.engine.transitions import TABLE, Step
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import (
     InvalidParams,
@@ -123,9 +123,12 @@ class Intake:
         message = agent.rules.admit(request.message)
         if message is None:
             return await self._answer_empty(scope, request.message)
-        options = _options(caller, request)
+        options: TurnOptions | None = None
+        if request.configuration is not None or caller.extensions or request.metadata is not None:
+            options = _options(caller, request)
         record: IdempotencyRecord | None = None
-        if key := key_of(agent.profile, caller, message):
+        if caller.idempotency_key or agent.profile.deduplicate_messages:
+            key = key_of(caller, message)
             digest = digest_of(request)
             record = IdempotencyRecord(scope, key, digest, message.task_id or self._ids.new())
             before = await self._before(agent, record, message, options, reader)
@@ -151,7 +154,11 @@ class Intake:
         refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
             return Admitted(live=self._refuse(run, refused, record, reader))
-        if agent.may_reply_directly and not needs_task:
+        style = agent.profile.agent_style
+        may_reply_directly = style == "hybrid" or (
+            style == "declared" and agent.backend.may_reply_directly
+        )
+        if may_reply_directly and not needs_task:
             waits = agent.lanes.is_taken(lane) or not agent.lanes.has_room
             # A caller that is not to wait for the answer needs a task to ask for it later.
             if not (waits and agent.profile.queued_send == "return"):
@@ -307,7 +314,7 @@ class Intake:
         is_orphan = live.is_orphan
         # The turn that an orphan was in is over, and will not say so itself.
         left_off = is_orphan and live.state is TaskState.WORKING
-        state = after(live.state, Step.CONTINUE if left_off else Step.ACCEPT)
+        state = TABLE[live.state, Step.CONTINUE if left_off else Step.ACCEPT]
         update = TaskStatusUpdateEvent(
             task_id=live.task_id,
             context_id=live.context_id,

@@ -129,24 +129,27 @@ class LiveTask(Struct, kw_only=True, eq=False):
 
     def committed(self) -> TaskFold:
         """The task as committed."""
+        fold = self._fold
         if self._unfolded:
-            self._fold = _folded(self._fold, self._unfolded)
+            fold = self._fold = fold or TaskFold.begin(self._unfolded[0])
+            for entry in self._unfolded:
+                if entry.seq > fold.seq:
+                    fold.apply(entry)
             self._unfolded = []
-        assert self._fold is not None
-        return self._fold
+        assert fold is not None
+        return fold
 
-    def ahead(self) -> TaskFold:
-        """The task as it will be when everything recorded is committed."""
-        start = self._fold.copy() if self._fold is not None else None
-        if not self.in_flight and not self._unfolded:
-            return _folded(start, self.unflushed)
-        return _folded(start, [*self._unfolded, *self.in_flight, *self.unflushed])
-
-    def as_accepted(self, seq: int) -> Snapshot:
-        """The task as of an entry that was recorded just now, without what follows it."""
-        start = self._fold.copy() if self._fold is not None else None
-        recorded = [*self._unfolded, *self.in_flight, *self.unflushed]
-        return _folded(start, [entry for entry in recorded if entry.seq <= seq]).snapshot()
+    def ahead(self, up_to: int | None = None) -> TaskFold:
+        """The task as it will be when everything recorded is committed, or all up to an entry."""
+        entries = self.unflushed
+        if self.in_flight or self._unfolded:
+            entries = [*self._unfolded, *self.in_flight, *entries]
+        fold = self._fold.copy() if self._fold is not None else TaskFold.begin(entries[0])
+        for entry in entries:
+            # A new fold holds its first entry already.
+            if entry.seq > fold.seq and (up_to is None or entry.seq <= up_to):
+                fold.apply(entry)
+        return fold
 
     def view(self) -> Snapshot:
         """The committed task; encoded once for all who ask before the next commit."""
@@ -214,15 +217,6 @@ def message_of_task(message: Message, task_id: str, context_id: str) -> Message:
         extensions=message.extensions,
         reference_task_ids=message.reference_task_ids,
     )
-
-
-def _folded(fold: TaskFold | None, entries: list[Entry]) -> TaskFold:
-    rest = iter(entries)
-    if fold is None:
-        fold = TaskFold.begin(next(rest))
-    for entry in rest:
-        fold.apply(entry)
-    return fold
 
 
 def fold_of(stored: StoredTask) -> TaskFold:

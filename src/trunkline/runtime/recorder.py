@@ -10,7 +10,7 @@ from trunkline.engine.decisions import Chunk, Decision
 from trunkline.engine.late_output import LateOutput
 from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes
 from trunkline.engine.promotion import Direct, Staging, Unrepresentable, Verdict
-from trunkline.engine.transitions import Step, after
+from trunkline.engine.transitions import TABLE, Step
 from trunkline.engine.turn_fold import TurnFold
 from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.events import Event, StatusShown, TurnRetried
@@ -75,7 +75,7 @@ class Recorder:
             number=live.turns,
             artifact_ids=made,
             style=style,
-            accepted=_accepted(run),
+            accepted=run.agent.unnamed_modes if run.options is None else _accepted(run),
         )
         return run.fold
 
@@ -104,7 +104,7 @@ class Recorder:
     def record_retry(self, live: LiveTask, run: Run | None = None) -> None:
         """Record that the turn under way is run again. `run` is the one that has not started."""
         now_ms = self._clock.now_ms()
-        state = after(live.state, Step.CONTINUE)
+        state = TABLE[live.state, Step.CONTINUE]
         update = TaskStatusUpdateEvent(
             task_id=live.task_id,
             context_id=live.context_id,
@@ -288,7 +288,7 @@ class Recorder:
     ) -> None:
         """Record a step of the task."""
         now_ms = self._clock.now_ms()
-        state = after(live.state, step)
+        state = TABLE[live.state, step]
         if message is not None:
             for part in message.parts:
                 if part.text is not None and len(part.text) > MAX_INLINE_CHARS:

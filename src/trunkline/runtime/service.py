@@ -111,7 +111,7 @@ class Service:
             assert live is not None
             if admitted.begun_after:
                 # The caller gets the task as it was submitted.
-                accepted = live.as_accepted(admitted.begun_after)
+                accepted = live.ahead(admitted.begun_after).snapshot()
                 await self._journal.durable(live)
                 return TaskAnswer(task_json(accepted, history_length))
             await self._journal.durable(live)
@@ -192,7 +192,7 @@ class Service:
         if reader in live.subscriptions:
             return
         if admitted.begun_after:
-            accepted = live.as_accepted(admitted.begun_after)
+            accepted = live.ahead(admitted.begun_after).snapshot()
             reader.open_with(Opening(accepted.seq, task_json(accepted, history_length)))
             live.subscribe(reader)
             return

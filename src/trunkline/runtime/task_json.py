@@ -20,7 +20,9 @@ def task_json(
 ) -> bytes:
     """The whole task; put together from its stored pieces, unless something has to go or
     its place in the queue is to be shown."""
-    task = _shown(snapshot.task, history_length, position)
+    task = snapshot.task
+    if history_length is not None or position is not None:
+        task = _shown(task, history_length, position)
     if not snapshot.artifacts:
         return task
     return b"".join((task[:-1], b',"artifacts":', snapshot.artifacts, b"}"))
