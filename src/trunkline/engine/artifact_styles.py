@@ -40,10 +40,6 @@ class ArtifactStyle(Protocol):
     reports_submitted_first: ClassVar[bool]
     # Whether a canceled turn is heard out, and ends with what the agent said last.
     keeps_output_after_stop: ClassVar[bool]
-    # In place of an answer when there is none, and of words that a tool has not.
-    empty_answer_text: ClassVar[str]
-    approval_text: ClassVar[str]
-    cancel_text: ClassVar[str]
 
     def __init__(self, number: int, taken: Collection[str]) -> None: ...
     def stage(self) -> Label: ...
@@ -66,9 +62,6 @@ class AnswerStyle:
     closes_in_second_event: ClassVar[bool] = False
     reports_submitted_first: ClassVar[bool] = False
     keeps_output_after_stop: ClassVar[bool] = False
-    empty_answer_text: ClassVar[str] = ""
-    approval_text: ClassVar[str] = "The agent waits for your approval of a tool call."
-    cancel_text: ClassVar[str] = ""
 
     __slots__ = ("_given", "_stages", "_suffix", "_summaries", "_taken")
 
@@ -137,9 +130,6 @@ class NumberedStyle:
     closes_in_second_event: ClassVar[bool] = True
     reports_submitted_first: ClassVar[bool] = True
     keeps_output_after_stop: ClassVar[bool] = True
-    empty_answer_text: ClassVar[str] = "OpenClaw completed without a user-visible terminal reply."
-    approval_text: ClassVar[str] = "OpenClaw is waiting for tool approval to continue."
-    cancel_text: ClassVar[str] = "Task cancellation requested by the client."
 
     __slots__ = ("_counts", "_given", "_sequence", "_taken", "_tools")
 
@@ -207,13 +197,13 @@ _VERBS: Final = {"start": "Started", "update": "Updated", "result": "Completed"}
 
 _STYLES: Final[dict[str, type[ArtifactStyle]]] = {
     "answer": AnswerStyle,
-    "openclaw-inbound": NumberedStyle,
-    "openclaw-design": ToolResultStyle,
+    "numbered": NumberedStyle,
+    "tool-results": ToolResultStyle,
 }
 
 
 def artifact_style_of(profile: Profile) -> type[ArtifactStyle]:
-    return _STYLES[profile.artifact_style]
+    return _STYLES[profile.artifact_layout]
 
 
 def _about(called: ToolCalled) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from trunkline.engine.artifact_styles import AnswerStyle, ArtifactStyle, artifact_style_of
 from trunkline.engine.transitions import Step
-from trunkline.model.profile import Profile
+from trunkline.model.profile import GatewayTexts, Profile
 from trunkline.model.values import Artifact, Message, Part
 
 Parts: TypeAlias = tuple[Part, ...]
@@ -42,6 +42,7 @@ class OutputStyle(Struct, frozen=True, kw_only=True):
     """What a profile says about answers."""
 
     names: type[ArtifactStyle] = AnswerStyle
+    texts: GatewayTexts = GatewayTexts()
     # Text streams as messages of the working status, not as pieces of an artifact.
     in_working: bool = False
     in_artifact: bool = True
@@ -56,6 +57,7 @@ STANDARD = OutputStyle()
 def style_of(profile: Profile) -> OutputStyle:
     style = OutputStyle(
         names=artifact_style_of(profile),
+        texts=profile.texts,
         in_working=profile.stream_shape == "status-text",
         in_artifact="artifact" in profile.result_in,
         in_status="status" in profile.result_in,

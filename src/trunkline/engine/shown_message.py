@@ -67,7 +67,7 @@ class ShownMessage(AgentMessage):
 
     def close(self, content: Parts, metadata: Metadata = None) -> Decisions:
         """Nothing more comes; the message takes its final form, which is `content()`."""
-        if self._names.empty_answer_text and not has_content(content):
+        if self._style.texts.empty_answer and not has_content(content):
             content = ()
         if not self._style.in_artifact or not (content or self._label):
             return ()

@@ -227,7 +227,7 @@ class TurnFold:
         asked = approval_asked(called)
         if asked is None:
             return (shown,)
-        question = asked or self._names.approval_text
+        question = asked or self._style.texts.approval
         return (shown, *self._close(), self._say(Step.ASK, question))
 
     def _summarize(self, output: ToolSummarized) -> Decisions:
@@ -250,8 +250,8 @@ class TurnFold:
         # Files are in the artifact; the status repeats what can be read at a glance.
         said = words or (_texts(self._last) if self._style.in_artifact else self._last)
         message = self._message(said, metadata) if said and self._style.in_status else None
-        if self._names.empty_answer_text and not has_content(self._last) and not words:
-            message = self._message((Part(text=self._names.empty_answer_text),))
+        if self._style.texts.empty_answer and not has_content(self._last) and not words:
+            message = self._message((Part(text=self._style.texts.empty_answer),))
         return (*decisions, Move(_COMPLETE, message, self._style.in_history))
 
     def _tell_at_once(self, parts: Parts, metadata: Metadata) -> Decisions:

@@ -22,6 +22,14 @@ def _key(row: str, description: str, **bounds: Any) -> Meta:
     return Meta(description=description, extra={"row": row}, **bounds)
 
 
+class GatewayTexts(Struct, frozen=True, kw_only=True):
+    """Sentences of the gateway where an agent gives none. Empty: the message is left out."""
+
+    empty_answer: str = ""
+    approval: str = "The agent waits for your approval of a tool call."
+    cancel: str = ""
+
+
 class Profile(Struct, frozen=True, kw_only=True):
     """The defaults are the preset `standard`."""
 
@@ -292,6 +300,29 @@ class Profile(Struct, frozen=True, kw_only=True):
         _key("X-06", "When a caller sends a message id again, return the first task."),
     ] = False
 
+    @property
+    def artifact_layout(self) -> Literal["answer", "numbered", "tool-results"]:
+        """The artifacts of `artifact_style`, without the name of the gateway they come from."""
+        if self.artifact_style == "openclaw-inbound":
+            return "numbered"
+        return "tool-results" if self.artifact_style == "openclaw-design" else "answer"
+
+    @property
+    def texts(self) -> GatewayTexts:
+        return _OPENCLAW_TEXTS if self.artifact_style == "openclaw-inbound" else _TEXTS
+
+    @property
+    def has_channel_addresses(self) -> bool:
+        """Whether the host of channels gets addresses such as `a2a:<principal>`."""
+        return self.message_context == "openclaw-inbound"
+
+
+_TEXTS: Final = GatewayTexts()
+_OPENCLAW_TEXTS: Final = GatewayTexts(
+    empty_answer="OpenClaw completed without a user-visible terminal reply.",
+    approval="OpenClaw is waiting for tool approval to continue.",
+    cancel="Task cancellation requested by the client.",
+)
 
 # What a preset says differently from `standard`.
 PRESETS: Final[dict[str, dict[str, Any]]] = {

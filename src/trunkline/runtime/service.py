@@ -299,7 +299,7 @@ class Service:
                 raise UnsupportedOperation(NOT_LIVE, metadata={"taskId": request.id})
             is_over = live.state in TERMINAL
             if not is_over:
-                await self._runs.stop(agent, live, Step.CANCEL, agent.style.names.cancel_text)
+                await self._runs.stop(agent, live, Step.CANCEL, agent.style.texts.cancel)
             # Nobody is told of an end that is not stored.
             await self._journal.durable(live)
             if is_over and profile.cancel_terminal == "passthrough":
