@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from trunkline.backends.python import Agent
 from trunkline.model.card import (
@@ -118,7 +118,6 @@ def agent_card(
     description = settings.description or (code.description if code is not None else name)
     schemes, requirements = _security(access)
     documentation = settings.documentation_url or (code.documentation_url if code else "")
-    provider = settings.provider
     upstream = code if isinstance(code, UpstreamDescription) else None
     inputs = _shown_modes(settings, input_modes(settings, code))
     outputs = _shown_modes(settings, output_modes(settings, code))
@@ -127,9 +126,9 @@ def agent_card(
         name=name,
         description=description,
         supported_interfaces=_interfaces(base_url, addresses, settings),
-        provider=(upstream.provider if upstream is not None else None)
-        if provider is None
-        else AgentProvider(url=provider.url, organization=provider.organization),
+        provider=AgentProvider(**asdict(settings.provider))
+        if settings.provider is not None
+        else (upstream.provider if upstream is not None else None),
         version=_version(settings, code),
         documentation_url=documentation or None,
         capabilities=AgentCapabilities(
@@ -151,43 +150,32 @@ def agent_card(
 
 
 def card_shape(settings: AgentSettings) -> Shape:
-    return replace(
-        STYLES[settings.card_style],
-        v03_protocol_version=settings.v03_protocol_version,
-    )
+    style = STYLES[settings.card_style]
+    return replace(style, v03_protocol_version=settings.v03_protocol_version)
 
 
 def extended_card(card: AgentCard, settings: AgentSettings) -> AgentCard | None:
     extended = settings.extended_card
     if extended is None:
         return None
-    capabilities = replace(
-        card.capabilities,
-        extensions=(*card.capabilities.extensions, *_extensions(extended.extensions)),
-    )
+    extensions = (*card.capabilities.extensions, *_extensions(extended.extensions))
+    skills = {skill.id: skill for skill in (*card.skills, *_skills(extended.skills))}
     return replace(
         card,
         name=extended.name or card.name,
         description=extended.description or card.description,
-        skills=_replaced(card.skills, _skills(extended.skills)),
-        capabilities=capabilities,
+        skills=tuple(skills.values()),
+        capabilities=replace(card.capabilities, extensions=extensions),
         documentation_url=extended.documentation_url or card.documentation_url,
     )
 
 
-def _replaced(
-    skills: tuple[AgentSkill, ...], extended: tuple[AgentSkill, ...]
-) -> tuple[AgentSkill, ...]:
-    by_id = {skill.id: skill for skill in (*skills, *extended)}
-    return tuple(by_id.values())
-
-
 def input_modes(settings: AgentSettings, code: Described | None) -> tuple[str, ...]:
-    return _modes(settings.input_modes, code.input_modes if code is not None else None)
+    return settings.input_modes or (code.input_modes if code else ()) or DEFAULT_MODES
 
 
 def output_modes(settings: AgentSettings, code: Described | None) -> tuple[str, ...]:
-    return _modes(settings.output_modes, code.output_modes if code is not None else None)
+    return settings.output_modes or (code.output_modes if code else ()) or DEFAULT_MODES
 
 
 def _shown_modes(settings: AgentSettings, modes: tuple[str, ...]) -> tuple[str, ...]:
@@ -195,10 +183,6 @@ def _shown_modes(settings: AgentSettings, modes: tuple[str, ...]) -> tuple[str, 
     all its media types."""
     is_short = settings.card_style == "openclaw-design" and modes == DEFAULT_MODES
     return ("text",) if is_short else modes
-
-
-def _modes(configured: tuple[str, ...] | None, own: tuple[str, ...] | None) -> tuple[str, ...]:
-    return configured or own or DEFAULT_MODES
 
 
 def _version(settings: AgentSettings, code: Described | None) -> str:
@@ -252,15 +236,7 @@ def _security(
 
 
 def _extensions(extensions: tuple[ExtensionSettings, ...]) -> tuple[AgentExtension, ...]:
-    return tuple(
-        AgentExtension(
-            uri=item.uri,
-            description=item.description,
-            required=item.required,
-            params=item.params,
-        )
-        for item in extensions
-    )
+    return tuple(AgentExtension(**asdict(item)) for item in extensions)
 
 
 def _skills(skills: tuple[SkillSettings, ...]) -> tuple[AgentSkill, ...]:

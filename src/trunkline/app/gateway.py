@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -148,9 +148,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         # Called by another ASGI server; `serve` opens the runtimes itself.
         await runtimes.open()
         try:
-            async with AsyncExitStack() as stack:
-                if mcp is not None:
-                    await stack.enter_async_context(mcp.running())
+            async with mcp.running() if mcp is not None else nullcontext():
                 yield
         finally:
             await runtimes.drain(grace_s=server.drain_s)

@@ -4,7 +4,7 @@ import gc
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import nullcontext
 
 import uvloop
 from msgspec import Struct
@@ -73,9 +73,7 @@ async def _serve(
         runtimes = gateway.runtimes
         await runtimes.open()
         try:
-            async with AsyncExitStack() as stack:
-                if gateway.mcp is not None:
-                    await stack.enter_async_context(gateway.mcp.running())
+            async with gateway.mcp.running() if gateway.mcp is not None else nullcontext():
                 listener = Listener(
                     gateway.application.serve,
                     max_header_bytes=settings.server.max_header_bytes,

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.app.adapters import adopting_scope, make_store
 from trunkline.clock import SystemClock, Uuid7Ids
@@ -167,15 +168,12 @@ async def _opened(settings: Settings, of: StoreSettings) -> AsyncIterator[Store]
 
 async def _unfinished(store: Store, scope: Scope) -> AsyncIterator[StoredTask]:
     for state in sorted(HAS_WORK):
-        query = TaskQuery(scope=scope, state=state, limit=_PAGE)
-        page = await store.list(query)
-        while True:
+        query: TaskQuery | None = TaskQuery(scope=scope, state=state, limit=_PAGE)
+        while query is not None:
+            page = await store.list(query)
             for stored in page.tasks:
                 yield stored
-            if page.next is None:
-                break
-            query = TaskQuery(scope=scope, state=state, limit=_PAGE, after=page.next)
-            page = await store.list(query)
+            query = replace(query, after=page.next) if page.next is not None else None
 
 
 def _is_orphan(settings: Settings, stored: StoredTask, *, is_named: bool) -> bool:

@@ -1,17 +1,15 @@
 """`trunkline config show`: settings as a document and as TOML, with secrets masked."""
 
 import json
-import re
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from trunkline.config.problems import dotted
 from trunkline.config.secret import MASK, Secret
 from trunkline.settings.root import Settings
 from trunkline.settings.stores import StoreSettings, database_path
-
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def effective(settings: Settings) -> dict[str, Any]:
@@ -53,9 +51,9 @@ def _table(table: dict[str, Any], prefix: str, lines: list[str]) -> None:
     below = {key: value for key, value in table.items() if _is_section(key, value)}
     for key, value in table.items():
         if key not in below:
-            lines.append(f"{_key(key)} = {_inline(value)}")
+            lines.append(f"{dotted((key,))} = {_inline(value)}")
     for key, value in below.items():
-        name = f"{prefix}{_key(key)}"
+        name = f"{prefix}{dotted((key,))}"
         for item in value if isinstance(value, list) else [value]:
             header = f"[[{name}]]" if isinstance(value, list) else f"[{name}]"
             # A table that only holds tables needs no header of its own.
@@ -74,7 +72,7 @@ def _is_section(key: str, value: Any) -> bool:
 
 def _inline(value: Any) -> str:
     if isinstance(value, dict):
-        pairs = ", ".join(f"{_key(key)} = {_inline(item)}" for key, item in value.items())
+        pairs = ", ".join(f"{dotted((key,))} = {_inline(item)}" for key, item in value.items())
         return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, list):
         return f"[{', '.join(_inline(item) for item in value)}]"
@@ -82,7 +80,3 @@ def _inline(value: Any) -> str:
         return repr(value)
     # TOML's basic strings and booleans are written as in JSON.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(key: str) -> str:
-    return key if BARE_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
