@@ -7,17 +7,14 @@ from trunkline.backends.acp.permission import CANCELLED
 from trunkline.backends.acp.run import Run, hush
 from trunkline.backends.acp.settings import AcpBackend as AcpSettings
 from trunkline.backends.kind import Resources
-from trunkline.backends.programs.child import Child
-from trunkline.backends.programs.children import Children, Limits, TooMany, limits_of
-from trunkline.backends.programs.doctor import warn_if_missing
+from trunkline.backends.programs.backend import ProgramBackend
+from trunkline.backends.programs.children import Limits, limits_of
 from trunkline.backends.programs.program import Program, program_of
-from trunkline.backends.programs.sessions import Pool, Sessions
-from trunkline.backends.turn_task import TurnTaskBackend
-from trunkline.ports.backend import Notes, TurnRequest
+from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 
 
-class AcpBackend(TurnTaskBackend[Run]):
+class AcpBackend(ProgramBackend[Run, Conversation]):
     def __init__(
         self,
         program: Program,
@@ -26,20 +23,12 @@ class AcpBackend(TurnTaskBackend[Run]):
         limits: Limits | None = None,
         options: AcpOptions | None = None,
     ) -> None:
-        super().__init__("acp")
-        self.program = program
-        self.clock = clock
         self.options = options or AcpOptions()
-        self.children = Children(clock, limits or Limits())
-        self.sessions = Sessions()
-        self.pool: Pool[Conversation] = Pool(
-            clock=clock, tasks=self.tasks, idle_s=self.options.idle_s, end=self.dismiss
+        super().__init__(
+            "acp", program, clock=clock, limits=limits, keeps_for_s=self.options.idle_s
         )
         # Turns that wait for the caller, by task.
         self._paused: dict[str, tuple[Paused, asyncio.Task[None]]] = {}
-
-    async def open(self, agent: str, notes: Notes) -> None:
-        warn_if_missing(agent, self.program)
 
     def turn_task(self, turn: TurnRequest) -> Run:
         return Run(self, turn)
@@ -56,22 +45,10 @@ class AcpBackend(TurnTaskBackend[Run]):
             timer.cancel()
             self.children.stop_soon(paused.conversation.link.child)
         self._paused.clear()
-        await self.pool.close()
-        await self.children.close()
-        await self.tasks.close()
+        await super().close()
 
-    async def spawn(self) -> Child:
-        """A new process. Raises CannotStart and TooMany."""
-        while True:
-            try:
-                return await self.children.spawn(self.program, self.program.argv[1:])
-            except TooMany:
-                if not await self.pool.retire_one():
-                    raise
-
-    async def dismiss(self, conversation: Conversation) -> None:
-        """Nothing more will be asked of it."""
-        await self.children.stop(conversation.link.child)
+    async def dismiss(self, kept: Conversation) -> None:
+        await self.children.stop(kept.link.child)
 
     def pause(self, paused: Paused) -> None:
         """Keep the turn until its question is answered, but not for ever."""

@@ -16,15 +16,12 @@ from trunkline.backends.acp.link import CallFailed, Link, LinkLost, result_of
 from trunkline.backends.acp.permission import CANCELLED, asked, chosen, question, rejected
 from trunkline.backends.acp.rpc import blocks
 from trunkline.backends.acp.updates import Updates
-from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs import failures
+from trunkline.backends.programs.backend import EXIT_S, ProgramTurn
 from trunkline.backends.programs.child import Flooded
 from trunkline.backends.programs.output_lines import LineTooLong, table
 from trunkline.backends.programs.prompt import prompt_of
-from trunkline.backends.programs.sessions import session_id
-from trunkline.backends.programs.work import EXIT_S, ProgramTurn
 from trunkline.backends.turn_task import done_within
-from trunkline.model.errors import StoreError
 from trunkline.model.outputs import Failed, Output
 from trunkline.model.values import text_of
 from trunkline.ports.backend import TurnRequest
@@ -57,31 +54,26 @@ def asked_note(task_id: str) -> str:
 
 
 class Run(ProgramTurn):
+    log = _log
+
     def __init__(self, backend: "AcpBackend", turn: TurnRequest) -> None:
-        super().__init__(
-            turn,
-            children=backend.children,
-            clock=backend.clock,
-            tasks=backend.tasks,
-            program=backend.program.name,
-        )
+        super().__init__(turn, backend)
         self._backend = backend
-        self._session = session_id(turn)
 
     async def take_turn(self) -> None:
-        async with self._backend.sessions.lock(self._session):
+        async with self._backend.sessions.lock(self.session):
             paused = self._backend.unpause(self.turn.task_id)
             if paused is not None:
                 await self._go_on(paused)
             elif await self._has_lost_its_question():
                 self.channel.put_now(Failed(LOST))
-            elif self._backend.is_waiting(self._session):
+            elif self._backend.is_waiting(self.session):
                 self.channel.put_now(Failed(WAITS))
             else:
                 await self._begin()
 
     async def _begin(self) -> None:
-        conversation = self._backend.pool.take(self._session)
+        conversation = self._backend.pool.take(self.session)
         if conversation is not None and not _is_usable(conversation):
             await self._backend.dismiss(conversation)
             conversation = None
@@ -94,7 +86,7 @@ class Run(ProgramTurn):
             prompt = blocks(prompt_of(self.turn.message.parts), conversation.capabilities)
         except BaseException:
             # The message is at fault, not the agent.
-            self._backend.pool.put(self._session, conversation)
+            self._backend.pool.put(self.session, conversation)
             raise
         params = {"sessionId": conversation.session_id, "prompt": prompt}
         prompt_id = conversation.link.send("session/prompt", params)
@@ -103,8 +95,8 @@ class Run(ProgramTurn):
     async def _open(self) -> Conversation | None:
         """A new process with the session on it; None when it failed, and that was told."""
         backend = self._backend
-        known = await self._recall(SESSION_NOTE)
-        child = await backend.spawn()
+        known = await self.recall(SESSION_NOTE)
+        child = await backend.spawn(backend.program.argv[1:])
         opening = backend.tasks.start(
             backend.clock.sleep(backend.options.start_timeout_s), name="acp start"
         )
@@ -118,7 +110,7 @@ class Run(ProgramTurn):
                 mode=backend.options.mode,
             )
             if conversation.session_id != known:
-                await self._keep(SESSION_NOTE, conversation.session_id)
+                await self.keep(SESSION_NOTE, conversation.session_id)
         except (NotSpoken, CallFailed, *DONE_WITH) as error:
             await backend.children.stop(child)
             self._tell_operator(child_errors=str(child.errors), trouble=str(error))
@@ -134,7 +126,7 @@ class Run(ProgramTurn):
     async def _go_on(self, paused: Paused) -> None:
         """The caller has answered the question that the turn before ended with."""
         try:
-            await self._keep(asked_note(self.turn.task_id), "")
+            await self.keep(asked_note(self.turn.task_id), "")
         except BaseException:
             await self._call_off(paused)
             raise
@@ -172,7 +164,7 @@ class Run(ProgramTurn):
     async def _ask(self, paused: Paused) -> None:
         """End the turn with the agent's question."""
         try:
-            await self._keep(asked_note(self.turn.task_id), "1")
+            await self.keep(asked_note(self.turn.task_id), "1")
             self._backend.pause(paused)
             await self.channel.put(question(paused.asked))
         except BaseException:
@@ -215,7 +207,7 @@ class Run(ProgramTurn):
             return None
         return Paused(
             conversation=conversation,
-            session=self._session,
+            session=self.session,
             task_id=self.turn.task_id,
             run_id=self.turn.run_id,
             request_id=request.id,
@@ -225,12 +217,10 @@ class Run(ProgramTurn):
         )
 
     async def _lost(self, conversation: Conversation, error: Exception) -> Failed:
-        child, limits = conversation.link.child, self._backend.children.limits
+        child = conversation.link.child
         try:
-            if isinstance(error, Flooded):
-                reason = flooded(limits.max_output_bytes)
-            elif isinstance(error, LineTooLong):
-                reason = failures.line_too_long(limits.max_line_bytes)
+            if isinstance(error, Flooded | LineTooLong):
+                reason = self.over_limit(error)
             elif not await child.exits_within(EXIT_S):
                 reason = failures.STUCK
             else:
@@ -243,7 +233,7 @@ class Run(ProgramTurn):
 
     async def _release(self, conversation: Conversation) -> None:
         if conversation.link.child.is_alive:
-            self._backend.pool.put(self._session, conversation)
+            self._backend.pool.put(self.session, conversation)
         else:
             await self._backend.dismiss(conversation)
 
@@ -256,22 +246,10 @@ class Run(ProgramTurn):
 
     async def _has_lost_its_question(self) -> bool:
         note = asked_note(self.turn.task_id)
-        if not self.turn.history or not await self._recall(note):
+        if not self.turn.history or not await self.recall(note):
             return False
-        await self._keep(note, "")
+        await self.keep(note, "")
         return True
-
-    async def _recall(self, name: str) -> str:
-        session = self.turn.session
-        return (await session.recall(name) or "") if session is not None else ""
-
-    async def _keep(self, name: str, text: str) -> None:
-        if self.turn.session is None:
-            return
-        try:
-            await self.turn.session.keep(name, text)
-        except StoreError as error:
-            _log.error("a session could not be noted", extra=self.extra(), exc_info=error)
 
     def _tell_operator(self, child_errors: str, trouble: str) -> None:
         # An agent may quote its environment in an error, too.

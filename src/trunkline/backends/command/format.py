@@ -13,7 +13,7 @@ class Start(Struct, frozen=True, kw_only=True):
     """What a program needs to know when it starts."""
 
     prompt: Prompt
-    # Names the session for good, see `programs.scope`.
+    # Names the session for good, see `session_id`.
     session_id: str
     # What the program called the session in an earlier turn; empty in the first.
     known: str = ""

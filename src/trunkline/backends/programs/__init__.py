@@ -4,7 +4,7 @@ Shared by the backends whose agent is a program, `command` and `acp`. Read in th
 `settings` and `rules` (the keys that both have), `program` (what is started, with which
 environment), `output_lines` (lines, text and JSON out of bytes), `child` (one process and its
 pipes), `children` (all of one backend, none of which outlives it), `warden` (not even when the
-gateway is killed), `work` (one turn), `sessions` (processes
-that are kept for them), `prompt` (a message as text and files), `failures` (what a caller reads)
-and `doctor`. `launch` and `watch_groups` are scripts that run in processes of their own.
+gateway is killed), `sessions` (processes that are kept for them), `backend` (a backend and its
+turns, whatever the program), `prompt` (a message as text and files), `failures` (the texts for
+callers) and `doctor`. `launch` and `watch_groups` are scripts that run in processes of their own.
 """

@@ -1,0 +1,151 @@
+"""`ProgramBackend` and `ProgramTurn`: the parts of a backend that every kind of program needs."""
+
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from trunkline.backends.output_channel import flooded
+from trunkline.backends.programs import failures
+from trunkline.backends.programs.child import Child, Flooded
+from trunkline.backends.programs.children import CannotStart, Children, Limits, TooMany
+from trunkline.backends.programs.doctor import warn_if_missing
+from trunkline.backends.programs.output_lines import LineTooLong
+from trunkline.backends.programs.program import Program
+from trunkline.backends.programs.prompt import CannotTell
+from trunkline.backends.programs.sessions import Pool, Sessions, session_id
+from trunkline.backends.turn_task import T, TurnTask, TurnTaskBackend
+from trunkline.model.errors import StoreError
+from trunkline.model.outputs import Failed
+from trunkline.ports.backend import Notes, TurnRequest
+from trunkline.ports.clock import Clock
+
+_log = logging.getLogger("trunkline.process")
+
+# How long a program may take to end once it has nothing more to say.
+EXIT_S = 5.0
+
+Kept = TypeVar("Kept")
+
+
+class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
+    """Starts a program, and keeps processes between the turns of a session where it `keeps`.
+
+    A program ends with the gateway; all that is left is what it said before.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        program: Program,
+        *,
+        clock: Clock,
+        limits: Limits | None,
+        keeps_for_s: float | None,
+    ) -> None:
+        """`keeps_for_s`: a process serves the turns of one session, and ends when it was idle
+        for so long. None: each turn has a process of its own."""
+        super().__init__(owner)
+        self.program = program
+        self.clock = clock
+        self.children = Children(clock, limits or Limits())
+        self.keeps = keeps_for_s is not None
+        self.pool: Pool[Kept] = Pool(
+            clock=clock, tasks=self.tasks, idle_s=keeps_for_s or 0.0, end=self.dismiss
+        )
+        self.sessions = Sessions()
+
+    @abstractmethod
+    async def dismiss(self, kept: Kept) -> None:
+        """Nothing more will be asked of it."""
+
+    async def open(self, agent: str, notes: Notes) -> None:
+        warn_if_missing(agent, self.program)
+
+    async def spawn(
+        self, arguments: Sequence[str], variables: Mapping[str, str] | None = None
+    ) -> Child:
+        """A new process. Raises CannotStart and TooMany."""
+        while True:
+            try:
+                return await self.children.spawn(self.program, arguments, variables)
+            except TooMany:
+                if not await self.pool.retire_one():
+                    raise
+
+    async def close(self) -> None:
+        await self.end_turns()
+        await self.pool.close()
+        await self.children.close()
+        await self.tasks.close()
+
+
+class ProgramTurn(TurnTask):
+    """One turn, within its time and with its failures in words."""
+
+    log: ClassVar[logging.Logger] = _log
+
+    def __init__(self, turn: TurnRequest, backend: ProgramBackend[Any, Any]) -> None:
+        super().__init__(turn, backend.tasks)
+        self.limits = backend.children.limits
+        self.session = session_id(turn)
+        self._clock = backend.clock
+        self._program = backend.program.name
+
+    @abstractmethod
+    async def take_turn(self) -> None:
+        """Put what the agent says, and what ends the turn, into the channel."""
+
+    async def stop(self) -> None:
+        """Returns when the program has ended, or has taken the news that it is not wanted."""
+        self.cancel()
+        await self.ended()
+
+    async def work(self) -> None:
+        timer = self.tasks.start(self._watch_time(), name=f"time {self.turn.run_id}")
+        try:
+            await self.take_turn()
+        except CannotTell as problem:
+            self.channel.put_now(Failed(str(problem)))
+        except CannotStart as problem:
+            _log.error("program could not be started: %s", problem, extra=self.extra())
+            self.channel.put_now(Failed(failures.CANNOT_START))
+        except TooMany:
+            self.channel.put_now(Failed(failures.busy(self.limits.max_processes)))
+        finally:
+            timer.cancel()
+
+    async def recall(self, name: str) -> str:
+        session = self.turn.session
+        return (await session.recall(name) or "") if session is not None else ""
+
+    async def keep(self, name: str, text: str) -> None:
+        """A note that cannot be stored is logged, and the turn goes on."""
+        if self.turn.session is None:
+            return
+        try:
+            await self.turn.session.keep(name, text)
+        except StoreError as error:
+            self.log.error("a session could not be noted", extra=self.extra(), exc_info=error)
+
+    def over_limit(self, error: Flooded | LineTooLong) -> str:
+        if isinstance(error, Flooded):
+            return flooded(self.limits.max_output_bytes)
+        return failures.line_too_long(self.limits.max_line_bytes)
+
+    async def _watch_time(self) -> None:
+        limit_s = self.limits.timeout_s
+        await self._clock.sleep(limit_s)
+        _log.warning("program took too long", extra=self.extra())
+        self.channel.put_now(Failed(failures.timed_out(limit_s)))
+        self.cancel_work()
+
+    def extra(self) -> dict[str, object]:
+        """The fields of a log record about the turn."""
+        turn = self.turn
+        return {
+            "agent": turn.agent,
+            "run_id": turn.run_id,
+            "task_id": turn.task_id,
+            "program": self._program,
+        }
