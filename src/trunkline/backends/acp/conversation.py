@@ -10,7 +10,7 @@ from trunkline.backends.acp import rpc
 from trunkline.backends.acp.link import CallFailed, Link
 from trunkline.backends.acp.permission import Asked
 from trunkline.backends.acp.updates import Updates
-from trunkline.backends.programs.output_lines import table, text
+from trunkline.backends.json_values import table, text
 from trunkline.version import VERSION
 
 _log = logging.getLogger("trunkline.acp")

@@ -4,8 +4,8 @@ from itertools import count
 from typing import Any
 
 from trunkline.backends.acp import rpc
+from trunkline.backends.json_values import table
 from trunkline.backends.programs.child import Child
-from trunkline.backends.programs.output_lines import table
 
 
 class LinkLost(Exception):

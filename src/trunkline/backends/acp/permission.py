@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from trunkline.backends.programs.output_lines import table, tables, text
+from trunkline.backends.json_values import table, tables, text
 from trunkline.model.outputs import Question
 from trunkline.model.values import Part
 

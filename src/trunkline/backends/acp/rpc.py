@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from trunkline.backends.json_values import json_object, table, text
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.output_lines import frame_of, table, text
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt
 
 METHOD_NOT_FOUND = -32601
@@ -42,7 +42,7 @@ Incoming: TypeAlias = Request | Notification | Response
 
 def read(line: bytes) -> Incoming | None:
     """None for a line that is no message: some programs print other things, too."""
-    frame = frame_of(line)
+    frame = json_object(line)
     if frame is None:
         return None
     call_id, method = _id(frame.get("id")), text(frame.get("method"))

@@ -16,10 +16,11 @@ from trunkline.backends.acp.link import CallFailed, Link, LinkLost, result_of
 from trunkline.backends.acp.permission import CANCELLED, asked, chosen, question, rejected
 from trunkline.backends.acp.rpc import blocks
 from trunkline.backends.acp.updates import Updates
+from trunkline.backends.json_values import table
 from trunkline.backends.programs import failures
 from trunkline.backends.programs.backend import EXIT_S, ProgramTurn
 from trunkline.backends.programs.child import Flooded
-from trunkline.backends.programs.output_lines import LineTooLong, table
+from trunkline.backends.programs.output_lines import LineTooLong
 from trunkline.backends.programs.prompt import prompt_of
 from trunkline.backends.turn_task import done_within
 from trunkline.model.outputs import Failed, Output

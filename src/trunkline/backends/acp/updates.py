@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Iterator
 from typing import Any
 
-from trunkline.backends.programs.output_lines import numbers, table, tables, text
+from trunkline.backends.json_values import numbers, table, tables, text
 from trunkline.model.outputs import (
     ArtifactEmitted,
     Failed,

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from trunkline.backends.command.format import Reader, Start, missing
+from trunkline.backends.json_values import json_object, numbers, table, tables, text
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.output_lines import frame_of, numbers, table, tables, text
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt
 from trunkline.model.outputs import Failed, Final, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
@@ -93,7 +93,7 @@ class ClaudeReader:
         self._tools: dict[str, str] = {}
 
     def feed(self, data: bytes) -> Iterable[Output]:
-        frame = frame_of(data)
+        frame = json_object(data)
         if frame is None:
             return ()
         self.known = text(frame.get("session_id")) or self.known

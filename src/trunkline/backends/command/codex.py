@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from trunkline.backends.command.format import Reader, Start, missing
+from trunkline.backends.json_values import json_object, numbers, table, tables, text
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.output_lines import frame_of, numbers, table, tables, text
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt
 from trunkline.model.outputs import Failed, Final, Note, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
@@ -85,7 +85,7 @@ class CodexReader:
         self._begun: set[str] = set()
 
     def feed(self, data: bytes) -> Iterable[Output]:
-        frame = frame_of(data)
+        frame = json_object(data)
         match table(frame).get("type"):
             case "thread.started":
                 self.known = text(table(frame).get("thread_id"))

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from trunkline.backends.json_values import tables
 from trunkline.backends.openclaw.connection import Connection
 from trunkline.backends.openclaw.failures import Trouble, misconfigured
 from trunkline.ports.doctor import Finding
@@ -25,7 +26,7 @@ async def agent_ids(connection: Connection) -> frozenset[str]:
     if connection.agent_ids is None:
         fields = await connection.ask("agents.list", {})
         connection.agent_ids = frozenset(
-            str(agent.get("id", "")).lower() for agent in _tables(fields.get("agents"))
+            str(agent.get("id", "")).lower() for agent in tables(fields.get("agents"))
         )
     return connection.agent_ids
 
@@ -56,8 +57,8 @@ async def host_tools(connection: Connection, agent_id: str) -> tuple[str, ...] |
         return None
     names = {
         str(tool.get("id", ""))
-        for group in _tables(response.fields.get("groups"))
-        for tool in _tables(group.get("tools"))
+        for group in tables(response.fields.get("groups"))
+        for tool in tables(group.get("tools"))
     }
     return tuple(sorted(names & HOST_TOOLS))
 
@@ -69,8 +70,3 @@ def host_tools_finding(agent_id: str, tools: tuple[str, ...]) -> Finding:
         f"whoever may call the agent {agent_id} can use tools of OpenClaw's machine: {shown}",
         'Give the agent `tools: { deny: ["*"] }` in OpenClaw\'s configuration, or expose another.',
     )
-
-
-def _tables(value: Any) -> list[dict[str, Any]]:
-    items = value if isinstance(value, list) else []
-    return [item for item in items if isinstance(item, dict)]

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from trunkline.backends.json_values import json_object, table, tables, text
 from trunkline.backends.openclaw.address import Address, session_key_of
 from trunkline.backends.openclaw.agents import no_such_agent
 from trunkline.backends.openclaw.failures import Trouble, Unfit, misconfigured, unreachable
@@ -118,26 +119,13 @@ async def _fetch(
 
 
 def _agents(body: bytes) -> frozenset[str]:
-    listed = _read(body).get("data")
-    names = [
-        str(model.get("id", "")).lower().partition("/")
-        for model in (listed if isinstance(listed, list) else [])
-        if isinstance(model, dict)
-    ]
+    listed = tables((json_object(body) or {}).get("data"))
+    names = [str(model.get("id", "")).lower().partition("/") for model in listed]
     return frozenset(agent for owner, _, agent in names if owner == "openclaw" and agent)
 
 
 def _error_in(body: bytes) -> str:
-    error = _read(body).get("error")
-    return str(error.get("message", "")) if isinstance(error, dict) else ""
-
-
-def _read(body: bytes) -> dict[str, Any]:
-    try:
-        decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
-    return decoded if isinstance(decoded, dict) else {}
+    return str(table((json_object(body) or {}).get("error")).get("message", ""))
 
 
 _log = logging.getLogger("trunkline.backends.openclaw")
@@ -145,7 +133,6 @@ _log = logging.getLogger("trunkline.backends.openclaw")
 _LONGEST_S: Final = 24 * 3600.0
 _CUT: Final = "The agent's answer broke off before its end."
 _GARBLED: Final = "The agent's answer cannot be read."
-_decode = msgspec.json.Decoder().decode
 
 
 class OpenClawHttpBackend(TurnTaskBackend["_Request"]):
@@ -265,11 +252,8 @@ class _Answer:
             return []
         if data == b"[DONE]":
             return self._end(Done((), {"usage": self._usage} if self._usage else None))
-        try:
-            chunk = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            chunk = None
-        if not isinstance(chunk, dict):
+        chunk = json_object(data)
+        if chunk is None:
             return self._end(Failed(_GARBLED))
         if (error := chunk.get("error")) is not None:
             message = error.get("message") if isinstance(error, dict) else error
@@ -317,7 +301,5 @@ def _body(prompt: Prompt, agent_id: str) -> dict[str, Any]:
 
 def _delta(chunk: dict[str, Any]) -> str:
     choices = chunk.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else {}
-    delta = first.get("delta") if isinstance(first, dict) else {}
-    content = delta.get("content") if isinstance(delta, dict) else ""
-    return content if isinstance(content, str) else ""
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return text(table(table(first).get("delta")).get("content"))

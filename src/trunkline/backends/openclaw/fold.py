@@ -7,6 +7,7 @@ compared with what there is now: pieces that were missed or came twice make no d
 import re
 from typing import Any, Final
 
+from trunkline.backends.json_values import table, tables, text
 from trunkline.backends.openclaw.frames import AgentEvent, ChatEvent, Response
 from trunkline.model.outputs import (
     Failed,
@@ -91,8 +92,7 @@ class RunFold:
             return self.stop()
         if status == "timeout":
             return self._end(Failed(TIMED_OUT))
-        result = fields.get("result")
-        result = result if isinstance(result, dict) else {}
+        result = table(fields.get("result"))
         if status == "error":
             return self.fail(_error_in(result) or str(fields.get("summary", "")))
         self._count(_usage_in(result))
@@ -208,12 +208,9 @@ def _visible(value: Any) -> Any:
 def _payload_parts(result: dict[str, Any]) -> tuple[list[str], list[Part]]:
     texts: list[str] = []
     files: list[Part] = []
-    payloads = result.get("payloads")
-    for payload in payloads if isinstance(payloads, list) else ():
-        if not isinstance(payload, dict):
-            continue
-        if isinstance(text := payload.get("text"), str) and text:
-            texts.append(text)
+    for payload in tables(result.get("payloads")):
+        if said := text(payload.get("text")):
+            texts.append(said)
         urls = payload.get("mediaUrls") or [payload.get("mediaUrl")]
         for url in urls if isinstance(urls, list) else ():
             # A path on OpenClaw's machine is of no use to anybody else.
@@ -228,7 +225,4 @@ def _error_in(result: dict[str, Any]) -> str:
 
 
 def _usage_in(result: dict[str, Any]) -> dict[str, Any]:
-    meta = result.get("meta")
-    agent = meta.get("agentMeta") if isinstance(meta, dict) else None
-    usage = agent.get("usage") if isinstance(agent, dict) else None
-    return usage if isinstance(usage, dict) else {}
+    return table(table(table(result.get("meta")).get("agentMeta")).get("usage"))

@@ -5,6 +5,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from trunkline.backends.json_values import json_object, table, tables, text
+
 _NULL: Final = Raw(b"null")
 
 
@@ -19,7 +21,7 @@ class Fault(Struct, frozen=True, rename="camel"):
     @property
     def detail(self) -> str:
         """What programs tell refusals apart by, beside the code."""
-        details = self.details if isinstance(self.details, dict) else {}
+        details = table(self.details)
         return str(details.get("code") or details.get("reason") or "")
 
 
@@ -96,7 +98,6 @@ Frame: TypeAlias = Response | Event
 Happening: TypeAlias = AgentEvent | ChatEvent | QuestionEvent
 
 _frames: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
-_anything = msgspec.json.Decoder()
 _happenings: Final[dict[str, msgspec.json.Decoder[Happening]]] = {
     "agent": msgspec.json.Decoder(AgentEvent),
     "chat": msgspec.json.Decoder(ChatEvent),
@@ -108,10 +109,10 @@ class Garbled(Exception):
     """The bytes are no frame at all."""
 
 
-def decode(text: str) -> Frame | None:
+def decode(data: str) -> Frame | None:
     """None for frames of a kind that is not ours. Raises Garbled."""
     try:
-        return _frames.decode(text)
+        return _frames.decode(data)
     except msgspec.ValidationError:
         return None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -135,11 +136,7 @@ def encode_request(request_id: str, method: str, params: dict[str, Any]) -> str:
 
 
 def _fields(payload: Raw) -> dict[str, Any]:
-    try:
-        decoded = _anything.decode(payload)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return decoded if isinstance(decoded, dict) else {}
+    return json_object(payload) or {}
 
 
 def fields_of(event: Event) -> dict[str, Any]:
@@ -148,14 +145,8 @@ def fields_of(event: Event) -> dict[str, Any]:
 
 def message_text(message: Any) -> str:
     """The text of a message as chat events and the history hold it."""
-    content = message.get("content") if isinstance(message, dict) else None
+    content = table(message).get("content")
     if isinstance(content, str):
         return content
-    if not isinstance(content, list):
-        return ""
-    texts = [
-        item.get("text")
-        for item in content
-        if isinstance(item, dict) and item.get("type") == "text"
-    ]
-    return "".join(text for text in texts if isinstance(text, str))
+    items = [item for item in tables(content) if item.get("type") == "text"]
+    return "".join(text(item.get("text")) for item in items)

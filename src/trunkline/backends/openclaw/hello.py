@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from trunkline.backends.json_values import table
 from trunkline.backends.openclaw.failures import Trouble, misconfigured, unreachable
 from trunkline.backends.openclaw.frames import Fault
 from trunkline.version import VERSION
@@ -80,9 +81,9 @@ def read_hello(fields: dict[str, Any], *, now_ms: int) -> Hello:
         raise misconfigured(
             "what answers at the url does not greet like OpenClaw", "Correct the backend's `url`."
         )
-    server, auth = _table(fields, "server"), _table(fields, "auth")
-    policy, features = _table(fields, "policy"), _table(fields, "features")
-    uptime_ms = _table(fields, "snapshot").get("uptimeMs")
+    server, auth = table(fields.get("server")), table(fields.get("auth"))
+    policy, features = table(fields.get("policy")), table(fields.get("features"))
+    uptime_ms = table(fields.get("snapshot")).get("uptimeMs")
     scopes, methods = auth.get("scopes"), features.get("methods")
     hello = Hello(
         version=str(server.get("version", "")),
@@ -91,7 +92,7 @@ def read_hello(fields: dict[str, Any], *, now_ms: int) -> Hello:
         methods=frozenset(map(str, methods)) if isinstance(methods, list) else frozenset(),
         scopes=frozenset(map(str, scopes)) if isinstance(scopes, list) else None,
         max_payload_bytes=_number(policy.get("maxPayload")),
-        max_image_bytes=_number(_table(policy, "attachments").get("maxImageBytes")),
+        max_image_bytes=_number(table(policy.get("attachments")).get("maxImageBytes")),
     )
     if hello.scopes is not None and not {"operator.read", "operator.write"} <= hello.scopes:
         raise misconfigured(
@@ -153,14 +154,8 @@ def _refused_otherwise(fault: Fault) -> Trouble:
 
 
 def _seconds(fault: Fault) -> float | None:
-    details = fault.details if isinstance(fault.details, dict) else {}
-    told = fault.retry_after_ms or details.get("retryAfterMs")
+    told = fault.retry_after_ms or table(fault.details).get("retryAfterMs")
     return min(told / 1000, 30.0) if isinstance(told, int | float) and told > 0 else None
-
-
-def _table(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    value = fields.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def _number(value: Any) -> int:

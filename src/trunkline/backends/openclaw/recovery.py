@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from trunkline.backends.json_values import table, tables
 from trunkline.backends.openclaw.frames import message_text
 
 # OpenClaw forgets the id of a finished run after five minutes; sending it again later than
@@ -83,18 +84,11 @@ class _Told:
     """What the history of the session says about one run."""
 
     def __init__(self, history: dict[str, Any], run_id: str) -> None:
-        messages = history.get("messages")
-        self._messages = [
-            message
-            for message in (messages if isinstance(messages, list) else ())
-            if isinstance(message, dict)
-        ]
-        in_flight = history.get("inFlightRun")
-        in_flight = in_flight if isinstance(in_flight, dict) else {}
+        self._messages = tables(history.get("messages"))
+        in_flight = table(history.get("inFlightRun"))
         self.in_flight_id = str(in_flight.get("runId", ""))
         self.in_flight_text = str(in_flight.get("text", ""))
-        info = history.get("sessionInfo")
-        self.is_busy = isinstance(info, dict) and info.get("hasActiveRun") is True
+        self.is_busy = table(history.get("sessionInfo")).get("hasActiveRun") is True
         # The runs by which the turn was done: ours, and those that OpenClaw recovered it with.
         runs = [run_id]
         self.has_begun = False
@@ -124,8 +118,7 @@ class _Told:
 
 
 def _run_of(message: dict[str, Any]) -> str:
-    own = message.get("__openclaw")
-    own = own if isinstance(own, dict) else {}
+    own = table(message.get("__openclaw"))
     if message.get("role") == "user":
         key = message.get("idempotencyKey") or own.get("idempotencyKey")
         return str(key).removesuffix(":user") if key else ""
@@ -133,10 +126,8 @@ def _run_of(message: dict[str, Any]) -> str:
 
 
 def _is_recovery(message: dict[str, Any]) -> bool:
-    provenance = message.get("provenance")
-    return isinstance(provenance, dict) and provenance.get("kind") == "internal_system"
+    return table(message.get("provenance")).get("kind") == "internal_system"
 
 
 def _reply_in(waited: dict[str, Any]) -> str:
-    reply = waited.get("terminalReply")
-    return str(reply.get("text", "")) if isinstance(reply, dict) else ""
+    return str(table(waited.get("terminalReply")).get("text", ""))

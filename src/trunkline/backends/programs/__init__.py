@@ -2,7 +2,7 @@
 
 Shared by the backends whose agent is a program, `command` and `acp`. Read in this order:
 `settings` and `rules` (the keys that both have), `program` (what is started, with which
-environment), `output_lines` (lines, text and JSON out of bytes), `child` (one process and its
+environment), `output_lines` (lines and text out of bytes), `child` (one process and its
 pipes), `children` (all of one backend, none of which outlives it), `warden` (not even when the
 gateway is killed), `sessions` (processes that are kept for them), `backend` (a backend and its
 turns, whatever the program), `prompt` (a message as text and files), `failures` (the texts for

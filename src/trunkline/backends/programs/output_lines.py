@@ -1,13 +1,10 @@
-"""Lines, text and JSON objects from the output of a program. No I/O.
+"""Lines and text from the output of a program. No I/O.
 
-The output may arrive cut at any byte, and nothing in it is to be trusted.
+The output may arrive cut at any byte.
 """
 
 import codecs
 from collections.abc import Iterator
-from typing import Any
-
-import msgspec
 
 
 class LineTooLong(Exception):
@@ -70,37 +67,3 @@ class Tail:
 
     def __str__(self) -> str:
         return self._kept.decode(errors="replace").strip()
-
-
-_decode = msgspec.json.Decoder().decode
-
-
-def frame_of(line: bytes) -> dict[str, Any] | None:
-    """The object of the line; None where it holds none."""
-    try:
-        value = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def tables(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def numbers(value: Any, names: dict[str, str]) -> dict[str, int | float]:
-    """Those of the names that hold a number, renamed."""
-    found = table(value)
-    return {
-        ours: found[theirs]
-        for theirs, ours in names.items()
-        if isinstance(found.get(theirs), int | float) and not isinstance(found[theirs], bool)
-    }

@@ -1,46 +1,22 @@
 """What an agent says, as outputs."""
 
+from typing import cast, get_args
+
 from trunkline.backends.python.parts import ToolCall, part_of
 from trunkline.model.outputs import (
     ENDS_TURN,
     ArtifactEmitted,
-    AuthNeeded,
-    Block,
-    DirectReply,
-    Failed,
     Final,
-    Note,
     Output,
-    Question,
-    Refused,
     StageEnded,
     StageStarted,
     Text,
     TextPreview,
     TextReplaced,
-    ToolCalled,
-    ToolSummarized,
 )
 from trunkline.model.values import Artifact, Part
 
-_OUTPUTS = (
-    Text,
-    TextReplaced,
-    TextPreview,
-    Block,
-    StageStarted,
-    StageEnded,
-    ArtifactEmitted,
-    ToolCalled,
-    ToolSummarized,
-    Note,
-    Question,
-    AuthNeeded,
-    DirectReply,
-    Final,
-    Failed,
-    Refused,
-)
+_OUTPUTS: tuple[type, ...] = get_args(Output)
 
 
 class TurnEnd(Exception):
@@ -107,7 +83,7 @@ class Answer:
         if isinstance(piece, TurnEnd):
             return self.completed(piece.output)
         if isinstance(piece, _OUTPUTS):
-            return self._take_output(piece)
+            return self._take_output(cast(Output, piece))
         if isinstance(piece, Artifact):
             return ArtifactEmitted(artifact=piece)
         if isinstance(piece, ToolCall):

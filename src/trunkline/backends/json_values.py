@@ -1,0 +1,38 @@
+"""JSON of an agent or its server, of which nothing is to be trusted: read, never raised."""
+
+from typing import Any
+
+import msgspec
+
+_decode = msgspec.json.Decoder().decode
+
+
+def json_object(data: bytes | msgspec.Raw) -> dict[str, Any] | None:
+    """The object; None where there is none."""
+    try:
+        value = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def tables(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def numbers(value: Any, names: dict[str, str]) -> dict[str, int | float]:
+    """Those of the names that hold a number, renamed."""
+    found = table(value)
+    return {
+        ours: found[theirs]
+        for theirs, ours in names.items()
+        if isinstance(found.get(theirs), int | float) and not isinstance(found[theirs], bool)
+    }
