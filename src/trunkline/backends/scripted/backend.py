@@ -147,12 +147,8 @@ class _Run:
         """Wait for something, or for the cancel."""
         if self.is_over:
             return
-        loop = asyncio.get_running_loop()
-        self._pause = loop.create_task(_await(what), name=f"pause {self.turn.run_id}")
-        try:
-            await asyncio.wait({self._pause})
-        finally:
-            self._pause.cancel()
+        async with asyncio.TaskGroup() as group:
+            self._pause = group.create_task(_await(what), name=f"pause {self.turn.run_id}")
 
 
 async def _await(what: Awaitable[Any]) -> None:
