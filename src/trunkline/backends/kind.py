@@ -13,7 +13,11 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.doctor import Finding
 from trunkline.ports.tools import TurnTool
 
-S = TypeVar("S", bound=Struct)
+S = TypeVar("S", bound="BackendTable")
+
+
+class BackendTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """The table `backend` of an agent. Each kind has its own, told apart by `kind`."""
 
 
 class Resources(Struct, frozen=True, kw_only=True):

@@ -28,26 +28,24 @@ OWN_HEADERS = frozenset(
 )
 
 
-class BearerCredentials(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="bearer"
-):
+class _Credentials(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    pass
+
+
+class BearerCredentials(_Credentials, frozen=True, kw_only=True, tag="bearer"):
     """A token, sent as `Authorization: Bearer …`."""
 
     token: Annotated[Secret, Meta(description='The token. Prefer `"${NAME_OF_VARIABLE}"`.')]
 
 
-class ApiKeyCredentials(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="api-key"
-):
+class ApiKeyCredentials(_Credentials, frozen=True, kw_only=True, tag="api-key"):
     """A key, sent in its own header."""
 
     key: Annotated[Secret, Meta(description='The key. Prefer `"${NAME_OF_VARIABLE}"`.')]
     header: Annotated[str, Meta(description="Name of the header.")] = "X-API-Key"
 
 
-class OAuth2Credentials(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="oauth2"
-):
+class OAuth2Credentials(_Credentials, frozen=True, kw_only=True, tag="oauth2"):
     """OAuth 2 client credentials: a token is fetched when needed and cached while it is valid."""
 
     token_url: Annotated[str, Meta(description="Token endpoint, http or https.")]

@@ -2,6 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
+from msgspec import convert
+from msgspec.structs import replace
+
 from trunkline.backends.a2a import notes as kept_notes
 from trunkline.backends.a2a.cards import UpstreamCard
 from trunkline.backends.a2a.run import Run, cancel_task
@@ -81,11 +84,9 @@ def make(settings: A2aSettings, resources: Resources) -> A2aBackend:
         upstream,
         url=settings.url,
         clock=resources.clock,
-        reach=Reach(
-            on_unreachable=settings.on_unreachable,
-            retry_s=settings.retry_s,
+        reach=replace(
+            convert(settings, Reach, from_attributes=True),
             turn_s=resources.profile.task_deadline_s,
-            max_output_bytes=settings.max_output_bytes,
             version=settings.a2a_version,
         ),
         close_upstream=agents.close,

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, field
 
+from trunkline.backends.kind import BackendTable
 from trunkline.config.called_agents import (
     CARD_PATH,
     TRANSPORTS,
@@ -13,9 +14,7 @@ from trunkline.config.called_agents import (
 from trunkline.config.secret import Secret
 
 
-class A2aBackend(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="a2a"
-):
+class A2aBackend(BackendTable, frozen=True, kw_only=True, tag="a2a"):
     """Another A2A agent: 1.0 or 0.3, over JSON-RPC or HTTP+JSON."""
 
     url: Annotated[
@@ -39,7 +38,7 @@ class A2aBackend(
     headers: Annotated[
         dict[str, Secret],
         Meta(description="Headers of every request to it. Their values are treated as secrets."),
-    ] = {}
+    ] = field(default_factory=dict)
     credentials: Annotated[
         CredentialSettings | None,
         Meta(

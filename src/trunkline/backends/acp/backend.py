@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec import convert
+
 from trunkline.backends.acp.conversation import AcpOptions, Conversation, Paused
 from trunkline.backends.acp.permission import CANCELLED
 from trunkline.backends.acp.run import Run, hush
@@ -90,13 +92,7 @@ class AcpBackend(ProgramBackend[Run, Conversation]):
 
 
 def make(settings: AcpSettings, resources: Resources) -> AcpBackend:
-    options = AcpOptions(
-        mode=settings.mode,
-        permissions=settings.permissions,
-        start_timeout_s=settings.start_timeout_s,
-        idle_s=settings.idle_s,
-        question_timeout_s=settings.question_timeout_s,
-    )
+    options = convert(settings, AcpOptions, from_attributes=True)
     return AcpBackend(
         program_of(settings), clock=resources.clock, limits=limits_of(settings), options=options
     )

@@ -7,14 +7,7 @@ from msgspec import Meta
 from trunkline.backends.programs.settings import ProgramSettings
 
 
-class AcpBackend(
-    ProgramSettings,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="acp",
-):
+class AcpBackend(ProgramSettings, frozen=True, kw_only=True, tag="acp"):
     """A program that speaks the Agent Client Protocol on its standard input and output.
 
     Each session has its own process.

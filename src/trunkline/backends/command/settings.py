@@ -7,14 +7,7 @@ from msgspec import Meta
 from trunkline.backends.programs.settings import ProgramSettings
 
 
-class CommandBackend(
-    ProgramSettings,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="kind",
-    tag="command",
-):
+class CommandBackend(ProgramSettings, frozen=True, kw_only=True, tag="command"):
     """A program that gets the message and writes the answer."""
 
     format: Annotated[

@@ -1,15 +1,11 @@
 """An agent that answers with the message itself, to try things out."""
 
-from msgspec import Struct
-
-from trunkline.backends.kind import Adapter, Kind, check_nothing
+from trunkline.backends.kind import Adapter, BackendTable, Kind, check_nothing
 
 __all__ = ["KIND"]
 
 
-class EchoBackend(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="echo"
-):
+class EchoBackend(BackendTable, frozen=True, kw_only=True, tag="echo"):
     """Answers with the message itself."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from trunkline.backends.model_content import Takes
 from trunkline.backends.openai.settings import OpenAIBackend
@@ -83,14 +83,8 @@ def openai_options(settings: OpenAIBackend, tools: Mapping[str, TurnTool]) -> Op
         temperature=settings.temperature,
         extra_body=settings.extra_body,
         history=History(turns=settings.max_history_turns, tokens=settings.max_history_tokens),
-        takes=Takes(images=settings.images, files=settings.files, links=settings.links),
-        limits=Limits(
-            connect_s=settings.connect_s,
-            idle_s=settings.idle_s,
-            total_s=settings.total_s,
-            max_answer_bytes=settings.max_answer_bytes,
-            attempts=settings.attempts,
-        ),
+        takes=convert(settings, Takes, from_attributes=True),
+        limits=convert(settings, Limits, from_attributes=True),
         tools=tuple(tools[name] for name in settings.tools),
         max_tool_rounds=settings.max_tool_rounds,
     )

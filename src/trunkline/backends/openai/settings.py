@@ -2,14 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, field
 
+from trunkline.backends.kind import BackendTable
 from trunkline.config.secret import Secret
 
 
-class OpenAIBackend(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="openai"
-):
+class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
     """A model behind any server that speaks OpenAI's chat completions: Ollama, vLLM, LiteLLM,
     LM Studio, OpenClaw, OpenAI."""
 
@@ -28,7 +27,7 @@ class OpenAIBackend(
     headers: Annotated[
         dict[str, Secret],
         Meta(description="Headers for every request. Their values are treated as secrets."),
-    ] = {}
+    ] = field(default_factory=dict)
     system_prompt: Annotated[
         str, Meta(description="Instructions that precede the conversation.")
     ] = ""
@@ -42,7 +41,7 @@ class OpenAIBackend(
             description="Additional keys of every request, for example `{ max_tokens = 500, "
             'reasoning_effort = "low" }`.'
         ),
-    ] = {}
+    ] = field(default_factory=dict)
     stream: Annotated[
         bool,
         Meta(description="Request a streamed answer; false for servers that do not support it."),

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec import convert
+
 from trunkline.backends.kind import Resources
 from trunkline.backends.openclaw.address import Address, Times, openclaw_address, session_key_of
 from trunkline.backends.openclaw.agents import check_agent, host_tools, host_tools_finding
@@ -138,9 +140,5 @@ def make(settings: OpenClawSettings, resources: Resources) -> Backend:
     address = openclaw_address(settings, resources.data_dir)
     if settings.surface == "http":
         return OpenClawHttpBackend(address, idle_s=settings.idle_s)
-    times = Times(
-        unreachable_s=settings.unreachable_s,
-        accept_s=settings.accept_s,
-        recovery_s=settings.recovery_s,
-    )
+    times = convert(settings, Times, from_attributes=True)
     return OpenClawBackend(address, clock=resources.clock, times=times)

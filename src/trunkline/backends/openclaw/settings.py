@@ -2,14 +2,13 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from trunkline.backends.kind import BackendTable
 from trunkline.config.secret import Secret
 
 
-class OpenClawBackend(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="openclaw"
-):
+class OpenClawBackend(BackendTable, frozen=True, kw_only=True, tag="openclaw"):
     """An agent of OpenClaw, called through OpenClaw's own gateway."""
 
     url: Annotated[

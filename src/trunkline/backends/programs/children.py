@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from trunkline.backends.programs.child import Child
 from trunkline.backends.programs.program import Program
@@ -165,10 +165,4 @@ class Children:
 
 
 def limits_of(settings: ProgramSettings) -> Limits:
-    return Limits(
-        max_output_bytes=settings.max_output_bytes,
-        max_line_bytes=settings.max_line_bytes,
-        timeout_s=settings.timeout_s,
-        stop_grace_s=settings.stop_grace_s,
-        max_processes=settings.max_processes,
-    )
+    return convert(settings, Limits, from_attributes=True)

@@ -2,14 +2,15 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
+from trunkline.backends.kind import BackendTable
 from trunkline.config.secret import Secret
 
 MIB = 1024 * 1024
 
 
-class ProgramSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProgramSettings(BackendTable, frozen=True, kw_only=True):
     """The program, its environment and its limits."""
 
     command: Annotated[

@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
+
+from trunkline.backends.kind import BackendTable
 
 
-class PythonBackend(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="python"
-):
+class PythonBackend(BackendTable, frozen=True, kw_only=True, tag="python"):
     """An agent written in Python, which runs in the gateway."""
 
     target: Annotated[

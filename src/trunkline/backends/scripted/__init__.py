@@ -6,16 +6,14 @@ gates by which a test decides the order. `trunkline.testing` exports it.
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from trunkline.backends.kind import Adapter, Kind, check_nothing
+from trunkline.backends.kind import Adapter, BackendTable, Kind, check_nothing
 
 __all__ = ["KIND"]
 
 
-class ScriptedBackend(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="scripted"
-):
+class ScriptedBackend(BackendTable, frozen=True, kw_only=True, tag="scripted"):
     """Follows the commands in the message, for tests of clients."""
 
     turn_log: Annotated[
