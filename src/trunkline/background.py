@@ -4,9 +4,11 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 _log = logging.getLogger("trunkline.tasks")
+
+T = TypeVar("T")
 
 
 class BackgroundTasks:
@@ -25,7 +27,7 @@ class BackgroundTasks:
         """Run it in the background."""
         _ = self.start(coroutine, name=name)
 
-    def start(self, coroutine: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+    def start(self, coroutine: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Run it in the background, for a caller who wants to wait for it or to end it."""
         task = self._loop.create_task(coroutine, name=name)
         self._tasks.add(task)

@@ -1,4 +1,4 @@
-"""The tools of this installation, as agents use them which are models."""
+"""The tools of the gateway, as models use them."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,12 +6,13 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from trunkline.app.tools import KINDS, Kind
+from trunkline.background import BackgroundTasks
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.tools import Run, ToolResult, TurnTool
 from trunkline.settings import Settings
 from trunkline.settings.backends import OpenAIBackend
 
-# To call a request off may itself need a request.
+# Canceling a call may need a request of its own.
 _CALL_OFF_S: Final = 15.0
 
 
@@ -36,6 +37,7 @@ class OpenedWhenCalled:
         self.definition = kind.define(settings)
         self._kind = kind
         self._settings = settings
+        self._calls = BackgroundTasks(self.definition.name)
         self._resources = AsyncExitStack()
         self._run: Run | None = None
         self._opening = asyncio.Lock()
@@ -45,14 +47,14 @@ class OpenedWhenCalled:
     ) -> ToolResult:
         run = await self._opened()
         called_off = asyncio.Event()
-        call = asyncio.get_running_loop().create_task(
+        call = self._calls.start(
             run(arguments, on_update=on_update, signal=called_off),
             name=f"{self.definition.name} {turn.run_id}",
         )
         try:
             envelope = await asyncio.shield(call)
         except asyncio.CancelledError:
-            # The request may want its remote task canceled, too.
+            # The tool may have a remote task to cancel.
             called_off.set()
             _, late = await asyncio.wait({call}, timeout=_CALL_OFF_S)
             for task in late:
@@ -63,6 +65,7 @@ class OpenedWhenCalled:
     async def close(self) -> None:
         async with self._opening:
             self._run = None
+            await self._calls.close()
             await self._resources.aclose()
 
     async def _opened(self) -> Run:

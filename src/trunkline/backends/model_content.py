@@ -22,7 +22,7 @@ _TEXT_TYPES: Final = frozenset(
 
 
 class Takes(Struct, frozen=True, kw_only=True):
-    """What the model can look at beside text."""
+    """Content beside text that the model can read."""
 
     images: bool = False
     files: bool = False
@@ -31,7 +31,7 @@ class Takes(Struct, frozen=True, kw_only=True):
 
 
 class NotTaken(Exception):
-    """The model takes no such content; the text tells the caller what to do."""
+    """The model cannot read such content; the text tells the caller what to do."""
 
 
 def content_of(parts: tuple[Part, ...], takes: Takes) -> str | list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def content_of(parts: tuple[Part, ...], takes: Takes) -> str | list[dict[str, An
 
 
 def told(parts: tuple[Part, ...]) -> str:
-    """What was said before, as text; files are named, not sent again."""
+    """An earlier message as text; files are named, not sent again."""
     return "\n\n".join(_mentioned(part) for part in parts)
 
 

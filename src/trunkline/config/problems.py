@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, said so that it can be mended."""
+"""`Problem`: a fault of a configuration, with the key, the value and the remedy."""
 
 import difflib
 import json

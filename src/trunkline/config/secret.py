@@ -44,7 +44,7 @@ class Secret:
 
 
 def secrets_in(value: object) -> Iterator[str]:
-    """Every secret text in settings, for whoever has to keep them out of something."""
+    """Every secret text in settings, so that a caller can keep them out of its output."""
     match value:
         case Secret():
             if value:

@@ -30,7 +30,7 @@ class UpstreamCard:
 
     def __init__(self, *, url: str, clock: Clock) -> None:
         self.latest: AgentCard | None = None
-        # Who wants to know when there is another one.
+        # Called when the card changes.
         self.watchers: list[Callable[[AgentCard], None]] = []
         self._url = url
         self._clock = clock

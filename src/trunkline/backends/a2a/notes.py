@@ -13,7 +13,7 @@ from trunkline.ports.backend import TurnRequest
 class Kept(Struct, frozen=True, omit_defaults=True):
     """Of one task of ours: the run that spoke to the upstream last, and the task there."""
 
-    # Kept before the message is sent: without a task, nobody knows whether it arrived.
+    # Kept before the message is sent: without a task, it may or may not have arrived.
     run: str
     task: str = ""
     context: str = ""
@@ -81,7 +81,7 @@ def read(text: str | None) -> Kept | None:
 
 
 def next_of(kept: Kept | None, run_id: str) -> Next:
-    """What a turn does first, by what was kept of its task."""
+    """The first step of a turn, by the note of its task."""
     if kept is None:
         return Ask()
     if kept.run != run_id:

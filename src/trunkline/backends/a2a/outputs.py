@@ -41,7 +41,7 @@ NEEDS_AUTH = "The agent needs you to sign in."
 class Copy:
     """One turn: feed it what the upstream says, pass on what it gives.
 
-    A task stands for all that came before it. What was passed on already is not again.
+    A task contains everything before it; output that was passed on is not repeated.
     """
 
     def __init__(self, told: Iterable[Message] = ()) -> None:

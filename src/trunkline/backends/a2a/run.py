@@ -36,7 +36,7 @@ _log = logging.getLogger("trunkline.backends.a2a")
 
 # Between two looks at a task of an agent that does not stream.
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.1, 5.0
-# Among so many of the latest tasks of a context is the one that a message began.
+# The task that a message began is looked for among this many latest tasks of its context.
 _LOOK_AMONG = 20
 _SETTLED = TERMINAL | INTERRUPTED
 
@@ -186,7 +186,8 @@ class Run(TurnTask):
     async def _follow(
         self, items: AsyncGenerator[StreamItem, None], *, is_late: bool = False
     ) -> None:
-        """Pass on what comes. Who came late may have missed something, and looks in the end."""
+        """Pass on the events. A subscriber that came late may have missed some, and gets the task
+        at the end."""
         async with aclosing(items):
             async for item in items:
                 if is_late and _is_end(item):
@@ -206,7 +207,7 @@ class Run(TurnTask):
             if not await self._may_follow():
                 await self._look_on()
                 return
-            # A stream that ends again and again is no reason to be in a hurry.
+            # Wait between attempts, also when the stream ends again and again.
             await self._clock.sleep(pause_s)
             pause_s = min(max(pause_s * 2, FIRST_RETRY_S), LONGEST_RETRY_S)
             try:

@@ -1,4 +1,4 @@
-"""Another A2A agent, wherever it is."""
+"""Settings of `kind = "a2a"`."""
 
 from typing import Annotated, Literal
 

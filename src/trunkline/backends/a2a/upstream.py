@@ -39,12 +39,12 @@ class Upstream(Protocol):
     async def cancel(self, task_id: str) -> Task: ...
 
 
-# The upstream as it is called with such headers, and within so many seconds (None: as usual).
+# Gives the upstream for these headers and this timeout in seconds (None: the usual one).
 MakeUpstream: TypeAlias = Callable[[dict[str, str], float | None], Upstream]
 
 
 class Reach(Struct, frozen=True, kw_only=True):
-    """What to do about an upstream that cannot be reached, and what a turn may take."""
+    """How long to try an upstream that cannot be reached, and the limits of a turn."""
 
     on_unreachable: Literal["fail", "retry"] = "fail"
     retry_s: float = 60.0

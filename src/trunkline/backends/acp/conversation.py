@@ -25,9 +25,9 @@ class AcpOptions(Struct, frozen=True, kw_only=True):
     mode: str = ""
     permissions: Literal["ask", "reject"] = "ask"
     start_timeout_s: float = 60.0
-    # A process that nobody uses ends after so long.
+    # An idle process ends after this time.
     idle_s: float = 600.0
-    # And one that waits for an answer after so long.
+    # A process that waits for an answer ends after this time.
     question_timeout_s: float = 3600.0
 
 

@@ -41,7 +41,7 @@ Incoming: TypeAlias = Request | Notification | Response
 
 
 def read(line: bytes) -> Incoming | None:
-    """None for a line that is no message: some programs print other things, too."""
+    """None for a line that is not a message: some programs print other things, too."""
     frame = json_object(line)
     if frame is None:
         return None

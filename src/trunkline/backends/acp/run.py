@@ -169,7 +169,7 @@ class Run(ProgramTurn):
             self._backend.pause(paused)
             await self.channel.put(question(paused.asked))
         except BaseException:
-            # Nobody was asked, so nobody will answer.
+            # The caller was not asked, so no answer will come.
             self._backend.unpause(paused.task_id)
             await self._call_off(paused)
             raise
@@ -260,7 +260,7 @@ class Run(ProgramTurn):
 
 
 def _is_usable(conversation: Conversation) -> bool:
-    """Whether a process that was kept is still what it was."""
+    """Whether a kept process still serves the same session."""
     try:
         conversation.link.child.begin_answer()
     except LineTooLong:

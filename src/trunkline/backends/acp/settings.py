@@ -1,4 +1,4 @@
-"""Agents that speak the Agent Client Protocol."""
+"""Settings of `kind = "acp"`."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What an agent reports while it works, as outputs. No I/O."""
+"""`session/update` notifications of an agent as outputs. No I/O."""
 
 import base64
 import binascii

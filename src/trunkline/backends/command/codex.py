@@ -16,7 +16,7 @@ USAGE = {
     "cached_input_tokens": "cacheReadTokens",
     "reasoning_output_tokens": "reasoningTokens",
 }
-# What it does, by the type of the item: as which tool, with what, and what came of it.
+# Type of an item → the name of the tool, its input and its result.
 _Pick = Callable[[dict[str, Any]], Any]
 TOOLS: dict[str, tuple[str, _Pick, _Pick]] = {
     "command_execution": (

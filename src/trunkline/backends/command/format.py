@@ -1,4 +1,4 @@
-"""What one kind of program is told, and what it says. No I/O."""
+"""`Format`: the input and the output of one kind of program. No I/O."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -10,12 +10,12 @@ from trunkline.model.outputs import Output
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """What a program needs to know when it starts."""
+    """The input of a program that starts."""
 
     prompt: Prompt
     # Names the session for good, see `session_id`.
     session_id: str
-    # What the program called the session in an earlier turn; empty in the first.
+    # The name that the program gave to the session in an earlier turn; empty in the first.
     known: str = ""
     # A folder with files for it, if there are any.
     folder: str = ""
@@ -24,7 +24,7 @@ class Start(Struct, frozen=True, kw_only=True):
 class Reader(Protocol):
     """One answer of the program, out of what it writes."""
 
-    # What the program calls the session, as soon as it has said so.
+    # The name that the program gives to the session, as soon as it is known.
     known: str
     # The answer is complete, whether or not the program goes on.
     is_done: bool
@@ -67,7 +67,7 @@ class Format(Protocol):
     def reader(self) -> Reader: ...
 
     def try_again(self, start: Start, reader: Reader, errors: str) -> str | None:
-        """What to take for `known` in a second try; None when that would not help."""
+        """The value of `known` for a second try; None when that would not help."""
         ...
 
 

@@ -117,7 +117,7 @@ class Run(ProgramTurn):
                 await self._leave_alone(speaker)
                 raise
             except BaseException:
-                # Its folder is gone or full, and nobody else knows of it any more.
+                # Its folder is gone or full, and no other turn knows of it.
                 await backend.dismiss(speaker)
                 raise
         attachments = Attachments()

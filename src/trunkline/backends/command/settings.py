@@ -1,4 +1,4 @@
-"""Agents that are programs, run for a turn or for a session."""
+"""Settings of `kind = "command"`."""
 
 from typing import Annotated, Literal
 

@@ -58,7 +58,7 @@ class TextFormat:
 
 
 def _filled(word: str, before: str, text: str) -> str:
-    # A message is no option, whatever it begins with.
+    # A message is not an option, whatever it begins with.
     is_option = word.startswith(PLACEHOLDER) and text.startswith("-") and before != "--"
     return word.replace(PLACEHOLDER, f" {text}" if is_option else text)
 

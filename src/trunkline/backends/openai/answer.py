@@ -15,7 +15,7 @@ class Thoughts:
     """Feed it text as it streams; it gives back what is part of the answer."""
 
     def __init__(self) -> None:
-        # What may still turn out to be a tag.
+        # Text that may still turn out to be a tag.
         self._held = ""
         self._is_thinking = False
         self._is_past = False
@@ -41,7 +41,7 @@ class Thoughts:
         return self._trimmed(rest)
 
     def end(self) -> str:
-        """What is left when nothing follows: a tag that was never closed hides the rest."""
+        """The rest at the end of the stream: a tag that was never closed hides it."""
         return "" if self._is_thinking else self._released()
 
     def _look(self) -> None:
@@ -66,7 +66,7 @@ class Thoughts:
         return rest
 
 
-# What a call takes beside its arguments.
+# Estimated size of a call without its arguments.
 _CALL_BYTES: Final = 100
 
 
@@ -117,7 +117,7 @@ class Answer:
         return self._take(chunk.choices[0]) if chunk.choices else ""
 
     def end(self) -> str:
-        """What was held back, when nothing follows any more."""
+        """The text that was held back, at the end of the stream."""
         return self._say(self._thoughts.end())
 
     def as_message(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ UNANSWERED: Final = "(This was not answered.)"
 
 _ROLES: Final = {Role.USER: "user", Role.AGENT: "assistant"}
 _CHARS_PER_TOKEN: Final = 4
-# What a message costs beside its text.
+# Estimated characters of a message beside its text.
 _MESSAGE_TOKENS: Final = 4
 
 

@@ -50,7 +50,7 @@ async def check_openai(options: Options, *, timeout_s: float = 20.0) -> list[Fin
 
 
 def found(options: Options, answer: Answer) -> list[Finding]:
-    """What the answer to `GET /models` means."""
+    """The findings from the answer to `GET /models`."""
     if answer.status in (404, 405, 501):
         remedy = "Run `trunkline agent try` to see whether it answers."
         if not options.base_url.rstrip("/").endswith("/v1"):

@@ -1,4 +1,4 @@
-"""What the backend is told about the model and its server."""
+"""`Options`: the model, its server and the limits of requests."""
 
 from collections.abc import Mapping
 from typing import Any, Final

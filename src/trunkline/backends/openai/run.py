@@ -70,7 +70,7 @@ class Turn(TurnTask):
         async with aclosing(self._exchange.ask(messages, answer)) as pieces:
             async for piece in pieces:
                 if goes_on:
-                    # What was said before the tools is a message of its own.
+                    # The text before the tool calls is a message of its own.
                     await self.channel.put(StageStarted())
                     goes_on = False
                 self._has_spoken = True
@@ -80,7 +80,7 @@ class Turn(TurnTask):
         return answer
 
     async def _before(self) -> list[Message]:
-        """What was said before this message, oldest first."""
+        """The messages before this one, oldest first."""
         earlier: tuple[Message, ...] = ()
         turns = self._options.history.turns
         if turns and self.turn.session is not None:

@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible server."""
+"""Settings of `kind = "openai"`."""
 
 from typing import Annotated, Any, Literal
 

@@ -95,7 +95,7 @@ class _Latest:
 
 
 def _arguments(call: ModelCall) -> Any:
-    """What the model wrote; None where it is not an object."""
+    """The arguments that the model wrote; None where they are not an object."""
     try:
         return msgspec.json.decode(call.arguments, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -53,13 +53,13 @@ class Choice(Struct, frozen=True):
 
 class Chunk(Struct, frozen=True):
     choices: tuple[Choice, ...] | None = None
-    # Numbers for the books: an answer is no worse for odd ones.
+    # For accounting only, so an odd value does not spoil the answer.
     usage: Any = None
     error: Any = UNSET
 
 
 def usage_of(told: Any) -> Usage:
-    """What of it is a number."""
+    """The counts that are numbers; zero for the others."""
     found = told if isinstance(told, dict) else {}
     return Usage(
         *[
@@ -70,7 +70,7 @@ def usage_of(told: Any) -> Usage:
 
 
 class Garbage(Exception):
-    """What the server sent is no answer of a model."""
+    """The server sent something that is not an answer of a model."""
 
 
 class ReportedError(Exception):
@@ -94,7 +94,7 @@ def read_chunk(data: bytes) -> Chunk:
 
 
 def error_text(error: Any) -> str:
-    """What a server says about an error, in whichever of the usual shapes."""
+    """The message of an error, in any of the usual shapes."""
     if isinstance(error, dict):
         inner = error.get("error", error)
         if isinstance(inner, dict):

@@ -65,7 +65,7 @@ class Address(Struct, frozen=True, kw_only=True):
     device_file: Path | None = None
     platform: str = "linux"
     connect_s: float = 10.0
-    # What may be said in one turn.
+    # Maximum output of one turn.
     max_output_bytes: int = 16 * 1024 * 1024
 
     def key_by(self, **ids: str) -> str:

@@ -43,7 +43,7 @@ class Connection:
         self._hearers: dict[str, Hears] = {}
         self._subscribed: set[str] = set()
         self.hello = Hello()
-        # The agents that OpenClaw has, once somebody asked.
+        # The agents of OpenClaw, once they were listed.
         self.agent_ids: frozenset[str] | None = None
         self.is_lost = False
         self.is_stopping = False

@@ -1,4 +1,4 @@
-"""What is said with OpenClaw about one run: sent, answered, followed, picked up, stopped."""
+"""`Exchange`: the messages between gateway and OpenClaw about one run."""
 
 import asyncio
 import logging
@@ -171,12 +171,12 @@ class Exchange:
             self._first.set_exception(unreachable("the connection was lost"))
 
     async def leave(self) -> None:
-        """Nobody reads on; neither the connection nor the link keep anything of the run."""
+        """The reader has left: the connection and the link forget the run."""
         self._stop_hearing()
         await self._link.forget(self)
 
     def extra(self) -> dict[str, str]:
-        """What the log says about the run."""
+        """The log fields of the run."""
         return {"task": self.turn.task_id, "run": self.turn.run_id, "session": self.session_key}
 
     def tell(self, outputs: list[Output]) -> None:
@@ -251,7 +251,7 @@ class Exchange:
             await self._notes.forget_question()
             self._spawn_follow(self.openclaw_id)
             return
-        # Too late, answered by somebody else, or forgotten in a restart: the run has gone on
+        # Too late, answered by another client, or forgotten in a restart: the run has gone on
         # without it. The session knows the question, so the answer is a message like others.
         _log.info("a question is no longer open: %s", response.fault.code, extra=self.extra())
         self.is_sent = False
@@ -309,7 +309,7 @@ class Exchange:
         self._tasks.spawn(self._follow(run_id), name=f"follow {run_id}")
 
     async def _follow(self, run_id: str) -> None:
-        """Wait for the end of a run whose second answer goes to somebody else."""
+        """Wait for the end of a run whose second answer goes to another connection."""
         try:
             connection = await self._link.connection()
             while not self.is_over and not self.fold.is_ended:

@@ -26,7 +26,7 @@ FAILED: Final = "The agent could not finish; the gateway's log has the details."
 STOPPED: Final = "The run was stopped in OpenClaw before it was done."
 TIMED_OUT: Final = "The agent did not finish within OpenClaw's time limit."
 _MAX_REASON: Final = 200
-# Paths and addresses are nobody's business, and neither is anything that looks like a key.
+# Callers must not see paths, addresses or anything that looks like a key.
 _PRIVATE: Final = re.compile(r"[/\\]\w|://|\w{24,}|[\r\n\x00-\x1f]")
 _ERROR_NAME: Final = re.compile(r"^\w*Error: ")
 

@@ -1,4 +1,4 @@
-"""What the frames of an OpenClaw gateway mean. Everything that we do not use is passed over."""
+"""Frames of an OpenClaw gateway: the fields that the backend uses."""
 
 from typing import Any, Final, TypeAlias
 
@@ -48,7 +48,7 @@ class Event(Struct, frozen=True, tag_field="type", tag="event"):
 
 
 class AgentEvent(Struct, frozen=True, rename="camel"):
-    """What a run does: `stream` is assistant, tool, lifecycle, usage, or another."""
+    """An event of a run: `stream` is assistant, tool, lifecycle, usage, or another."""
 
     run_id: str = ""
     session_key: str = ""
@@ -120,7 +120,7 @@ def decode(data: str) -> Frame | None:
 
 
 def happening(event: Event) -> Happening | None:
-    """What the event says about a run; None for all others."""
+    """The event of a run; None for all other events."""
     decoder = _happenings.get(event.event)
     if decoder is None:
         return None

@@ -76,7 +76,7 @@ def connect_params(
 
 
 def read_hello(fields: dict[str, Any], *, now_ms: int) -> Hello:
-    """Raises Trouble when it is no hello, or lacks what every turn needs."""
+    """Raises Trouble when it is not a hello, or lacks something that every turn needs."""
     if fields.get("type") != "hello-ok":
         raise misconfigured(
             "what answers at the url does not greet like OpenClaw", "Correct the backend's `url`."

@@ -67,7 +67,7 @@ class Link:
         self._listeners[listener.openclaw_id] = listener
 
     async def forget(self, listener: Listener) -> None:
-        """Nobody listens any more; a session without a listener is unsubscribed."""
+        """Remove the listener; a session without one is unsubscribed."""
         if self._listeners.get(listener.openclaw_id) is listener:
             del self._listeners[listener.openclaw_id]
         key = listener.session_key

@@ -71,7 +71,7 @@ class MemoryNotes:
 
 
 async def note_of_run(notes: Notes, run_id: str) -> RunNote | None:
-    """What is known of a run of which nothing but the id is left."""
+    """The note of a run, found by its id alone."""
     return await _recall(notes, _run_name(run_id))
 
 

@@ -15,7 +15,7 @@ from trunkline.ports.backend import TurnRequest
 # What OpenClaw takes when it does not say: 6 MiB.
 MAX_IMAGE_BYTES: Final = 6 * 1024 * 1024
 MAX_INLINE_BYTES: Final = 256 * 1024
-# What a request needs beside its text and images.
+# Bytes of a request beside its text and images.
 _ENVELOPE: Final = 4096
 _TEXTUAL: Final = ("application/json", "application/xml", "application/yaml", "application/toml")
 

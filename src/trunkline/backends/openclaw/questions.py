@@ -47,7 +47,7 @@ def asked(questions: tuple[QuestionItem, ...], *, hint: str = "") -> tuple[Part,
 
 
 def answers_in(message: Message, questions: tuple[QuestionItem, ...]) -> Answers | None:
-    """What the message answers; None when some question has no answer that can be told apart."""
+    """The answers in the message; None when one of the questions has no clear answer."""
     for part in message.parts:
         if part.data is not UNSET and (found := _from_data(part.data, questions)):
             return found

@@ -26,9 +26,9 @@ class Action(Enum):
     SEND = "send"  # send it (again): it did not begin, or is known by its id
     FINISH = "finish"  # it is done, and this is its answer
     FAIL = "fail"  # it failed
-    STOPPED = "stopped"  # somebody stopped it
+    STOPPED = "stopped"  # another operator or caller stopped it
     ADOPT = "adopt"  # OpenClaw itself goes on with it, under another id
-    GIVE_UP = "give up"  # nobody knows
+    GIVE_UP = "give up"  # its outcome cannot be known
 
 
 class Verdict(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """What is known on our side."""
+    """The knowledge of the gateway about a run."""
 
     run_id: str
     message: str
@@ -81,7 +81,7 @@ def judge(seen: Seen, history: dict[str, Any], waited: dict[str, Any]) -> Verdic
 
 
 class _Told:
-    """What the history of the session says about one run."""
+    """The traces of one run in the history of the session."""
 
     def __init__(self, history: dict[str, Any], run_id: str) -> None:
         self._messages = tables(history.get("messages"))

@@ -1,4 +1,4 @@
-"""An agent of OpenClaw."""
+"""Settings of `kind = "openclaw"`."""
 
 from typing import Annotated, Literal
 

@@ -21,7 +21,7 @@ LAUNCHER = Path(__file__).with_name("launch.py")
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What a program may take."""
+    """Limits of one program and of one turn."""
 
     max_output_bytes: int = 16 * 1024 * 1024
     max_line_bytes: int = 8 * 1024 * 1024
@@ -131,7 +131,7 @@ class Children:
         return child
 
     def stop_soon(self, child: Child) -> None:
-        """End it in the background; nobody has to wait."""
+        """End it in the background, without waiting."""
         if not child.gone.done():
             self._tasks.spawn(child.stop(self.limits.stop_grace_s), name=f"stop {child.pid}")
 

@@ -11,7 +11,7 @@ import sys
 
 def main() -> None:
     limit, program, *arguments = sys.argv[1:]
-    # What a process may write to, without what it merely reserves: runtimes such as V8 and
+    # RLIMIT_DATA counts writable memory, not reserved address space: runtimes such as V8 and
     # JavaScriptCore reserve address space by the hundred gigabytes and use little of it.
     resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
     os.execv(program, [program, *arguments])

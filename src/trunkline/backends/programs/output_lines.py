@@ -28,7 +28,7 @@ class Lines:
         self._keep(rest)
 
     def rest(self) -> bytes:
-        """What is left: at the end, a last line without its line feed."""
+        """The bytes after the last line feed: at the end, an unfinished last line."""
         line = b"".join(self._pieces)
         self._pieces, self._size = [], 0
         return line.removesuffix(b"\r")

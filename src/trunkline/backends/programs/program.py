@@ -1,4 +1,4 @@
-"""What is started: a program, its arguments, its place and its environment."""
+"""`Program`: a command with its working directory and its environment."""
 
 import os
 import shutil

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 
 from trunkline.model.values import Part
 
-# Media types outside text/* that are text all the same.
+# Media types of text, also those outside text/*.
 TEXTUAL = re.compile(
     r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|sql|x-sh)", re.IGNORECASE
 )
@@ -24,7 +24,7 @@ class CannotTell(Exception):
 
 
 class File(Struct, frozen=True, kw_only=True):
-    """What came with the message and is no text."""
+    """An attachment of the message that is not text."""
 
     name: str
     media_type: str
@@ -105,7 +105,7 @@ class Attachments:
     @property
     def folder(self) -> Path:
         if self._folder is None:
-            # Mode 0700, and a name that nobody can guess.
+            # Mode 0700, and a name that cannot be guessed.
             self._folder = Path(tempfile.mkdtemp(prefix="trunkline-"))
         return self._folder
 

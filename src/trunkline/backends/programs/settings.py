@@ -1,4 +1,4 @@
-"""What agents that are programs of their own have in common."""
+"""Settings that all backends share whose agent is a program."""
 
 from typing import Annotated
 

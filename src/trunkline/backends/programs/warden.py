@@ -40,7 +40,7 @@ class Warden:
         self._watcher: _Watcher | None = None
 
     async def ready(self) -> None:
-        """Before a child starts. One that was ended by somebody is started again."""
+        """Call it before a child starts. A warden that was killed is started again."""
         async with self._starting:
             if self._watcher is not None and not self._watcher.ended.done():
                 return

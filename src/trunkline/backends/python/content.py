@@ -1,4 +1,4 @@
-"""What an agent says, as outputs."""
+"""Outputs made from the values that an agent yields and returns."""
 
 from typing import cast, get_args
 
@@ -60,7 +60,7 @@ class Answer:
         self._whole_at_end = not streams
 
     def outputs(self, value: object) -> list[Output]:
-        """What to send for a value, up to and including what ends the turn."""
+        """The outputs for a value, up to and including the end of the turn."""
         if type(value) is str:
             # By far the most frequent.
             text = self._take_text(value)
@@ -96,7 +96,7 @@ class Answer:
         return None
 
     def end(self) -> Output | None:
-        """What is left to say when the agent is through; None when all was said."""
+        """The rest when the agent has finished; None when everything was sent."""
         return Final(self._merged()) if self._whole_at_end and self._pieces else None
 
     def _take_text(self, text: str) -> Output | None:
@@ -164,7 +164,7 @@ class Answer:
 
 
 def outputs_of_result(value: object) -> list[Output]:
-    """What to send for the value that an agent returned; the last one ends the turn."""
+    """The outputs for the value that an agent returned; the last one ends the turn."""
     if isinstance(value, str):
         return [Final((Part(text=value),))]
     answer = Answer(streams=False)

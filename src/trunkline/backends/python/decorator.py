@@ -129,7 +129,7 @@ def _words(fn: object) -> list[str]:
 
 
 def _first_paragraph(fn: object) -> str:
-    # Of a plain object this would be the docstring of its class, which is no description.
+    # For a plain object this would be the docstring of its class, not a description.
     if not inspect.isroutine(fn):
         return ""
     return " ".join((inspect.getdoc(fn) or "").partition("\n\n")[0].split())

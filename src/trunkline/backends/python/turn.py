@@ -132,7 +132,7 @@ class Turn:
         return session.key if session is not None else ""
 
     async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
-        """What was said in the conversation before this task, oldest first.
+        """Messages of the conversation before this task, oldest first.
 
         Only what this caller said and was told; `history` has the messages of the task.
         """
@@ -140,7 +140,7 @@ class Turn:
         return await session.transcript(limit=limit) if session is not None else ()
 
     async def recall(self, name: str) -> str | None:
-        """What the agent kept last under the name, for this caller in this conversation."""
+        """The last value kept under the name, for this caller in this conversation."""
         session = self._request.session
         return await session.recall(name) if session is not None else None
 
@@ -167,7 +167,7 @@ class Turn:
 
     @property
     def principal(self) -> str:
-        """Who calls, as the gateway authenticated them."""
+        """The caller, as the gateway authenticated them."""
         return self._request.principal
 
     @property

@@ -30,7 +30,7 @@ class Gates:
         self._open[name].set()
 
     async def reached(self, name: str) -> None:
-        """Wait until somebody stands at the gate, or has passed it."""
+        """Wait until a run has reached the gate."""
         await self._reached[name].wait()
 
 

@@ -1,4 +1,4 @@
-"""What the scripted agent emits for a command."""
+"""Outputs of the scripted agent, one function per command."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

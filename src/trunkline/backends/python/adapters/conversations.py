@@ -41,12 +41,12 @@ def _told(part: Part) -> str:
 
 
 def value_of(turn: Turn) -> Any:
-    """What the caller answers: their data if there are any, else their text."""
+    """The answer of the caller: the data if there are any, else the text."""
     return turn.data[0] if turn.data else turn.text
 
 
 async def earlier(turn: Turn, *, limit: int = 100) -> tuple[Message, ...]:
-    """What was said before the message, in earlier tasks of the conversation and in this one."""
+    """Messages before this one, in earlier tasks of the conversation and in this task."""
     return (*await turn.transcript(limit=limit), *turn.history)
 
 

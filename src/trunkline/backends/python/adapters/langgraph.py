@@ -44,7 +44,7 @@ class GraphAgent:
             graph = graph.copy(update={"checkpointer": self._memory})
         self._graph = graph
         self._fields = _fields_of(graph)
-        # Task → the question that it waits with, where nobody else keeps that.
+        # Task → its open question, where the graph does not keep it.
         self._asked = Recent()
 
     async def __call__(self, turn: Turn) -> AsyncGenerator[object, None]:
@@ -66,7 +66,7 @@ class GraphAgent:
         yield reading.end()
 
     async def _input(self, turn: Turn, config: Any) -> Any:
-        """What the graph is run with. Raises the end of the turn where there is nothing."""
+        """The input of the graph. Raises the end of the turn where there is none."""
         fields = self._fields
         if turn.asked is not None:
             if asked := await self._recall(turn):
@@ -92,7 +92,7 @@ class GraphAgent:
         return Command(resume={asked: value_of(turn)})
 
     async def _before(self, turn: Turn) -> list[tuple[str, str]]:
-        """What the graph has not been told yet."""
+        """The messages that the graph has not seen yet."""
         if self._has_threads:
             return []
         roles = {Role.USER: "user", Role.AGENT: "assistant"}
@@ -131,7 +131,7 @@ def _fields_of(graph: Any) -> dict[str, Any] | None:
 
 
 def _state_of(turn: Turn, fields: Mapping[str, Any]) -> Any:
-    """The input of a graph that takes no messages."""
+    """The input of a graph without messages."""
     if turn.data and isinstance(turn.data[0], dict):
         return turn.data[0]
     texts = [name for name, kind in fields.items() if kind in (str, "str")]

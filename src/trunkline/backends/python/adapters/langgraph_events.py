@@ -1,4 +1,4 @@
-"""What a LangGraph graph streams, as outputs of an agent."""
+"""Events of a LangGraph graph as outputs of an agent."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -114,7 +114,7 @@ def _answer(value: Any, reading: EventReading) -> tuple[Part, ...]:
 
 
 async def _history(turn: Turn) -> list[Any]:
-    """What the model remembers: all of it where it was kept, else what was said."""
+    """The memory of the model: all of it where it was kept, else the messages."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     kept = await turn.recall(_NOTE) if turn.session_key else None
