@@ -15,8 +15,8 @@ from trunkline.ports.store import Scope, Store
 from trunkline.ports.tools import TurnTool
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.settings import AgentSettings, Settings, StoreSettings
+from trunkline.settings.agents import handle_of, stands_for_many
 from trunkline.settings.backends import PythonBackend, kind_of
-from trunkline.settings.handles import handle_of, stands_for_many
 from trunkline.settings.root import publish
 from trunkline.settings.stores import database_path
 from trunkline.stores.jsonfile import JsonFileStore, by_handle

@@ -20,8 +20,8 @@ from trunkline.runtime.recorder import say
 from trunkline.runtime.retention import Gone, count_prunable, forgets, prune
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import Settings, StoreSettings
+from trunkline.settings.agents import EVERY
 from trunkline.settings.backends import kind_of
-from trunkline.settings.handles import EVERY
 from trunkline.settings.stores import database_path
 from trunkline.stores.findings import Findings
 from trunkline.stores.jsonfile.check import check as check_folder

@@ -17,7 +17,7 @@ from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import CutOff, Item, NoReply, Opening, Reply
 from trunkline.runtime.service import Service
 from trunkline.settings import Settings, StoreSettings
-from trunkline.settings.handles import EVERY
+from trunkline.settings.agents import EVERY
 
 Event: TypeAlias = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 _CALLER = Caller(principal="tester")

@@ -1,6 +1,7 @@
-"""`AgentSettings`: one published agent, with the addresses at which it is served."""
+"""`AgentSettings`: one published agent, its handle, and the addresses at which it is served."""
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
@@ -20,9 +21,10 @@ from trunkline.settings.agent_card import (
     url_problems,
 )
 from trunkline.settings.backends import BackendSettings, PythonBackend, kind_of
-from trunkline.settings.handles import stands_for_many
 from trunkline.settings.stores import StoreSettings
 
+# The slug of a handle that stands for every agent in its target.
+EVERY = "*"
 HANDLE = re.compile(r"[a-z0-9][a-z0-9-]*/([a-z0-9][a-z0-9-]*|\*)")
 TENANT = re.compile(r"[A-Za-z0-9._~-]+")
 # Clients remove these segments from a path (RFC 3986 §5.2.4), and a tenant is its first segment.
@@ -162,6 +164,20 @@ class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def own_profile(self) -> Profile:
         """The keys of the profile alone."""
         return Profile(**{name: getattr(self, name) for name in Profile.__struct_fields__})
+
+
+def slug(name: str) -> str:
+    """The name as the last part of a handle: `Rust expert!` is `rust-expert`."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-") or "agent"
+
+
+def stands_for_many(handle: str) -> bool:
+    return handle.endswith(f"/{EVERY}")
+
+
+def handle_of(handle: str, name: str) -> str:
+    return f"{handle.partition('/')[0]}/{slug(name)}"
 
 
 def agent_problems(agents: Mapping[str, AgentSettings]) -> Iterator[Problem]:

@@ -187,7 +187,7 @@ class _Decoder:
         self.report(path, what, hint, value=text)
 
     def report(self, path: Path, what: str, remedy: str, *, value: str = "") -> None:
-        self.problems.append(Problem(path=path, what=what, remedy=remedy, value=value))
+        self.problems.append(Problem(path, what, remedy, value))
 
 
 def _hint(field: FieldInfo, *, default: bool = False) -> str:

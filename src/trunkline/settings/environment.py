@@ -12,26 +12,21 @@ from trunkline.config.secret import Secret
 REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
 
 
-def expand(
-    value: Any, *, environment: Mapping[str, str], problems: list[Problem], path: Path = ()
-) -> Any:
+def expand(document: Any, *, environment: Mapping[str, str], problems: list[Problem]) -> Any:
     """The document with its references filled in; those without a value are reported."""
-    if isinstance(value, dict):
-        return {
-            key: expand(item, environment=environment, problems=problems, path=(*path, key))
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [
-            expand(item, environment=environment, problems=problems, path=(*path, i))
-            for i, item in enumerate(value)
-        ]
-    if isinstance(value, str) and "${" in value:
-        return _expand_text(value, environment, problems, path)
-    if isinstance(value, datetime.date | datetime.time):
+
+    def expanded(value: Any, path: Path) -> Any:
+        if isinstance(value, dict):
+            return {key: expanded(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [expanded(item, (*path, i)) for i, item in enumerate(value)]
+        if isinstance(value, str) and "${" in value:
+            return _expand_text(value, environment, problems, path)
         # A card is JSON, which has no dates.
-        return value.isoformat()
-    return value
+        is_time = isinstance(value, datetime.date | datetime.time)
+        return value.isoformat() if is_time else value
+
+    return expanded(document, ())
 
 
 def secret_of(text: str) -> Secret:
@@ -62,27 +57,17 @@ def _expand_text(
         refers = True
         name, default = match[1], match[2]
         if name is None:
-            problems.append(
-                Problem(
-                    path=path,
-                    what="has a ${ that is not a reference",
-                    remedy="Write ${NAME} or ${NAME:-default}, or $${ for the characters.",
-                )
-            )
+            remedy = "Write ${NAME} or ${NAME:-default}, or $${ for the characters."
+            problems.append(Problem(path, "has a ${ that is not a reference", remedy))
             return ""
         found = environment.get(name)
         # As in a shell, an empty variable takes the default too.
         if default is not None:
             return found or default
         if found is None:
-            problems.append(
-                Problem(
-                    path=path,
-                    what=f"the environment variable {name} is not set",
-                    remedy=f"Set it, or give a default: {dotted(path[-1:])} = "
-                    f'"${{{name}:-default}}".',
-                )
-            )
+            default = f'{dotted(path[-1:])} = "${{{name}:-default}}"'
+            what = f"the environment variable {name} is not set"
+            problems.append(Problem(path, what, f"Set it, or give a default: {default}."))
         return found or ""
 
     filled = REFERENCE.sub(fill, text)

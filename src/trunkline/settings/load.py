@@ -13,11 +13,10 @@ from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.backends.python.settings import is_file_target, join_target, split_target
 from trunkline.config.problems import InvalidSettings, Problem, Referenced, shown
 from trunkline.model.errors import ConfigError
-from trunkline.settings.agents import AgentSettings
+from trunkline.settings.agents import EVERY, AgentSettings
 from trunkline.settings.backends import PythonBackend
 from trunkline.settings.decode import decode
 from trunkline.settings.environment import expand
-from trunkline.settings.handles import EVERY
 from trunkline.settings.root import Settings
 from trunkline.settings.rules import find_problems
 from trunkline.settings.stores import StoreSettings

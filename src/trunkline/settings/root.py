@@ -8,9 +8,8 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from trunkline.model.errors import ConfigError
-from trunkline.settings.agents import AgentSettings
+from trunkline.settings.agents import AgentSettings, handle_of, stands_for_many
 from trunkline.settings.auth import AuthSettings
-from trunkline.settings.handles import handle_of, stands_for_many
 from trunkline.settings.server import ServerSettings, is_loopback_host, is_loopback_url
 from trunkline.settings.stores import StoreSettings
 from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSettings

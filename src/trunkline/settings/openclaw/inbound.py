@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from trunkline.model.errors import ConfigError
-from trunkline.settings.handles import slug
+from trunkline.settings.agents import slug
 from trunkline.settings.openclaw.values import (
     choice,
     distinct,
