@@ -7,6 +7,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import fields
 from tools.gen_cli_docs import commands, render
+from tools.gen_config_docs import SECTIONS, profile_reference, reference
 
 from trunkline.config.called_agents import CredentialSettings
 from trunkline.model.errors import ConfigError
@@ -15,7 +16,6 @@ from trunkline.settings import Settings, StoreSettings, effective, load, schema
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
 from trunkline.settings.backends import BackendSettings
-from trunkline.settings.documentation import SECTIONS, profile_reference, reference
 from trunkline.settings.field_types import bare_type, description, is_struct
 from trunkline.settings.server import ServerSettings
 
