@@ -12,7 +12,7 @@ from trunkline.ports.clock import Clock
 from trunkline.protocol.operations import STREAMING, Operation
 from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials, header_of
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
-from trunkline.remote.http import SSE, Answer, Guard, HttpClient, Network
+from trunkline.remote.http import SSE, Guard, HttpClient, Network
 from trunkline.remote.interfaces import Endpoint
 from trunkline.remote.retries import call_timeout
 from trunkline.remote.target import Limits, Target, own_headers
@@ -111,7 +111,21 @@ class Authorization:
             self._token = ""
 
     async def _fetch_token(self, client: ClientCredentials) -> _Token:
-        answer = await self._post_form(client)
+        limits = Limits()
+        headers = {
+            "Authorization": client.basic(),
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+        }
+        with call_timeout(limits.card_s):
+            answer = await self._http.fetch(
+                "POST",
+                client.token_url,
+                headers=headers,
+                body=urlencode(client.form()).encode(),
+                limits=limits,
+                max_bytes=limits.max_card_bytes,
+            )
         try:
             if answer.status == 200:
                 # Some endpoints write the number as a text.
@@ -129,20 +143,3 @@ class Authorization:
             reason="TOKEN_REFUSED",
             status=answer.status,
         )
-
-    async def _post_form(self, client: ClientCredentials) -> Answer:
-        limits = Limits()
-        headers = {
-            "Authorization": client.basic(),
-            "Content-Type": "application/x-www-form-urlencoded",
-            "Accept": "application/json",
-        }
-        with call_timeout(limits.card_s):
-            return await self._http.fetch(
-                "POST",
-                client.token_url,
-                headers=headers,
-                body=urlencode(client.form()).encode(),
-                limits=limits,
-                max_bytes=limits.max_card_bytes,
-            )

@@ -9,6 +9,6 @@ be called), `response` (a response as it arrives), `connection` (one socket), `c
 from trunkline.remote.http.client import HttpClient
 from trunkline.remote.http.connector import Network
 from trunkline.remote.http.guard import Guard
-from trunkline.remote.http.response import SSE, Answer, Response, media_type
+from trunkline.remote.http.response import SSE, Answer, Response
 
-__all__ = ["SSE", "Answer", "Guard", "HttpClient", "Network", "Response", "media_type"]
+__all__ = ["SSE", "Answer", "Guard", "HttpClient", "Network", "Response"]

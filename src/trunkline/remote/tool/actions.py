@@ -115,6 +115,7 @@ class Call:
 
     @property
     def task_id(self) -> str:
+        """The id that the peer gives comes before that of the request."""
         return self.progress.task_id or self.route.task_id
 
     @property
@@ -154,8 +155,8 @@ class Call:
             self.route.target,
             self.card,
             self.progress,
-            task_id=self.route.task_id,
-            context_id=self.route.context_id,
+            task_id=self.task_id,
+            context_id=self.context_id,
             task_handle=self._handle,
             signature=self._signature,
             reason=self.route.reason,

@@ -130,12 +130,11 @@ def summary_of(
     signature: str = "",
     reason: str = "",
 ) -> Json:
-    """`task_id` and `context_id` are those of the request; the ids of the peer come first."""
     streaming = None if card is None else card.capabilities.streaming
     continuation = continuation_of(
         target,
-        task_id=progress.task_id or task_id,
-        context_id=progress.context_id or context_id,
+        task_id=task_id,
+        context_id=context_id,
         task_handle=task_handle,
         state=progress.state,
         streaming=streaming,

@@ -67,10 +67,6 @@ class Handles(Protocol):
     async def close(self) -> None: ...
 
 
-def is_expired(record: HandleRecord, now_ms: int) -> bool:
-    return record.expires_at_ms <= now_ms
-
-
 def is_forgotten(record: HandleRecord, now_ms: int) -> bool:
     return record.expires_at_ms + FORGET_AFTER_MS <= now_ms
 
@@ -94,11 +90,11 @@ class TaskHandles:
         return await self._handles.signing_key()
 
     async def look_up(self, handle: str) -> Lookup:
-        """Looking is a use, so it keeps the handle from being dropped; it does not prolong."""
+        """A lookup counts as a use, so the handle is not dropped; its expiry does not change."""
         record, now = await self._handles.get(handle), self._clock.now_ms()
         if record is None or is_forgotten(record, now):
             return Unknown()
-        if is_expired(record, now):
+        if record.expires_at_ms <= now:
             return Expired(record)
         record = replace(record, last_accessed_at_ms=now)
         await self._put(record, now)

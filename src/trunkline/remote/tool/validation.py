@@ -28,7 +28,6 @@ _SAID_BY_CONTINUATION: Final = (
 )
 # RFC 9110, 5.5. A line break in here would write headers, or a whole request, of its own.
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_CHOOSING: Final = ("target_tags", "skill")
 _NEEDS_SEND_TARGET: Final = (
     "send requires task_handle, target_alias, target_url, or a configured default target"
 )
@@ -124,9 +123,8 @@ def _send_rules(request: Request, config: ToolConfig) -> Iterator[Error]:
             )
             yield _broken("anyOf", "/continuation", message)
         return
-    named = any(name in request for name in ("target_alias", "target_url", "task_handle"))
-    choosing = [name for name in _CHOOSING if name in request]
-    if named:
+    choosing = [name for name in ("target_tags", "skill") if name in request]
+    if {"target_alias", "target_url", "task_handle"} & request.keys():
         for name in choosing:
             message = f'send does not allow "{name}" when a target is named'
             yield _broken("not", f"/{name}", message, property=name)
@@ -145,11 +143,7 @@ def _follow_up_rules(request: Request, config: ToolConfig) -> Iterator[Error]:
         return
     if "task_id" not in request:
         yield _broken("anyOf", "", f"{action} requires task_handle or task_id")
-    elif (
-        "target_alias" not in request
-        and "target_url" not in request
-        and config.default_target is None
-    ):
+    elif not {"target_alias", "target_url"} & request.keys() and config.default_target is None:
         message = (
             f"{action} requires target_alias, target_url, or a configured default target "
             "when task_id is used without task_handle"
