@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -12,6 +11,8 @@ from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, RemoteError
 SSE: Final = "text/event-stream"
 # The buffer of an unread body. Beyond it the connection stops reading, so the peer waits.
 MAX_UNREAD_BYTES: Final = 256 * 1024
+# The event that the reader of a response waits for.
+_Event: TypeAlias = Literal["head", "body", "end"]
 
 
 def headers_of(lines: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
@@ -75,36 +76,8 @@ class Line(Protocol):
     def abort(self) -> None: ...
 
 
-class _Until(IntEnum):
-    """The event that the reader waits for; each is also over with the next one."""
-
-    HEAD = 1
-    BODY = 2
-    END = 3
-
-
 class Response:
     """Filled by a connection, read by one caller, who closes it."""
-
-    __slots__ = (
-        "_ends_at",
-        "_idle_s",
-        "_line",
-        "_loop",
-        "_max_bytes",
-        "_pieces",
-        "_size",
-        "_timer",
-        "_until",
-        "_waiter",
-        "error",
-        "has_begun",
-        "headers",
-        "heard_at",
-        "is_over",
-        "is_reused",
-        "status",
-    )
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, max_bytes: int | None, is_reused: bool
@@ -119,7 +92,7 @@ class Response:
         self._pieces: list[bytes] = []
         self._size = 0
         self._waiter: asyncio.Future[None] | None = None
-        self._until = _Until.HEAD
+        self._until: _Event = "head"
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.heard_at = 0.0
@@ -151,7 +124,7 @@ class Response:
             self.fail(refusal)
             return
         self.status, self.headers = status, headers
-        if self._until is _Until.HEAD:
+        if self._until == "head":
             self._wake()
 
     def take(self, data: bytes) -> None:
@@ -164,7 +137,7 @@ class Response:
                 self.fail(too_large(self._max_bytes))
         elif self._size > MAX_UNREAD_BYTES and self._line is not None:
             self._line.pause()
-        if self._until is _Until.BODY:
+        if self._until == "body":
             self._wake()
 
     def complete(self) -> None:
@@ -196,14 +169,14 @@ class Response:
     async def head(self) -> None:
         """Wait for status and headers. Raises RemoteError."""
         while not (self.status or self.is_over):
-            await self._change(_Until.HEAD)
+            await self._change("head")
         if self.error is not None and not self.status:
             raise self.error
 
     async def chunk(self) -> bytes:
         """The next bytes; b"" at the end. Raises PeerUnreachable if the body was cut off."""
         while not (self._pieces or self.is_over):
-            await self._change(_Until.BODY)
+            await self._change("body")
         data = self._joined()
         self._pieces.clear()
         if self._size > MAX_UNREAD_BYTES and self._line is not None:
@@ -227,7 +200,7 @@ class Response:
 
     async def whole(self) -> bytes:
         """The body, once it is complete; a cancelled caller closes it. Raises RemoteError."""
-        self._until = _Until.END
+        self._until = "end"
         while not self.is_over:
             self._waiter = self._loop.create_future()
             try:
@@ -243,7 +216,7 @@ class Response:
         pieces = self._pieces
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def _change(self, until: _Until) -> None:
+    async def _change(self, until: _Event) -> None:
         self._until = until
         self._waiter = self._loop.create_future()
         try:
