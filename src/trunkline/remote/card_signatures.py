@@ -25,7 +25,7 @@ _ALGORITHMS: Final = {
     "EdDSA": ("OKP", "Ed25519"),
     "Ed25519": ("OKP", "Ed25519"),
 }
-# Signatures of one card that are looked at; each may cost an attempt per key.
+# Signatures of one card that are checked; each may cost one attempt per key.
 _MAX_SIGNATURES: Final = 16
 _MIN_RSA_BITS: Final = 2048
 
@@ -43,8 +43,9 @@ class CardKeys:
     def read(self, body: bytes) -> AgentCard:
         """The card as it was signed, with its valid `signatures`.
 
-        Unsigned fields are left out. An unsigned card is returned unchanged, unless a signature
-        is required. Raises BadPeerAnswer, and InvalidAgentResponse as for any other card.
+        Unsigned fields are left out. A card that no known key signed is returned without
+        `signatures`, unless one is required. Raises BadPeerAnswer, and InvalidAgentResponse as
+        for any other card.
         """
         card = card_reading.decode(body)
         forms = candidates(body) if card.signatures else []

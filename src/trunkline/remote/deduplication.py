@@ -25,7 +25,7 @@ _DIGITS: Final = 19
 
 
 class MissingEvent(Exception):
-    """An event of a peer that numbers them without holes is missing."""
+    """An event is missing in the stream of a peer that numbers them without gaps."""
 
 
 class Seen:
@@ -33,7 +33,7 @@ class Seen:
         self.task_id = task_id
         # The last id that the peer gave, to resume from.
         self.last_id = ""
-        # Set for peers that are known to number events without holes.
+        # Set for peers that are known to number events without gaps.
         self.is_numbered = False
         self._status: TaskStatus | None = None
         self._is_answered = False
@@ -43,7 +43,7 @@ class Seen:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more can come."""
+        """The stream has had its last event."""
         return self._is_answered or (self._status is not None and self._status.state in TERMINAL)
 
     @property
@@ -98,7 +98,7 @@ class Seen:
         self.task_id = task_id
 
     def shows(self, task: Task) -> bool:
-        """Whether a snapshot holds nothing that was not shown.
+        """Whether the caller already has everything in a snapshot.
 
         Texts are compared by length, since agents differ in how they join their pieces.
         """
@@ -164,7 +164,7 @@ class Overlap:
         return status == ours or _is_earlier(status.timestamp, ours.timestamp)
 
     def _is_behind(self, task: Task) -> bool:
-        """By the time of its status, or by its texts where the status is the same."""
+        """Compared by the time of the status, or by the texts if the status is the same."""
         if task.status != self._task.status:
             return _is_earlier(task.status.timestamp, self._task.status.timestamp)
         texts = {each.artifact_id: _text(each.parts) or "" for each in task.artifacts}
@@ -189,13 +189,13 @@ class Overlap:
 
 
 def _text(parts: tuple[Part, ...]) -> str | None:
-    """All of it, however it is cut into parts; None where there is more than text."""
+    """The joined text of the parts; None if there are other parts."""
     texts = [part.text for part in parts if part.text is not None]
     return "".join(texts) if len(texts) == len(parts) else None
 
 
 def _is_earlier(one: str, other: str) -> bool:
-    """False where either says no time, or none that can be read."""
+    """False if either timestamp is missing or invalid."""
     try:
         return parse_timestamp(one) < parse_timestamp(other)
     except ValueError:

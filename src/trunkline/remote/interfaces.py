@@ -17,11 +17,11 @@ _BINDINGS: dict[str, Binding] = {"JSONRPC": "JSONRPC", "HTTP+JSON": "HTTP+JSON"}
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """One interface that we can speak to."""
+    """One interface of a card that we can call."""
 
     binding: Binding
     version: Version
-    # Without a slash at its end, unless the path is nothing else.
+    # HTTP+JSON: without a slash at its end.
     url: str
     tenant: str = ""
     # Its origin is configured, so headers and credentials of the target go there.

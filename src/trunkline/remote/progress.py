@@ -1,7 +1,7 @@
 """`Progress`: the task of a peer so far, folded from an answer or a stream.
 
-A task replaces all artifacts; a chunk appends to one. Adjacent pieces
-of bare text are one part to a reader, so a streamed answer reads like one that was not.
+A task replaces all artifacts; a chunk appends to one. Adjacent pieces of bare text become one
+part, so a streamed answer reads like one that was not streamed.
 """
 
 from trunkline.engine.growing_artifact import GrowingArtifact
@@ -86,7 +86,7 @@ class Progress:
         return tuple([each.artifact() for each in self._artifacts.values()])
 
     def task(self) -> Task:
-        """The task as of now, whatever of it came in which piece."""
+        """The task as of now, folded from all items."""
         status = self.status or TaskStatus(state=TaskState.UNSPECIFIED)
         return Task(
             id=self.task_id,

@@ -28,7 +28,7 @@ class ResponseReader:
     def event(self, endpoint: Endpoint, data: bytes, id: bytes, *, is_error: bool = False) -> bytes:
         """The JSON in one event of a stream. Raises InvalidAgentResponse and PeerRefused.
 
-        `is_error`: the event is named so, by which alone HTTP+JSON of 0.3 tells an error.
+        `is_error`: the event has the name "error", the only sign of an error in HTTP+JSON of 0.3.
         """
         if endpoint.binding == "JSONRPC":
             return self._result(refusals.opened(data, id), _EVENT)

@@ -38,12 +38,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_card_bytes: int = 1024 * 1024
     max_body_bytes: int = 16 * 1024 * 1024
     max_event_bytes: int = 16 * 1024 * 1024
-    # How often a read, or a send that can be repeated, is tried in all.
+    # Attempts in all for a read, or a send that can be repeated.
     attempts: int = 3
     # How often in a row a stream is resumed without anything new: a peer that restarts has
     # some 20 seconds for it.
     reconnects: int = 8
-    # After how many failures in a row a peer is left alone for a while.
+    # Failures in a row that open the circuit.
     circuit_failures: int = 5
 
 
@@ -76,7 +76,7 @@ class Target(Struct, frozen=True, kw_only=True):
     allow_private: bool = False
     # For a call without a timeout of its own; None: that of the limits.
     timeout_s: float | None = None
-    # Called in place of those that the card names, where the caller knows better.
+    # Called instead of the interfaces in the card.
     interfaces: tuple[AgentInterface, ...] = ()
 
     def __repr__(self) -> str:

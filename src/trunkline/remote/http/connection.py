@@ -29,7 +29,7 @@ def _head_too_large() -> BadPeerAnswer:
 
 
 def _size(lines: list[tuple[bytes, bytes]]) -> int:
-    """Of the head alone: more than that may have come at once."""
+    """The size of the head alone: one read may also bring a part of the body."""
     return sum(len(name) + len(value) + 4 for name, value in lines)
 
 
@@ -66,7 +66,7 @@ class Connection(asyncio.Protocol):
         self._lines: list[tuple[bytes, bytes]] = []
         self._head_bytes = 0
         self._is_in_body = False
-        # The end of the connection is the end of the body.
+        # Whether the end of the connection is the end of the body (RFC 9112, 6.3).
         self._ends_with_us = False
         self._is_answered = False
         self._has_body = True
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
             self._ends_with_us = not coding.endswith("chunked")
         response.begin(status, headers)
         if not self._has_body:
-            # The parser cannot be told, and would wait for the body.
+            # The parser does not know that the request was HEAD, and would wait for a body.
             self._is_answered, self._may_stay = True, False
 
     def on_body(self, data: bytes) -> None:
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._lose()
         self._keeper.closed(self)
-        # It holds this object's methods; without the circle, memory is free at once.
+        # The parser holds methods of this object; without the cycle, memory is freed at once.
         del self._parser
 
     def pause(self) -> None:

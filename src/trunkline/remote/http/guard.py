@@ -1,8 +1,8 @@
 """`Guard`: which origins may be called, and with which addresses.
 
 A configured origin may be anywhere. Any other was learned: an agent named it, in its card or
-elsewhere, and could name the metadata service of a cloud or a database next to
-us. A connection to it must go to a public address.
+elsewhere, and could name the metadata service of a cloud or a database next to us. A connection
+to it must go to a public address.
 """
 
 from collections.abc import Iterable

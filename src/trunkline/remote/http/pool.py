@@ -9,12 +9,12 @@ from trunkline.remote.http.connection import Connection, broken_off
 from trunkline.remote.http.connector import Connector
 from trunkline.remote.http.request import Origin
 
-# Requests at the same time; the next ones wait.
+# Requests at the same time; further ones wait.
 MAX_IN_USE: Final = 100
 # Additional connections for requests that are not streams: a stream stays open as long as its
 # task works, and must not block a request to read or cancel the task.
 SPARE: Final = 20
-# Peers keep a connection for 5 to 75 s; one that was idle for longer is not worth the risk.
+# Peers close idle connections after 5 to 75 s; a request on a closed one would fail.
 MAX_IDLE_S: Final = 15.0
 
 
@@ -42,9 +42,9 @@ class Pool:
     async def take(
         self, origin: Origin, *, connect_s: float, is_new: bool = False, is_stream: bool = False
     ) -> Connection:
-        """For one request; the connection comes back by itself. Raises RemoteError.
+        """A connection for one request, after which it returns to the pool. Raises RemoteError.
 
-        `is_new` wants none that was used before.
+        With `is_new` it has not been used before.
         """
         if self._taken >= self._max_in_use:
             await self._place(is_stream=is_stream)
@@ -132,7 +132,7 @@ class Pool:
             self._leave_place()
 
     def _close_idle(self) -> None:
-        """One look at all of them is cheaper than a timer for each."""
+        """Close expired connections. One timer for all is cheaper than one for each."""
         loop = asyncio.get_running_loop()
         self._sweep = None
         for kept in [*self._idle.values()]:

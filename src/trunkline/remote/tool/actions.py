@@ -123,7 +123,7 @@ class Call:
         return self.progress.context_id or self.route.context_id
 
     async def _hold(self) -> None:
-        """Get a handle for the task: the one that led here if it is for this task."""
+        """Make sure that the task has a handle: that of the request, if it is for this task."""
         if not self._signature and not is_configured(self.route.target, self._config):
             self._signature = await self._sign()
         task_id, record = self.task_id, self.route.record
@@ -209,7 +209,7 @@ async def send(call: Call, message: SendMessageRequest) -> Envelope:
 async def send_and_follow(call: Call, message: SendMessageRequest) -> Envelope:
     """One message, and the stream that answers it."""
     card = await call.open()
-    # A2A: a card that does not say that the agent streams says that it does not.
+    # A2A, AgentCapabilities: an absent `streaming` means that the agent does not stream.
     streams = card.capabilities.streaming is True
     if call.request.needs_task:
         return await _create_and_follow(call, message, streams=streams)

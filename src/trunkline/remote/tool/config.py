@@ -25,7 +25,7 @@ class InvalidConfig(ConfigError, TypeError):
 
 class Defaults(Struct, frozen=True, kw_only=True):
     timeout_ms: int = 120_000
-    # However lively a stream is, it ends here. An hour is longer than hosts let a tool run.
+    # Even a busy stream ends here. An hour is longer than hosts let a tool run.
     max_stream_ms: int = 3_600_000
     # The result of a stream holds all its events; no answer in use has as many.
     max_stream_events: int = 100_000
@@ -67,7 +67,7 @@ class ToolConfig(Struct, frozen=True, kw_only=True):
         return next((target for target in self.targets if target.alias == alias), None)
 
     def spelling(self, url: str) -> str | None:
-        """The URL as targets are compared; None when it is unusable."""
+        """The URL in the form in which targets are compared; None if it is unusable."""
         plain = normalized(url)
         return plain if plain is None or self.policy.normalize_base_url else url
 
@@ -75,7 +75,7 @@ class ToolConfig(Struct, frozen=True, kw_only=True):
 def normalized(url: str) -> str | None:
     """The URL in its normal form; None if it cannot be the URL of an agent.
 
-    A user or password in a URL would reach summaries and logs, so it is not taken.
+    A user or password in a URL would reach summaries and logs, so it is refused.
     """
     if not is_uri(url):
         return None
@@ -126,6 +126,8 @@ def with_usable_targets(config: ToolConfig) -> ToolConfig:
                 f"Invalid URL: targets[{index}].baseUrl of {target.alias!r} is no absolute "
                 "http or https URL without user and password"
             )
+        # Default headers may hold keys for the configured agents. They become part of those
+        # targets, so a URL that came with a request does not get them.
         headers = merged(config.defaults.service_parameters, target.headers)
         targets.append(replace(target, url=url, headers=headers))
     return replace(config, targets=tuple(targets))

@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS signing_key (
 
 
 def open_handles(path: Path | None, *, durable: bool) -> Handles:
-    """Kept at `path`, unless the setting asks for handles that end with the process."""
+    """A store at `path`, unless the setting asks for handles that end with the process."""
     return FileHandles(path) if durable and path is not None else MemoryHandles()
 
 

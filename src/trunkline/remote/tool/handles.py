@@ -1,8 +1,8 @@
 """Task handles: short names for delegated tasks, with a time to live.
 
-A handle is `rah_` and a random UUID. It is good until its time is over, which each use in
-a follow-up prolongs. After that it is *expired*, and stays known as such until it is
-forgotten: a week later, or when the newest ones need its place.
+A handle is `rah_` and a random UUID. It is valid until it expires, and each use in a follow-up
+postpones that. An *expired* handle is remembered as such for a week, or until newer handles need
+its place.
 """
 
 from typing import Final, Protocol, TypeAlias
@@ -50,7 +50,7 @@ Lookup: TypeAlias = Live | Expired | Unknown
 
 
 class Handles(Protocol):
-    """Where handles are kept. `is_durable` says that they outlive the process."""
+    """A store of task handles. `is_durable`: they outlive the process."""
 
     is_durable: bool
 

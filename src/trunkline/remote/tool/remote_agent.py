@@ -199,7 +199,7 @@ class RemoteAgentTool:
     async def _refreshed(
         self, targets: Sequence[Target], signal: Signal | None
     ) -> list[RefreshedCard]:
-        # Each peer has its own limit; joining a refresh that another caller gives up adds one.
+        # Each peer has its own limit; a caller that joins a cancelled refresh may need two.
         limit = Limit(self._clock, idle_s=2 * MOST_S)
         return await bounded(lambda: self._cards.refreshed(targets), limit, signal)
 
@@ -224,7 +224,7 @@ async def open_remote_agent(
 
     `config` is the plugin's document or the same as settings; `handles` is the file in which
     task handles outlive the process. Raises ConfigError for a configuration that cannot work,
-    and ToolFailure for a transport that is not spoken here.
+    and ToolFailure for an unsupported transport.
     """
     settings = config if isinstance(config, ToolConfig) else parse_config(config)
     clock = clock or SystemClock()

@@ -118,7 +118,7 @@ def _known_as(claimed: Target, config: ToolConfig) -> Target:
             return target
     if len(matches) > 1:
         raise _ambiguous(claimed.url, matches)
-    # An alias is only a word here; it must not make a stranger look configured.
+    # The alias is a claim, and must not make an unknown target look configured.
     return matches[0] if matches else replace(claimed, alias="")
 
 

@@ -16,7 +16,7 @@ from trunkline.remote.tool.schema import fields_of, input_schema
 
 Request = Mapping[str, Any]
 
-# A continuation says all of this itself.
+# Fields that a continuation replaces.
 _SAID_BY_CONTINUATION: Final = (
     "task_handle",
     "task_id",
@@ -34,7 +34,7 @@ _NEEDS_SEND_TARGET: Final = (
 
 
 def as_json(request: object) -> object:
-    """A copy of the request that is nothing but JSON, whatever a caller in Python put in."""
+    """The request as plain JSON values, whatever Python objects the caller passed."""
     try:
         plain: object = msgspec.json.decode(msgspec.json.encode(request))
     except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
@@ -89,7 +89,7 @@ def _target_rules(request: Request, config: ToolConfig) -> Iterator[Error]:
     alias, url = request.get("target_alias"), request.get("target_url")
     if alias is not None and config.target_named(alias) is None:
         yield _broken("enum", "/target_alias", "must match a configured target alias")
-    # The alias wins where both are given, so the URL is not looked at.
+    # The alias wins where both are given, so the URL does not matter.
     if url is not None and alias is None and not _may_route_to(url, config):
         message = "must resolve to a configured target or be allowed by policy"
         yield _broken("anyOf", "/target_url", message)
