@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import Signal
+from trunkline.remote.errors import RemoteError
 from trunkline.remote.tool.failures import ToolFailure, aborted, timed_out
 
 T = TypeVar("T")
@@ -61,16 +62,19 @@ async def bounded(
             why.append(failure)
             scope.reschedule(asyncio.get_running_loop().time())
 
-    watchers = BackgroundTasks("remote_agent")
+    watchers, scope = BackgroundTasks("remote_agent"), asyncio.timeout(None)
     try:
-        async with asyncio.timeout(None) as scope:
+        async with scope:
             watchers.spawn(end_at_limit(), name="remote_agent limit")
             if signal is not None:
                 watchers.spawn(end_at_signal(signal), name="remote_agent signal")
-            return await work()
-    except TimeoutError:
-        if not why:
+            result = await work()
+        if not scope.expired():
+            return result
+    except (TimeoutError, RemoteError, ToolFailure):
+        # Work that was ended may fail while it cleans up; the caller learns why it was ended.
+        if not scope.expired():
             raise
-        raise why[0] from None
     finally:
         await watchers.close()
+    raise why[0]
