@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from trunkline.cli.commands import app
-from trunkline.cli.exits import MEANINGS, Exit
+from trunkline.cli.exit_codes import MEANINGS, Exit
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 INTRODUCTION = """\

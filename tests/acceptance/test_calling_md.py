@@ -8,7 +8,7 @@ from tests.acceptance.command import Shell
 from tests.acceptance.gateway import gateway
 from tests.acceptance.test_readme import ADDRESS, assert_shown, planner_code
 
-from trunkline.cli.exits import Exit
+from trunkline.cli.exit_codes import Exit
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "calling.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from tests.acceptance.command import Shell
 from tests.acceptance.gateway import DEADLINE_S
 from tests.acceptance.raw_peer import CHUNKED, STREAM, TASK, Asked, chunk, event, piece, raw_peer
 
-from trunkline.cli.exits import Exit
+from trunkline.cli.exit_codes import Exit
 
 # What docs/calling.md says.
 MOST_BYTES = 200 * 1000 * 1000

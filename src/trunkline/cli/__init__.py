@@ -1,7 +1,9 @@
 """The command line: one file per command, each with its own imports inside, so that it starts fast.
 
-Read `commands.py` (what there is), then any command. `failures.py` and `usage.py` say how errors
-end, `exits.py` has the exit codes, and `remote/` the commands that call other agents.
+Read `commands.py` (all commands), then any command. `usage.py` makes a function a command,
+`options.py` has the flags that commands share, `load_settings.py` the settings behind them,
+`exit_codes.py` the end of a command, `output.py` its texts, and `remote/` the commands that call
+other agents.
 """
 
 __all__ = ["main"]
@@ -9,6 +11,6 @@ __all__ = ["main"]
 
 def main() -> None:
     from trunkline.cli.commands import app
-    from trunkline.cli.program import program
+    from trunkline.cli.output import program
 
     app(prog_name=program())

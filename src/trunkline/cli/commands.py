@@ -1,14 +1,15 @@
 """All commands; a new one is a file and a line here."""
 
+import platform
 from typing import Annotated
 
 import typer
 
-from trunkline.cli import agent, config, db, doctor, mcp, serve, tool, version
-from trunkline.cli.help import command
-from trunkline.cli.options import Debug
-from trunkline.cli.remote import cancel, card, list, send, status, stream, targets, watch
-from trunkline.cli.usage import Commands
+from trunkline.cli import agent, config, db, doctor, mcp, serve, tool
+from trunkline.cli.options import Debug, Form, Output
+from trunkline.cli.remote import card, send, targets, tasks
+from trunkline.cli.usage import Commands, command
+from trunkline.version import VERSION
 
 RUNNING = "Run agents"
 CALLING = "Call agents"
@@ -27,11 +28,11 @@ app = typer.Typer(
 command(app, "serve", panel=RUNNING)(serve.serve)
 app.add_typer(agent.app, name="agent", rich_help_panel=RUNNING)
 command(app, "send", panel=CALLING)(send.send)
-command(app, "stream", panel=CALLING)(stream.stream)
-command(app, "watch", panel=CALLING)(watch.watch)
-command(app, "status", panel=CALLING)(status.status)
-command(app, "list", panel=CALLING)(list.list_tasks)
-command(app, "cancel", panel=CALLING)(cancel.cancel)
+command(app, "stream", panel=CALLING)(send.stream)
+command(app, "watch", panel=CALLING)(send.watch)
+command(app, "status", panel=CALLING)(tasks.status)
+command(app, "list", panel=CALLING)(tasks.list_tasks)
+command(app, "cancel", panel=CALLING)(tasks.cancel)
 command(app, "card", panel=CALLING)(card.card)
 command(app, "targets", panel=CALLING)(targets.targets)
 command(app, "tool", panel=CALLING)(tool.tool)
@@ -39,12 +40,22 @@ command(app, "mcp", panel=CALLING)(mcp.mcp)
 command(app, "doctor", panel=KEEPING)(doctor.doctor)
 app.add_typer(config.app, name="config", rich_help_panel=KEEPING)
 app.add_typer(db.app, name="db", rich_help_panel=KEEPING)
-command(app, "version", panel=KEEPING)(version.version)
+
+
+@command(app, "version", panel=KEEPING, has_debug=False)
+def version(output: Output = Form.text) -> None:
+    """Print the version."""
+    if output is Form.json:
+        import json
+
+        print(json.dumps({"version": VERSION, "python": platform.python_version()}))
+    else:
+        print(f"trunkline {VERSION}")
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        version.version()
+        version()
         raise typer.Exit
 
 

@@ -1,20 +1,25 @@
 """`trunkline doctor`."""
 
-import asyncio
+import os
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trunkline.cli.exits import Exit
-from trunkline.cli.failures import reported
-from trunkline.cli.options import Debug, Form, OpenClawConfig
-from trunkline.cli.remote import options
-from trunkline.cli.storage import ConfigOption, DataOption, DbOption
-from trunkline.cli.typed import seconds
+from trunkline.cli.exit_codes import Exit
+from trunkline.cli.load_settings import load_settings, store_overrides
+from trunkline.cli.options import (
+    Config,
+    Database,
+    DataFolder,
+    Form,
+    OpenClawConfig,
+    ResultOutput,
+    seconds,
+)
+from trunkline.cli.output import counted, json_document, one_line, prepare_streams
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from trunkline.app.doctor import Examined
     from trunkline.settings import Settings
 
@@ -22,12 +27,11 @@ _SIGNS = {"ok": ("✓", "32"), "warning": ("!", "33"), "error": ("✗", "31")}
 
 
 def doctor(
-    context: typer.Context,
-    config: ConfigOption = None,
+    config: Config = None,
     openclaw_config: OpenClawConfig = None,
-    data: DataOption = None,
-    db: DbOption = None,
-    output: options.Output = Form.text,
+    data: DataFolder = None,
+    db: Database = None,
+    output: ResultOutput = Form.text,
     timeout: Annotated[
         float,
         typer.Option(
@@ -35,87 +39,66 @@ def doctor(
         ),
     ] = 15.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only problems.")] = False,
-    debug: Debug = False,
-) -> None:
+) -> Exit:
     """Check everything that a configuration needs, and name the remedy for each problem.
 
     Checks the port, the store, the code, program or server behind each agent, and the targets.
     The exit code is 1 if there is an error; warnings do not count.
     """
-    from trunkline.cli.remote.ending import prepare_streams
+    import asyncio
+
+    import msgspec
 
     prepare_streams()
-    with reported(context):
-        from trunkline.cli.db import settings_of
-
-        settings = settings_of(config, openclaw_config, data, db)
-        found = asyncio.run(_collect(settings, timeout, shows=output is Form.text, quiet=quiet))
+    settings, _ = load_settings(config, openclaw_config, overrides=store_overrides(data, db))
+    found = asyncio.run(
+        _examine(settings, timeout, prints=output is Form.text, prints_ok=not quiet)
+    )
+    levels = [one.finding.level for one in found]
     if output is Form.json:
-        from trunkline.cli.remote.documents import document
-
-        rows = [{"part": one.part, **_fields(one)} for one in found]
-        print(document({"findings": rows}))
+        rows = [{"part": one.part, **msgspec.to_builtins(one.finding)} for one in found]
+        print(json_document({"findings": rows}))
     else:
-        counts = [sum(one.finding.level == level for one in found) for level in _SIGNS]
-        print(summary(counts))
-    has_error = any(one.finding.level == "error" for one in found)
-    raise typer.Exit(Exit.FAILED if has_error else Exit.DONE)
+        warnings, errors = levels.count("warning"), levels.count("error")
+        print(
+            f"{levels.count('ok')} ok, {counted(warnings, 'warning')}, {counted(errors, 'error')}"
+        )
+    return Exit.FAILED if "error" in levels else Exit.DONE
 
 
-def summary(counts: list[int]) -> str:
-    """`counts`: of each level, in the order of `_SIGNS`."""
-    ok, warnings, errors = counts
-    return f"{ok} ok, {_counted(warnings, 'warning')}, {_counted(errors, 'error')}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-async def _collect(
-    settings: "Settings", timeout_s: float, *, shows: bool, quiet: bool
+async def _examine(
+    settings: "Settings", timeout_s: float, *, prints: bool, prints_ok: bool
 ) -> "list[Examined]":
-    found = []
-    async for one in _examine(settings, timeout_s):
-        found.append(one)
-        if shows and not (quiet and one.finding.level == "ok"):
-            print(_line(one), flush=True)
-    return found
-
-
-async def _examine(settings: "Settings", timeout_s: float) -> "AsyncIterator[Examined]":
+    """Everything that was found, which is printed as it is found."""
     from trunkline.app.doctor import Examined, examine
     from trunkline.app.outbound import tool_config
-    from trunkline.cli.remote.targets import check_targets
+    from trunkline.cli.remote.targets import ask_targets
     from trunkline.ports.doctor import Finding
 
+    found = []
+
+    def add(one: Examined) -> None:
+        found.append(one)
+        if prints and (prints_ok or one.finding.level != "ok"):
+            print(_line(one), flush=True)
+
     async for one in examine(settings):
-        yield one
-    for target in await check_targets(tool_config(settings).targets, timeout_s):
+        add(one)
+    targets, _ = await ask_targets(tool_config(settings).targets, timeout_s)
+    for target in targets:
         finding = Finding("ok", f"{target.url} is {target.name}")
         if target.error:
             finding = Finding("error", target.error)
-        yield Examined(f"targets.{target.alias}", finding)
+        add(Examined(f"targets.{target.alias}", finding))
+    return found
 
 
 def _line(one: "Examined") -> str:
-    import os
-    import sys
-
-    from trunkline.cli.remote.clean import one_line
-
     sign, colour = _SIGNS[one.finding.level]
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         sign = f"\x1b[{colour}m{sign}\x1b[0m"
     what, *more = filter(None, map(one_line, one.finding.what.splitlines()))
     text = f"{sign} {one_line(one.part)}: {what}"
-    # Why code cannot be imported takes some lines, which make sense as lines alone.
+    # An import error takes several lines, which only make sense as lines.
     text += "".join(f"\n    {line}" for line in more)
     return f"{text.rstrip('.')}. {one_line(one.finding.remedy)}" if one.finding.remedy else text
-
-
-def _fields(one: "Examined") -> dict[str, str]:
-    import msgspec
-
-    fields: dict[str, str] = msgspec.to_builtins(one.finding)
-    return fields

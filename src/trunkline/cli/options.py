@@ -1,10 +1,15 @@
-"""Options that several commands share."""
+"""Arguments and options that several commands share, and the parsers of their values."""
 
+import math
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
+
+from trunkline.model.errors import ConfigError
 
 
 class Form(StrEnum):
@@ -12,38 +17,219 @@ class Form(StrEnum):
     json = "json"
 
 
-class LogLevel(StrEnum):
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
+class Protocol(StrEnum):
+    jsonrpc = "jsonrpc"
+    http = "http"
 
 
-class LogFormat(StrEnum):
-    auto = "auto"
-    human = "human"
-    json = "json"
+class A2AVersion(StrEnum):
+    v1_0 = "1.0"
+    v0_3 = "0.3"
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str | int], int]:
+    """The parser of a whole number. Typer passes defaults through it too, as numbers."""
+    bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
+
+    def number(given: str | int) -> int:
+        try:
+            value = int(given)
+        except ValueError:
+            value = least - 1
+        if value < least or (most is not None and value > most):
+            raise typer.BadParameter(f'expected a whole number {bounds}, got "{given}".')
+        return value
+
+    return number
+
+
+def seconds(given: str | float) -> float:
+    try:
+        value = float(given)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0.001):
+        raise typer.BadParameter(f'expected seconds, such as 30 or 0.5, got "{given}".')
+    return value
+
+
+def not_empty(context: typer.Context, parameter: typer.CallbackParam, value: str) -> str:
+    """Refuse an empty value: a script that forgot to set a variable must not mean another task."""
+    if not value.strip() and is_typed(context, parameter.name or ""):
+        raise typer.BadParameter(
+            "it is empty. Is the variable set? Leave the option out if you do not need it."
+        )
+    return value
+
+
+def is_typed(context: typer.Context, name: str) -> bool:
+    """Whether the value is from the command line, not from the environment or a default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def from_json(text: str | bytes, *, what: str, remedy: str = "") -> Any:
+    """The value of a JSON text. `what` names the text in the ConfigError that it raises."""
+    try:
+        return msgspec.json.decode(text)
+    except UnicodeDecodeError:
+        fault = "it is not UTF-8"
+    except RecursionError:
+        fault = "it is nested too deeply"
+    except msgspec.DecodeError as error:
+        fault = str(error).removeprefix("JSON is malformed: ")
+        if "truncated" in fault:
+            fault = "it ends too early"
+    raise ConfigError(f"{what} is not JSON: {fault}. {remedy}".rstrip())
 
 
 Debug = Annotated[
     bool, typer.Option("--debug", envvar="TRUNKLINE_DEBUG", help="Show the traceback of an error.")
 ]
 Output = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="FILE",
-        envvar="TRUNKLINE_CONFIG",
-        help="Configuration file (TOML).",
-        show_default=False,
-    ),
-]
 OpenClawConfig = Annotated[
     Path | None,
     typer.Option(
-        "--openclaw-config",
-        metavar="FILE",
-        help="An openclaw.json file (JSON5 or YAML).",
-        show_default=False,
+        "--openclaw-config", metavar="FILE", help="An openclaw.json file (JSON5 or YAML)."
     ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        envvar="TRUNKLINE_CONFIG",
+        help="Configuration file (TOML). None is read by default.",
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Folder of the database.", show_default="the user's data folder"
+    ),
+]
+Database = Annotated[
+    str | None, typer.Option(metavar="URL", help="Database URL: sqlite:///FILE or memory:.")
+]
+
+# Of commands that call agents.
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        help="Address of an agent (URL, host:port or :port) or alias of a configured target.",
+    ),
+]
+TaskArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK",
+        help="Id of a task.",
+        show_default="the last task sent to this target",
+        callback=not_empty,
+    ),
+]
+ResultOutput = Annotated[
+    Form, typer.Option("--output", "-o", help="Output format: text for people, json for programs.")
+]
+ProtocolOption = Annotated[
+    Protocol | None,
+    typer.Option(
+        help="Use only this binding: JSON-RPC or HTTP+JSON.", show_default="chosen from the card"
+    ),
+]
+VersionOption = Annotated[
+    A2AVersion | None,
+    typer.Option(
+        "--a2a-version", help="Use only this A2A version.", show_default="chosen from the card"
+    ),
+]
+Headers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header",
+        "-H",
+        metavar="'NAME: VALUE'",
+        help="Header to send with every request. Repeatable.",
+    ),
+]
+Token = Annotated[
+    str,
+    typer.Option(
+        envvar="TRUNKLINE_TOKEN",
+        metavar="TOKEN",
+        help="Bearer token. From the environment, used only for targets without a credential.",
+        show_default=False,
+        callback=not_empty,
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        parser=seconds,
+        metavar="SECONDS",
+        help="Stop waiting after this time. The task continues.",
+        show_default="none",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print progress on stderr even without a terminal.")
+]
+Text = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TEXT", help="Text of the message. With - or nothing it is read from stdin."
+    ),
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--file",
+        "-f",
+        metavar="PATH",
+        help="File to send, or the URL of a file. Repeatable; 20 MB in total.",
+    ),
+]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="JSON", help="JSON data to send, or @FILE to read it from a file. Repeatable."
+    ),
+]
+Save = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Save the artifacts of the answer in this folder. Existing files are kept.",
+    ),
+]
+Context = Annotated[
+    str,
+    typer.Option(
+        metavar="ID",
+        help="Conversation of the message.",
+        show_default="a new conversation",
+        callback=not_empty,
+    ),
+]
+TaskOption = Annotated[
+    str,
+    typer.Option(
+        metavar="ID",
+        help="Task to answer or to add to.",
+        show_default="a new task",
+        callback=not_empty,
+    ),
+]
+Continue = Annotated[
+    bool,
+    typer.Option(
+        "--continue",
+        help="Continue the last conversation with this target, or answer its question.",
+    ),
+]
+History = Annotated[
+    int | None,
+    typer.Option(parser=whole(0), metavar="N", help="Number of earlier messages to fetch."),
 ]

@@ -1,30 +1,64 @@
-"""`trunkline serve`."""
+"""`trunkline serve`, and the text that it prints once the gateway listens."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from trunkline.cli.failures import reported
-from trunkline.cli.options import Debug, LogFormat, LogLevel, OpenClawConfig
-from trunkline.cli.storage import ConfigOption, DataOption, DbOption, store_overrides
-from trunkline.cli.typed import whole
+from trunkline.cli.load_settings import load_settings, store_overrides
+from trunkline.cli.options import Config, Database, DataFolder, OpenClawConfig, whole
+from trunkline.cli.output import json_line, program
+from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
+    from trunkline.app.serve import ServeInfo
     from trunkline.settings import Settings
 
 
+class LogLevel(StrEnum):
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+class LogFormat(StrEnum):
+    auto = "auto"
+    human = "human"
+    json = "json"
+
+
+# The method and the message of a first call, for each version of A2A.
+_HELLO = {
+    "1.0": (
+        "SendMessage",
+        {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hello"}]},
+    ),
+    "0.3": (
+        "message/send",
+        {
+            "kind": "message",
+            "messageId": "m1",
+            "role": "user",
+            "parts": [{"kind": "text", "text": "hello"}],
+        },
+    ),
+}
+
+
 def serve(
-    context: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
             metavar="TARGET",
             help="Python agents to publish: FILE.py, FILE.py:attribute or module:attribute.",
-            show_default=False,
         ),
     ] = None,
-    config: ConfigOption = None,
+    config: Config = None,
     openclaw_config: OpenClawConfig = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
@@ -38,8 +72,8 @@ def serve(
             show_default="8642",
         ),
     ] = None,
-    data: DataOption = None,
-    db: DbOption = None,
+    data: DataFolder = None,
+    db: Database = None,
     log_level: Annotated[
         LogLevel | None, typer.Option(help="Minimum level of log messages.", show_default="info")
     ] = None,
@@ -49,8 +83,7 @@ def serve(
             help="Log format; auto is human on a terminal and json elsewhere.", show_default="auto"
         ),
     ] = None,
-    debug: Debug = False,
-) -> None:
+) -> int:
     """Start the gateway.
 
     Publishes the Python agents of TARGET and the agents of the configuration file. Without
@@ -59,68 +92,118 @@ def serve(
     With --openclaw-config it serves the accounts of an openclaw.json, and the agent of TARGET
     answers. The keys of --config override those of the openclaw.json.
     """
-    from trunkline.cli.startup import announce, say_what_is_waited_for
     from trunkline.settings.environment import literal
     from trunkline.settings.stores import database_path, make_private_dir
 
-    with reported(context):
-        server = {"host": host, "port": port, "log_level": log_level, "log_format": log_format}
-        store = store_overrides(data, db)
-        overrides: dict[str, Any] = {
-            "server": {key: literal(value) for key, value in server.items() if value is not None},
-            **({"store": store} if store else {}),
-        }
-        settings, notes = _settings(target, config, openclaw_config, overrides)
-        for kept in settings.stores():
-            if kept.kind != "memory":
-                path = database_path(kept)
-                make_private_dir(path.parent if kept.kind == "sqlite" else path)
-        # Imported here because it loads the whole gateway, which no other command needs.
-        from trunkline.app.serve import serve as serve_gateway
-
-        code = serve_gateway(
-            settings,
-            on_ready=lambda started: announce(started, settings, notes=notes),
-            on_waiting=lambda: say_what_is_waited_for(settings.server.drain_s),
-        )
-    raise typer.Exit(code)
-
-
-def _settings(
-    target: str | None,
-    config: Path | None,
-    openclaw_config: Path | None,
-    overrides: dict[str, Any],
-) -> tuple["Settings", tuple[str, ...]]:
-    """The settings, and what to tell about them. Raises ConfigError."""
-    settings, notes = _given_settings(target, config, openclaw_config, overrides)
+    server = {"host": host, "port": port, "log_level": log_level, "log_format": log_format}
+    overrides: dict[str, Any] = {
+        "server": {key: literal(value) for key, value in server.items() if value is not None},
+        **store_overrides(data, db),
+    }
+    settings, notes = load_settings(config, openclaw_config, target=target, overrides=overrides)
     if not settings.agents and not settings.remote.mcp:
-        from trunkline.model.errors import ConfigError
-
         raise ConfigError(
             f"{config or openclaw_config}: there is nothing to serve: the file has agents to call, "
             "and none of its own. Add one:\n"
             '    [agents."demo/echo"]\n    name = "Echo"\n    backend = { kind = "echo" }\n'
             "or serve the tool that calls them, over MCP:\n    [remote]\n    mcp = true"
         )
-    warning = settings.access_warning()
-    return settings, (*notes, warning) if warning else notes
+    if warning := settings.access_warning():
+        notes = (*notes, warning)
+    for kept in settings.stores():
+        if kept.kind != "memory":
+            path = database_path(kept)
+            make_private_dir(path.parent if kept.kind == "sqlite" else path)
+    # Imported here because it loads the whole gateway, which no other command needs.
+    from trunkline.app.serve import serve as serve_gateway
+
+    return serve_gateway(
+        settings,
+        on_ready=lambda started: announce(started, settings, notes=notes),
+        on_waiting=lambda: print_draining(settings.server.drain_s),
+    )
 
 
-def _given_settings(
-    target: str | None,
-    config: Path | None,
-    openclaw_config: Path | None,
-    overrides: dict[str, Any],
-) -> tuple["Settings", tuple[str, ...]]:
-    from trunkline.settings import demo, for_target, load
+def announce(
+    started: "ServeInfo",
+    settings: "Settings",
+    *,
+    notes: Sequence[str] = (),
+    out: TextIO | None = None,
+) -> None:
+    stream = out if out is not None else sys.stdout
+    coloured = stream.isatty() and not os.environ.get("NO_COLOR")
+    key = "" if settings.allows_anonymous() else key_in_shell(settings)
+    # The card names the public address, so only the url of the interface leads here.
+    by_interface = bool(settings.public_urls())
+    text = screen(started, key=key, by_interface=by_interface, notes=notes, coloured=coloured)
+    # A supervisor reads this through a pipe and waits for it.
+    print(text, file=stream, flush=True)
 
-    if openclaw_config is not None:
-        from trunkline.settings.openclaw import load_openclaw
 
-        found = load_openclaw(openclaw_config, target=target, config=config, overrides=overrides)
-        return found.settings, found.notes
-    if target is not None:
-        return for_target(target, config=config, overrides=overrides), ()
-    made = demo(overrides=overrides) if config is None else load(config, overrides=overrides)
-    return made, ()
+def print_draining(drain_s: float) -> None:
+    """Tell a person at a terminal; a supervisor has its own limits, and the log."""
+    if sys.stderr.isatty():
+        print(
+            f"\nStopping: running turns have {drain_s:g} s to finish. Ctrl+C again stops now.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def key_in_shell(settings: "Settings") -> str:
+    """An API key as a word for the shell: its environment variable, or a placeholder."""
+    for key in settings.auth.keys.values():
+        if key.key is not None and key.key.variable:
+            return f'"${key.key.variable}"'
+    return "KEY"
+
+
+def screen(
+    started: "ServeInfo",
+    *,
+    key: str = "",
+    by_interface: bool = False,
+    notes: Sequence[str] = (),
+    coloured: bool = False,
+) -> str:
+    def label(name: str) -> str:
+        return f"\x1b[1m{name:<9}\x1b[0m" if coloured else f"{name:<9}"
+
+    rows = [("Gateway", started.url)]
+    if started.local_url != started.url:
+        rows.append(("Local", started.local_url))
+    if started.card_url:
+        rows.append(("Card", started.card_url))
+    widths = [max(map(len, column)) for column in zip(*started.agents, strict=True)]
+    for i, row in enumerate(started.agents):
+        cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+        rows.append(("Agents" if i == 0 else "", "  ".join(cells).rstrip()))
+    if started.mcp_url:
+        rows.append(("MCP", started.mcp_url))
+    rows += [("Data", started.data), ("Access", started.auth)]
+    lines = [f"{label(name)} {value}" for name, value in rows]
+    if started.try_url:
+        has_card = started.card_url and not by_interface
+        agent = started.local_url if has_card else started.try_url
+        line = curl(started.try_url, key=key, version=started.version)
+        lines += ["", "Try it in another terminal:", f"  {send(agent, key=key)}", f"  {line}"]
+    lines += ["", *(f"Note: {note}" for note in notes)] if notes else []
+    return "\n".join([*lines, "", "Stop with Ctrl+C."])
+
+
+def send(url: str, *, key: str = "") -> str:
+    line = f"{program()} send {shlex.quote(url)} hello"
+    return f"{line} --token {key}" if key else line
+
+
+def curl(url: str, *, key: str = "", version: str = "1.0") -> str:
+    """A line for a POSIX shell that sends a message over JSON-RPC."""
+    words = ["curl", "-s", url, "-H", "content-type: application/json"]
+    words += ["-H", f"A2A-Version: {version}"]
+    line = " ".join(shlex.quote(word) for word in words)
+    if key:
+        line += f' -H "Authorization: Bearer {key.strip(chr(34))}"'
+    method, message = _HELLO[version]
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"message": message}}
+    return f"{line} -d {shlex.quote(json_line(body))}"

@@ -1,20 +1,24 @@
 """`trunkline tool`."""
 
+import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trunkline.cli.exits import Exit
-from trunkline.cli.failures import reported
-from trunkline.cli.options import Debug, OpenClawConfig
-from trunkline.cli.program import program
-from trunkline.cli.storage import ConfigOption, DataOption, store_overrides
-from trunkline.cli.typed import from_json
+from trunkline.cli.exit_codes import Exit
+from trunkline.cli.load_settings import caller_settings, log_warnings, store_overrides
+from trunkline.cli.options import Config, DataFolder, OpenClawConfig, from_json
+from trunkline.cli.output import program
+from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from trunkline.ports.tools import ToolDefinition
     from trunkline.settings import Settings
 
@@ -35,16 +39,12 @@ AllowTargetUrl = Annotated[
 
 
 def tool(
-    context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Name of the tool.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the tool.")] = None,
     request: Annotated[
         str | None,
         typer.Argument(
             metavar="JSON",
             help="The request. With - or nothing it is read from stdin.",
-            show_default=False,
         ),
     ] = None,
     list_tools: Annotated[bool, typer.Option("--list", help="List the tools.")] = False,
@@ -53,18 +53,16 @@ def tool(
         typer.Option(
             help="Print the schema of NAME, or of all tools, as JSON Schema or in the format of "
             "a model vendor.",
-            show_default=False,
         ),
     ] = None,
-    config: ConfigOption = None,
+    config: Config = None,
     openclaw_config: OpenClawConfig = None,
-    data: DataOption = None,
+    data: DataFolder = None,
     allow_target_url: AllowTargetUrl = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only the result, without updates.")
     ] = False,
-    debug: Debug = False,
-) -> None:
+) -> Exit:
     """Call a tool as a model does and print the result as a JSON envelope.
 
     Every line on stdout is one envelope. When the request follows a task, its updates are
@@ -74,16 +72,12 @@ def tool(
     Exit codes: 0 if the result is ok, 2 if the request is wrong, 1 for any other failure, 130
     after Ctrl+C, 141 if the reader of the output is gone.
     """
-    with reported(context):
-        settings = tool_settings(
-            config, openclaw_config, data=data, allow_target_url=allow_target_url
-        )
-        if list_tools or schema is not None:
-            _print_definitions(settings, name, schema)
-            raise typer.Exit
-        given = _request(settings, name, request)
-        code = _call(settings, given[0], given[1], quiet=quiet)
-    raise typer.Exit(code)
+    settings = tool_settings(config, openclaw_config, data=data, allow_target_url=allow_target_url)
+    if list_tools or schema is not None:
+        _print_definitions(settings, name, schema)
+        return Exit.DONE
+    named, given = _request(settings, name, request)
+    return _call(settings, named, given, quiet=quiet)
 
 
 def tool_settings(
@@ -93,20 +87,15 @@ def tool_settings(
     data: Path | None,
     allow_target_url: bool,
 ) -> "Settings":
-    from trunkline.cli.outbound import calling_settings
-
-    overrides: dict[str, Any] = {}
-    if data is not None:
-        overrides["store"] = store_overrides(data, None)
+    overrides: dict[str, Any] = {**store_overrides(data, None)}
     if allow_target_url:
         overrides["remote"] = {"allow_target_url": True}
-    return calling_settings(config, openclaw_config, overrides)
+    return caller_settings(config, openclaw_config, overrides)
 
 
 def _print_definitions(settings: "Settings", name: str | None, schema: Vendor | None) -> None:
-    import json
-
     from trunkline.app.tools import definitions
+    from trunkline.ports.tools import ToolDefinition
 
     found = definitions(settings)
     if name is not None:
@@ -115,23 +104,17 @@ def _print_definitions(settings: "Settings", name: str | None, schema: Vendor | 
         for each in found:
             print(f"{each.name}  {each.description}")
         return
-    shown = [_as(each, schema) for each in found]
+    formats = {
+        Vendor.json: ToolDefinition.as_json,
+        Vendor.openai: ToolDefinition.as_openai,
+        Vendor.anthropic: ToolDefinition.as_anthropic,
+    }
+    shown = [formats[schema](each) for each in found]
     print(json.dumps(shown[0] if name is not None else shown, indent=2, ensure_ascii=False))
-
-
-def _as(definition: "ToolDefinition", vendor: Vendor) -> dict[str, Any]:
-    match vendor:
-        case Vendor.openai:
-            return definition.as_openai()
-        case Vendor.anthropic:
-            return definition.as_anthropic()
-        case Vendor.json:
-            return definition.as_json()
 
 
 def _named(found: "list[ToolDefinition]", name: str) -> "ToolDefinition":
     from trunkline.config.problems import did_you_mean
-    from trunkline.model.errors import ConfigError
 
     names = [each.name for each in found]
     if name not in names:
@@ -143,7 +126,6 @@ def _named(found: "list[ToolDefinition]", name: str) -> "ToolDefinition":
 
 def _request(settings: "Settings", name: str | None, given: str | None) -> tuple[str, object]:
     from trunkline.app.tools import definitions
-    from trunkline.model.errors import ConfigError
 
     if name is None:
         raise ConfigError(
@@ -168,47 +150,76 @@ def _text(given: str | None) -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _call(settings: "Settings", name: str, request: object, *, quiet: bool) -> int:
-    """Returns the exit code."""
+def _call(settings: "Settings", name: str, request: object, *, quiet: bool) -> Exit:
     import asyncio
 
     from trunkline.app.tools import open_tools
-    from trunkline.cli.interrupts import call_off_on_interrupt
-    from trunkline.cli.outbound import log_quietly
 
-    log_quietly(settings)
+    log_warnings(settings)
 
-    async def call() -> int:
+    async def call() -> Exit:
         async with open_tools(settings) as tools:
-            with call_off_on_interrupt() as signal:
+            with interrupt_event() as interrupted:
 
                 def on_update(update: dict[str, Any]) -> None:
                     try:
                         _print_envelope(update)
                     except BrokenPipeError:
-                        # Nobody reads on, so nobody waits; the result will say so.
-                        signal.set()
+                        # The reader of the updates is gone; the result names the task.
+                        interrupted.set()
 
-                told = None if quiet else on_update
-                result = await tools[name].run(request, on_update=told, signal=signal)
+                result = await tools[name].run(
+                    request, on_update=None if quiet else on_update, signal=interrupted
+                )
                 _print_envelope(result)
-                return Exit.INTERRUPTED if signal.is_set() else _code(result)
+                if interrupted.is_set():
+                    return Exit.INTERRUPTED
+        if result["ok"]:
+            return Exit.DONE
+        is_wrong_use = result["error"]["code"] == "VALIDATION_ERROR"
+        return Exit.WRONG_USE if is_wrong_use else Exit.FAILED
 
     return asyncio.run(call())
 
 
-def _code(result: dict[str, Any]) -> int:
-    if result["ok"]:
-        return 0
-    return Exit.WRONG_USE if result["error"]["code"] == "VALIDATION_ERROR" else Exit.FAILED
+@contextmanager
+def interrupt_event() -> "Iterator[asyncio.Event]":
+    """An event that the first Ctrl+C or SIGTERM sets; a second one ends the process as usual."""
+    import asyncio
+    import signal
+
+    loop = asyncio.get_running_loop()
+    interrupted = asyncio.Event()
+    caught: list[signal.Signals] = []
+
+    def stop() -> None:
+        interrupted.set()
+        restore()
+
+    def restore() -> None:
+        while caught:
+            loop.remove_signal_handler(caught.pop())
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(each, stop)
+        except NotImplementedError:
+            # Windows: Ctrl+C ends the process as it always does.
+            continue
+        caught.append(each)
+    try:
+        yield interrupted
+    finally:
+        restore()
 
 
 def _print_envelope(envelope: dict[str, Any]) -> None:
-    import json
-
-    indent = 2 if sys.stdout.isatty() else None
-    separators = None if indent else (",", ":")
-    # A terminal that shows what a peer wrote must not be driven by it; JSON escapes do that.
-    ascii_only = sys.stdout.isatty()
-    text = json.dumps(envelope, ensure_ascii=ascii_only, indent=indent, separators=separators)
+    # On a terminal JSON escapes keep the text of a peer from controlling it.
+    is_terminal = sys.stdout.isatty()
+    text = json.dumps(
+        envelope,
+        ensure_ascii=is_terminal,
+        indent=2 if is_terminal else None,
+        separators=None if is_terminal else (",", ":"),
+    )
     print(text, flush=True)

@@ -1,43 +1,95 @@
-"""Wrong usage ends like every other error: one paragraph on stderr that names the remedy."""
+"""`command` and `Commands`: help texts, usage errors and the end of every command."""
 
-from collections.abc import Iterator
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 import typer
 from typer.core import TyperGroup
 
-from trunkline.cli.exits import Exit
-from trunkline.cli.failures import complain
-from trunkline.cli.program import program
-from trunkline.cli.remote.clean import one_line
+from trunkline.cli.exit_codes import Exit, complain, reported
+from trunkline.cli.options import Debug
+from trunkline.cli.output import one_line, program
 
-# What all of it derives from; Typer has no public name for that.
-_WrongUsage: Final = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+Function = TypeVar("Function", bound=Callable[..., Any])
+# The base of all usage errors, for which Typer has no public name.
+_UsageError: Final = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
+_CONTEXT: Final = inspect.Parameter(
+    "invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
+)
+_DEBUG: Final = inspect.Parameter(
+    "debug", inspect.Parameter.KEYWORD_ONLY, annotation=Debug, default=False
+)
+
+
+def command(
+    app: typer.Typer, name: str, *, panel: str | None = None, has_debug: bool = True
+) -> Callable[[Function], Function]:
+    """Make a function a command that ends with the exit code it returns, or as `reported` says.
+
+    The docstring is the help. A function with a parameter `invocation` gets the typer.Context.
+    """
+
+    def register(function: Function) -> Function:
+        own = inspect.signature(function).parameters
+        others = [one for one in own.values() if one.name != "invocation"]
+
+        @functools.wraps(function)
+        def run(invocation: typer.Context, **given: Any) -> None:
+            if has_debug:
+                given.pop("debug")
+            if "invocation" in own:
+                given["invocation"] = invocation
+            with reported(invocation):
+                raise typer.Exit(function(**given) or Exit.DONE)
+
+        set_parameters(run, [_CONTEXT, *others, *([_DEBUG] if has_debug else [])])
+        app.command(name, help=_flowing(function.__doc__ or ""), rich_help_panel=panel)(run)
+        return function
+
+    return register
+
+
+def set_parameters(function: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> None:
+    """Give a function the signature from which Typer makes arguments and options."""
+    keywords = [one.replace(kind=one.KEYWORD_ONLY) for one in parameters]
+    cast(Any, function).__signature__ = inspect.Signature(keywords)
+    function.__annotations__ = {one.name: one.annotation for one in keywords}
+
+
+def _flowing(text: str) -> str:
+    # Typer keeps the line breaks of the source, which do not fit the terminal.
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 
 
 class Commands(TyperGroup):
-    """Typer would draw a frame, which cuts what is to be copied and is odd in a log."""
+    """Prints a usage error as one paragraph, where Typer would draw a frame around it.
+
+    A frame breaks lines that are to be copied, and looks odd in a log.
+    """
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
-        with _reported():
+        with _usage_errors():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
-        with _reported():
+        with _usage_errors():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
+def _usage_errors() -> Iterator[None]:
     try:
         yield
-    except _WrongUsage as error:
-        # The help of a group that was called without a command.
+    except _UsageError as error:
+        # Not an error but the help of a group that was called without a command.
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
-        said = one_line(error.format_message())
-        said += "" if said.endswith((".", "?")) else "."
+        message = one_line(error.format_message())
+        message += "" if message.endswith((".", "?")) else "."
         where = error.ctx.command_path if error.ctx is not None else program()
-        complain(f"{said[:1].lower()}{said[1:]} Help: {where} -h")
+        complain(f"{message[:1].lower()}{message[1:]} Help: {where} -h")
         raise typer.Exit(Exit.WRONG_USE) from error

@@ -14,7 +14,7 @@ from tests.runtime.world import world
 from typer.testing import CliRunner, Result
 
 from trunkline.cli.commands import app
-from trunkline.cli.exits import Exit
+from trunkline.cli.exit_codes import Exit
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.sqlite import SqliteStore
 

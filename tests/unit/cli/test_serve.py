@@ -5,14 +5,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
-from msgspec import Struct
 from typer.testing import CliRunner
 
+from trunkline.app.serve import ServeInfo
 from trunkline.cli.commands import app
-from trunkline.cli.remote.calling import Call
-from trunkline.cli.startup import announce, curl, screen
+from trunkline.cli.remote.invocation import Invocation
+from trunkline.cli.serve import announce, curl, screen
 from trunkline.model.errors import ConfigError, StoreInUse
 from trunkline.remote import Target
 from trunkline.settings import Settings, demo, load
@@ -21,18 +22,19 @@ from trunkline.settings.backends import PythonBackend
 run = CliRunner().invoke
 
 
-class Info(Struct, frozen=True, kw_only=True):
-    url: str = "http://127.0.0.1:8642"
-    card_url: str = "http://127.0.0.1:8642/.well-known/agent-card.json"
-    local_url: str = "http://127.0.0.1:8642"
-    try_url: str = "http://127.0.0.1:8642/a2a/jsonrpc"
-    data: str = "/data/trunkline.db"
-    agents: tuple[tuple[str, str, str], ...] = (
-        ("demo/echo", "Echo", "http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo"),
-    )
-    auth: str = "anonymous callers on loopback"
-    mcp_url: str = ""
-    version: str = "1.0"
+def serve_info(**given: Any) -> ServeInfo:
+    fields: dict[str, Any] = {
+        "url": "http://127.0.0.1:8642",
+        "card_url": "http://127.0.0.1:8642/.well-known/agent-card.json",
+        "local_url": "http://127.0.0.1:8642",
+        "try_url": "http://127.0.0.1:8642/a2a/jsonrpc",
+        "data": "/data/trunkline.db",
+        "agents": [("demo/echo", "Echo", "http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo")],
+        "auth": "anonymous callers on loopback",
+        "mcp_url": "",
+        "version": "1.0",
+    }
+    return ServeInfo(**(fields | given))
 
 
 class Gateway(ModuleType):
@@ -48,13 +50,13 @@ class Gateway(ModuleType):
         self,
         settings: Settings,
         *,
-        on_ready: Callable[[Info], None],
+        on_ready: Callable[[ServeInfo], None],
         on_waiting: Callable[[], None],
     ) -> int:
         self.served.append(settings)
         if self.failure is not None:
             raise self.failure
-        on_ready(Info())
+        on_ready(serve_info())
         return self.code
 
 
@@ -243,7 +245,7 @@ def test_the_code_of_the_gateway_is_ours(gateway: Gateway) -> None:
 
 def test_the_screen_names_everything(gateway: Gateway) -> None:
     text = run(app, ["serve"]).stdout
-    info = Info()
+    info = serve_info()
     for part in (info.url, info.card_url, info.data, info.auth, *info.agents[0]):
         assert part in text
     assert (
@@ -257,7 +259,7 @@ def test_the_screen_names_everything(gateway: Gateway) -> None:
 
 def test_several_agents_stand_below_each_other() -> None:
     agents = (("me/a", "A", "http://h/a"), ("me/long-name", "Long name", "http://h/b"))
-    lines = screen(Info(agents=agents)).splitlines()
+    lines = screen(serve_info(agents=agents)).splitlines()
     assert "Agents    me/a          A          http://h/a" in lines
     assert "          me/long-name  Long name  http://h/b" in lines
 
@@ -280,7 +282,7 @@ def test_the_lines_to_try_name_the_variable_of_the_key(
     agent = '[agents."me/a"]\nname = "A"\nbackend = { kind = "echo" }\n'
     file.write_text(f'{agent}[auth]\nanonymous = "never"\n[auth.keys.me]\n{written}\n')
     out = io.StringIO()
-    announce(Info(), load(file), out=out)
+    announce(serve_info(), load(file), out=out)
     text = out.getvalue()
     assert f"send http://127.0.0.1:8642 hello --token {word}\n" in text
     assert f'-H "Authorization: Bearer {word.strip(chr(34))}"' in text
@@ -288,14 +290,18 @@ def test_the_lines_to_try_name_the_variable_of_the_key(
 
 
 def test_behind_a_public_url_the_local_interface_is_tried() -> None:
-    info = Info(url="https://a.example", card_url="https://a.example/.well-known/agent-card.json")
+    info = serve_info(
+        url="https://a.example", card_url="https://a.example/.well-known/agent-card.json"
+    )
     lines = screen(info, by_interface=True).splitlines()
     assert lines[:2] == ["Gateway   https://a.example", "Local     http://127.0.0.1:8642"]
     assert "  trunkline send http://127.0.0.1:8642/a2a/jsonrpc hello" in lines
 
 
 def test_without_a_default_agent_the_first_one_is_tried() -> None:
-    text = screen(Info(try_url="http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo", card_url=""))
+    text = screen(
+        serve_info(try_url="http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo", card_url="")
+    )
     assert "send http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo hello\n" in text
     assert "curl -s http://127.0.0.1:8642/api/a2a/v1/agents/demo/echo " in text
     assert "Card" not in text
@@ -303,8 +309,8 @@ def test_without_a_default_agent_the_first_one_is_tried() -> None:
 
 def test_lines_to_copy_begin_as_the_command_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRUNKLINE_PROGRAM", "./trunkline")
-    assert "\n  ./trunkline send http://127.0.0.1:8642 hello\n" in screen(Info())
-    call = Call(named="http://h", target=Target(url="http://h"))
+    assert "\n  ./trunkline send http://127.0.0.1:8642 hello\n" in screen(serve_info())
+    call = Invocation(named="http://h", target=Target(url="http://h"))
     assert call.command("list") == "./trunkline list http://h"
     monkeypatch.delenv("TRUNKLINE_PROGRAM")
     assert call.command("list") == "trunkline list http://h"
@@ -325,9 +331,9 @@ class Terminal(io.StringIO):
 def test_colour_is_for_terminals_and_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     coloured, plain = Terminal(), Terminal()
-    announce(Info(), demo(), out=coloured)
+    announce(serve_info(), demo(), out=coloured)
     monkeypatch.setenv("NO_COLOR", "1")
-    announce(Info(), demo(), out=plain)
+    announce(serve_info(), demo(), out=plain)
     assert "\x1b[1m" in coloured.getvalue()
     assert "\x1b" not in plain.getvalue()
 

@@ -1,9 +1,8 @@
-"""Commands that call other agents: `card send stream status watch list cancel targets`.
+"""Commands that call other agents: `send stream watch status list cancel card targets`.
 
-One file per command. What they share, from the flags to the end: `options`, `calling` (whom to
-call), `content` (a message from words and files), `sending`, `following` (until it settles),
-`telling` and `tools` (what events mean to a reader, without I/O), `views` with `plain`,
-`screen`, `spinner` and `documents` (how they show), `finishing` with `saving` (files of the
-answer), `conversations` (what was talked about last), `ending` and `problems` (errors, time,
-Ctrl+C). `tables` and `tasks` print lists and tasks; `clean` is what a terminal may be shown.
+`send.py`, `tasks.py`, `card.py` and `targets.py` have the commands. They share `invocation`
+(flags, connection, exit code) with `addresses` (the target) and `failures` (errors), `follow`
+(a task until it settles) with `conversations` (the last one with each agent), `events`
+(what a stream tells a reader), `screen` and `terminal` (how that is shown), `tables`, `files`
+(in a message and of an answer) and `summary` (the end).
 """

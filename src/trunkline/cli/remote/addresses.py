@@ -1,14 +1,18 @@
-"""From the address that a user typed to the target that is called."""
+"""From the address or alias that a user typed to the target that is called."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec.structs import replace
 
+from trunkline.model.addresses import without_password
 from trunkline.model.card import AgentCard, AgentInterface
-from trunkline.remote import BadPeerAnswer, PeerRefused, RemoteAgent, Target
+from trunkline.model.errors import ConfigError
+from trunkline.remote import BadPeerAnswer, PeerRefused, RemoteAgent, RemoteError, Target
 from trunkline.settings.server import is_loopback_host
 
 # `:8642`, `localhost:8642`, `[::1]:8642/path`, `agents.example.com:443`
@@ -39,15 +43,48 @@ def url_of(named: str) -> str:
     return f"{scheme}://{host}:{match['port']}{match['rest'] or ''}"
 
 
-async def at_this_machine(agent: RemoteAgent) -> Target | None:
-    """How to call a gateway on this machine whose card names a public address; else None.
+def target_of(named: str, config: Path | None, openclaw_config: Path | None) -> Target:
+    """The target of that address or alias. Raises ConfigError."""
+    if config is not None or openclaw_config is not None:
+        from trunkline.app.outbound import target_for
+        from trunkline.cli.load_settings import caller_settings
 
-    The public address may not lead here, or not yet; the address that was typed does.
+        if not named:
+            raise ConfigError("TARGET is empty. Give a URL, or the alias of a target.")
+        settings = caller_settings(config, openclaw_config)
+        return target_for(settings, named if named in settings.targets else url_of(named) or named)
+    if "://" in named or url_of(named):
+        return Target(url=url_of(named) or named)
+    if any(sign in named for sign in ".:/") or named == "localhost":
+        is_local = re.match(r"localhost|127\.|\[::1\]", named) is not None
+        scheme = "http" if is_local else "https"
+        shown = without_password(named)
+        raise ConfigError(f'"{shown}" has no scheme. Did you mean {scheme}://{shown} ?')
+    raise ConfigError(
+        f'"{named}" is not an address, and no configuration defines this alias. Give a URL such '
+        f"as https://agent.example, or --config FILE with a table [targets.{named or 'name'}]."
+    )
+
+
+async def other_way(agent: RemoteAgent, open_agent: Open) -> Target | None:
+    """Another way to the agent than its card names; None to call it as its card says.
+
+    Fetches the card. Raises RemoteError.
     """
+    try:
+        card = await agent.card()
+    except (PeerRefused, BadPeerAnswer):
+        # Nothing was sent without a card, so another address may be tried.
+        if may_be_interface(agent.target.url):
+            with suppress(RemoteError):
+                if (found := await _by_interface(agent.target, open_agent)) is not None:
+                    return found
+        raise
     typed = urlsplit(agent.target.url)
     if not is_loopback_host(typed.hostname or ""):
         return None
-    card = await agent.card()
+    # A gateway on this machine may name a public address, which may not lead here, or not yet;
+    # the address that was typed does.
     elsewhere = [one for one in card.supported_interfaces if not _is_local(one.url)]
     if not elsewhere or not await agent.is_trunkline():
         return None
@@ -59,30 +96,26 @@ async def at_this_machine(agent: RemoteAgent) -> Target | None:
     return replace(agent.target, interfaces=here) if here else None
 
 
-async def by_interface(target: Target, open_agent: Open) -> Target | None:
-    """The agent of which `target.url` is an interface, or below one; None if there is none.
+async def _by_interface(target: Target, open_agent: Open) -> Target | None:
+    """The agent whose interface is at `target.url` or above it; None if there is none.
 
-    Its card is looked for in the folders above. The interface is called at the address that
-    was typed, whatever host the card names.
+    Looks for its card in the folders above. The interface is called at the address that was
+    typed, whatever host the card names.
     """
     typed = urlsplit(target.url)
     for path in _parents(typed.path):
         above = replace(target, url=_at(typed, path))
         async with open_agent(above) as agent:
-            card = await _card_or_none(agent.card)
-        if card is not None and (found := _called_at(typed, card)):
+            try:
+                card = await agent.card()
+            except PeerRefused as error:
+                if error.status not in _NO_CARD:
+                    raise
+                continue
+            except BadPeerAnswer:
+                continue
+        if found := _called_at(typed, card):
             return replace(above, interfaces=found)
-    return None
-
-
-async def _card_or_none(fetch: Callable[[], Awaitable[AgentCard]]) -> AgentCard | None:
-    try:
-        return await fetch()
-    except PeerRefused as error:
-        if error.status not in _NO_CARD:
-            raise
-    except BadPeerAnswer:
-        pass
     return None
 
 

@@ -5,55 +5,40 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trunkline.cli.options import Form
-from trunkline.cli.remote.calling import Call, calls_agent
+from trunkline.cli.exit_codes import Exit
+from trunkline.cli.output import json_document, one_line
+from trunkline.cli.remote.invocation import Invocation, agent_command
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from trunkline.cli.exits import Exit
-    from trunkline.cli.remote.ending import Errand
     from trunkline.model.card import AgentCard, SecurityScheme
-    from trunkline.remote import RemoteAgent
 
 
-@calls_agent
-def card(
-    call: Call,
+@agent_command
+async def card(
+    call: Invocation,
     extended: Annotated[
         bool, typer.Option("--extended", help="Fetch the extended card, which needs a credential.")
     ] = False,
-) -> None:
+) -> Exit:
     """Show the card of an agent.
 
     With -o json, prints the card exactly as the agent serves it.
     """
-    from trunkline.cli.exits import Exit
-    from trunkline.cli.remote.documents import document
-    from trunkline.cli.remote.ending import about_card, perform
+    import msgspec
 
-    async def work(agent: "RemoteAgent", errand: "Errand") -> "Exit":
-        async with about_card():
-            found = await agent.card()
-        if extended:
-            found = await agent.extended_card()
-        if call.output is Form.json:
-            import msgspec
+    async with call.agent() as agent:
+        found = await agent.extended_card() if extended else await agent.card()
+        served = found if extended else msgspec.Raw(await agent.served_card())
+    if call.is_json:
+        print(json_document(served))
+    else:
+        from trunkline.cli.remote.tables import print_pairs
 
-            served = found if extended else msgspec.Raw(await agent.served_card())
-            print(document(served))
-        else:
-            _print(found, is_checked=bool(call.target.card_keys))
-        return Exit.DONE
-
-    perform(call, work)
-
-
-def _print(card: "AgentCard", *, is_checked: bool) -> None:
-    from trunkline.cli.remote.tables import print_pairs
-
-    signed = ("Signed", _signed(card, is_checked=is_checked))
-    print_pairs([*_about(card), *_access(card), signed, *_skills(card)])
+        signed = ("Signed", _signed(found, is_checked=bool(call.target.card_keys)))
+        print_pairs([*_about(found), *_access(found), signed, *_skills(found)])
+    return Exit.DONE
 
 
 def _about(card: "AgentCard") -> Iterator[tuple[str, str]]:
@@ -121,8 +106,6 @@ def _scheme(name: str, scheme: "SecurityScheme | None") -> str:
 
 def _skills(card: "AgentCard") -> Iterator[tuple[str, "str | Text"]]:
     from rich.text import Text
-
-    from trunkline.cli.remote.clean import one_line
 
     for skill in card.skills:
         text = Text(one_line(skill.name), style="bold")

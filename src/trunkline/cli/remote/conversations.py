@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from trunkline.cli.program import program
+from trunkline.cli.output import program
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ConfigError
 from trunkline.remote import RemoteAgent

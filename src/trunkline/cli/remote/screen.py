@@ -1,115 +1,188 @@
-"""A conversation on a terminal: the answer on stdout, all that leads to it on stderr."""
+"""`PlainScreen` and `View`: an answer as text without a terminal, or as lines of JSON.
 
-from typing import Any
+`terminal.py` has the screen for people, which needs rich: that takes longer to load than most
+answers take.
+"""
 
-import msgspec
-from msgspec import UNSET
-from rich.console import Console
-from rich.text import Text
+import sys
+from collections.abc import Iterable
 
-from trunkline.cli.remote.clean import clean, one_line
-from trunkline.cli.remote.content import size
-from trunkline.cli.remote.documents import document
-from trunkline.cli.remote.plain import PlainScreen
-from trunkline.cli.remote.spinner import Waiting
-from trunkline.cli.remote.telling import Made, Moved, Noted, Said, Words
-from trunkline.cli.remote.tools import ToolUse
-from trunkline.clock import SystemClock
+from trunkline.cli.options import Form
+from trunkline.cli.output import clean, json_line, one_line
+from trunkline.cli.remote.events import (
+    Answer,
+    Attachment,
+    Display,
+    EventReader,
+    StateChange,
+    TextPiece,
+)
+from trunkline.model.values import (
+    Message,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatusUpdateEvent,
+)
+from trunkline.remote import StreamItem
 
-# More of a JSON value than this is not worth the screen; `-o json` and --save have it all.
-_DATA_LINES = 20
-# Names that say no more than that it is the answer.
-_PLAIN_NAMES = frozenset({"", "answer", "response", "result", "output", "message"})
+# How each state shows: a sign, a colour, words.
+SIGNS: dict[TaskState, tuple[str, str, str]] = {
+    TaskState.COMPLETED: ("✓", "green", "completed"),
+    TaskState.FAILED: ("✗", "red", "failed"),
+    TaskState.REJECTED: ("✗", "red", "rejected"),
+    TaskState.CANCELED: ("■", "yellow", "canceled"),
+    TaskState.INPUT_REQUIRED: ("?", "yellow", "waits for your answer"),
+    TaskState.AUTH_REQUIRED: ("?", "yellow", "waits for a sign-in"),
+    TaskState.WORKING: ("…", "cyan", "working"),
+    TaskState.SUBMITTED: ("…", "cyan", "submitted"),
+    TaskState.UNSPECIFIED: ("…", "cyan", "in an unknown state"),
+}
+_NAMES: dict[type, str] = {
+    Task: "task",
+    Message: "message",
+    TaskStatusUpdateEvent: "statusUpdate",
+    TaskArtifactUpdateEvent: "artifactUpdate",
+}
 
 
-class Screen(PlainScreen):
-    talks = True
+def wrapped(item: StreamItem) -> dict[str, StreamItem]:
+    """The item under the name that it has in a response of A2A 1.0."""
+    return {_NAMES[type(item)]: item}
+
+
+class PlainScreen:
+    """The answer on stdout, and on stderr the state of a task that did not end well.
+
+    `shows_text`: the answer is written as it comes. `talks`: so is what leads to it.
+    """
+
+    talks = False
 
     def __init__(self, *, shows_text: bool) -> None:
-        super().__init__(shows_text=shows_text)
-        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._waiting = Waiting(self._console, SystemClock())
-        self._can_spin = self._console.is_terminal and not self._console.is_dumb_terminal
-        # The text that had the last heading.
-        self._headed: str | None = None
+        self.shows_text = shows_text
+        # The text that is being written.
+        self._place: str | None = None
+        self._is_line_open = False
 
     def wait(self, text: str) -> None:
-        # Not while words are being written.
-        if self._can_spin and not self._is_line_open:
-            self._waiting.start(text)
+        """Show that the command waits, and for what."""
 
     def close(self) -> None:
-        self._waiting.stop()
-        super().close()
+        """Leave the cursor on a line of its own."""
+        if self._is_line_open:
+            self._write("\n")
+            self._is_line_open = False
+        self._place = None
 
-    def show(self, said: Said) -> None:
-        self._waiting.stop()
-        match said:
-            case Words():
-                super().show(said)
-            case ToolUse():
-                self._line(_tool_line(said, self._console.width))
-            case Made():
-                self._made(said)
-            case Noted():
-                self._line(Text(f"· {clean(said.text)}", style="dim"))
-            case Moved():
-                pass
+    def show(self, event: Display) -> None:
+        if isinstance(event, TextPiece) and self.shows_text:
+            self._piece(event)
 
-    def _heading(self, words: Words) -> None:
-        name = one_line(words.name)
-        if words.replaces:
-            self._print(Text("(replaces the text above)", style="dim"))
-        elif words.place != self._headed and name not in _PLAIN_NAMES:
-            self._print(Text(f"▪ {name}", style="bold"))
-        self._headed = words.place
-
-    def _made(self, made: Made) -> None:
-        part, name = made.part, one_line(made.name)
-        if part.url is not None:
-            self._line(Text(f"▪ {name}: {one_line(part.url)}".replace("▪ : ", "▪ ")))
-        elif part.raw is not None:
-            about = ", ".join(filter(None, [one_line(part.media_type), size(len(part.raw))]))
-            self._line(Text(f"▪ {name or 'a file'} ({about})"))
-        elif part.data is not UNSET:
-            text = Text(f"▪ {name or 'data'}")
-            text.append(_data(part.data, self._console.width - len(name) - 6), style="dim")
-            self._line(text)
-
-    def _line(self, text: Text) -> None:
+    def answer(self, blocks: Iterable[str]) -> None:
+        """Write the whole answer at once, in pieces if it is long."""
         self.close()
-        self._print(text)
+        last = ""
+        for block in blocks:
+            text = clean(block)
+            self._write(text)
+            last = text or last
+        if last and not last.endswith("\n"):
+            self._write("\n")
 
-    def _tell(self, *pieces: tuple[str, str]) -> None:
-        self._print(Text.assemble(*pieces))
+    def ended(
+        self, state: TaskState | None, task_id: str, *, context_id: str = "", reason: str = ""
+    ) -> None:
+        """Write the line about a task, or about an answer without one."""
+        self.close()
+        if state is not None:
+            sign, colour, words = SIGNS[state]
+            why = f": {one_line(reason)}" if reason else ""
+            task = f"  task {one_line(task_id)}"
+            self._print((f"{sign} {words}", colour), (why, ""), (task, "dim"))
+        elif self.talks:
+            context = f"  context {one_line(context_id)}" if context_id else ""
+            self._print(("✓ answered", "green"), (context, "dim"))
 
-    def _print(self, text: Text) -> None:
-        # The terminal breaks lines itself, so that they can be copied.
-        self._console.print(text, soft_wrap=True)
+    def hint(self, label: str, command: str) -> None:
+        """Write a command to run next, on one line that can be copied."""
+        self._print((f"  {label}", "dim"), (f" {command}", ""))
+
+    def _piece(self, piece: TextPiece) -> None:
+        text = clean(piece.text)
+        if piece.place != self._place or piece.replaces:
+            follows = self._place is not None
+            self.close()
+            if follows:
+                self._write("\n")
+            self._heading(piece)
+            self._place = piece.place
+        self._write(text)
+        if text:
+            self._is_line_open = not text.endswith("\n")
+
+    def _heading(self, piece: TextPiece) -> None:
+        """Write a heading above a text."""
+
+    def _print(self, *pieces: tuple[str, str]) -> None:
+        """Print a line of pieces with their styles on stderr."""
+        print("".join(text for text, _ in pieces), file=sys.stderr, flush=True)
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
-def _tool_line(tool: ToolUse, width: int) -> Text:
-    sign, style = ("→", "cyan") if tool.phase != "result" else ("←", "dim")
-    if tool.is_error:
-        sign, style = "✗", "red"
-    text = Text(f"{sign} {one_line(tool.name)}", style=style)
-    if tool.data is not None:
-        text.append(f"  {_compact(tool.data)}", style="dim")
-    text.truncate(max(20, width - 1), overflow="ellipsis")
-    return text
+class View:
+    """Shows the items of a stream as they come; with `prints`, each as a line of JSON."""
+
+    def __init__(
+        self,
+        screen: PlainScreen,
+        *,
+        output: Form = Form.text,
+        prints: bool = True,
+        waiting_for: str = "",
+        before: Task | None = None,
+    ) -> None:
+        """`before` is the task before the message, which is not shown again."""
+        self.screen = screen
+        # The answer, unless the screen shows it as it comes.
+        self.answer = None if screen.shows_text or output is Form.json else Answer()
+        # The agent's words on why the task ended without being done.
+        self.reason = ""
+        # How many files came along.
+        self.files = 0
+        self._output = output
+        self._prints = prints
+        self._waiting_for = waiting_for
+        self._events = EventReader(before)
+
+    def item(self, item: StreamItem) -> None:
+        if self._output is Form.json:
+            if self._prints:
+                self.screen.close()
+                print(json_line(wrapped(item)), flush=True)
+            return
+        for event in self._events.read(item):
+            if isinstance(event, StateChange):
+                self.reason = event.reason
+            elif isinstance(event, Attachment):
+                self.files += event.part.raw is not None
+            if self.answer is not None:
+                self.answer.add(event)
+            self.screen.show(event)
+
+    def wait(self) -> None:
+        if self._output is Form.text:
+            self.screen.wait(self._waiting_for)
 
 
-def _compact(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return one_line(text)
+def screen_for(*, output: Form, quiet: bool, verbose: bool, shows_stream: bool) -> PlainScreen:
+    """`shows_stream`: the answer is written as it comes even in a pipe."""
+    shows_text = output is Form.text and (shows_stream or sys.stdout.isatty())
+    if quiet or not (verbose or sys.stderr.isatty()):
+        return PlainScreen(shows_text=shows_text)
+    from trunkline.cli.remote.terminal import TerminalScreen
 
-
-def _data(value: Any, width: int) -> str:
-    """On the same line if it fits there, else below, as much as is worth it."""
-    text = _compact(value)
-    if len(text) <= width:
-        return f"  {text}"
-    lines = clean(document(value)).splitlines()
-    if len(lines) > _DATA_LINES:
-        lines = [*lines[: _DATA_LINES - 1], f"… {len(lines) - _DATA_LINES + 1} more lines"]
-    return "".join(f"\n  {line}" for line in lines)
+    return TerminalScreen(shows_text=shows_text)

@@ -1,40 +1,40 @@
 """`trunkline targets`."""
 
-import asyncio
-from pathlib import Path
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
-from trunkline.cli.exits import Exit
-from trunkline.cli.failures import reported
-from trunkline.cli.options import Debug, Form, OpenClawConfig
-from trunkline.cli.remote import options
-from trunkline.cli.storage import ConfigOption
-from trunkline.cli.typed import seconds, whole
+from trunkline.cli import options
+from trunkline.cli.exit_codes import Exit
+from trunkline.cli.load_settings import caller_settings
+from trunkline.cli.options import Form
+from trunkline.cli.output import json_document, one_line, prepare_streams
+from trunkline.model.errors import ConfigError
+from trunkline.model.values import Task
 
 if TYPE_CHECKING:
     from trunkline.remote import Target
 
 
-class Checked(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A target, and what its card says now."""
+class TargetAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A configured target, and what it answered."""
 
     alias: str
     url: str
     description: str = ""
     tags: tuple[str, ...] = ()
     default: bool = False
-    # Those three are there when it was asked.
+    # None if the target was not asked.
     is_reachable: bool | None = None
     name: str = ""
+    tasks: tuple[Task, ...] = ()
     error: str = ""
-    exit: Exit = Exit.DONE
 
 
 def targets(
-    context: typer.Context,
     check: Annotated[
         bool, typer.Option("--check", help="Fetch the card of each target, all at once.")
     ] = False,
@@ -46,53 +46,58 @@ def targets(
         typer.Option(
             "--limit",
             "-n",
-            parser=whole(1),
+            parser=options.whole(1),
             metavar="N",
             help="With --tasks, maximum number of tasks per target.",
         ),
     ] = 10,
-    output: options.Output = Form.text,
-    config: ConfigOption = None,
-    openclaw_config: OpenClawConfig = None,
+    output: options.ResultOutput = Form.text,
+    config: options.Config = None,
+    openclaw_config: options.OpenClawConfig = None,
     timeout: Annotated[
-        float, typer.Option(parser=seconds, metavar="SECONDS", help="Maximum time for an answer.")
+        float,
+        typer.Option(parser=options.seconds, metavar="SECONDS", help="Maximum time for an answer."),
     ] = 15.0,
     quiet: options.Quiet = False,
-    debug: Debug = False,
-) -> None:
+) -> Exit:
     """List the targets of a configuration.
 
     Other commands accept their aliases. With --check or --tasks, the exit code is that of the
     first target that cannot be called.
     """
-    with reported(context):
-        configured = _configured(config, openclaw_config)
-        if tasks:
-            code = _show_tasks(configured, limit, timeout, output=output, quiet=quiet)
-            raise typer.Exit(code)
-        if check:
-            found = asyncio.run(check_targets(configured, timeout))
-        else:
-            found = [_listed(target) for target in configured]
-        _show(found, output=output, quiet=quiet, checked=check)
-    raise typer.Exit(next((one.exit for one in found if one.exit), Exit.DONE))
+    import asyncio
 
-
-def _configured(config: Path | None, openclaw_config: Path | None) -> "tuple[Target, ...]":
     from trunkline.app.outbound import tool_config
-    from trunkline.cli.outbound import calling_settings
-    from trunkline.model.errors import ConfigError
 
+    prepare_streams()
     if config is None and openclaw_config is None:
         raise ConfigError(
             "no configuration is given, and it defines targets. Give --config FILE with a table "
             '[targets.name] and its base_url = "https://…", or set TRUNKLINE_CONFIG.'
         )
-    return tool_config(calling_settings(config, openclaw_config)).targets
+    configured = tool_config(caller_settings(config, openclaw_config)).targets
+    if check or tasks:
+        asked = ask_targets(configured, timeout, task_limit=limit if tasks else None)
+        found, code = asyncio.run(asked)
+    else:
+        found, code = [_listed(target) for target in configured], Exit.DONE
+    if output is Form.json:
+        print(json_document({"targets": found}))
+        return code
+    if tasks:
+        _print_tasks(found, quiet=quiet)
+    elif found:
+        _print_targets(found, checked=check)
+    elif not quiet:
+        print("no targets are configured", file=sys.stderr)
+    for one in found:
+        if one.error and not quiet:
+            print(f"{one_line(one.alias)}: {one_line(one.error)}", file=sys.stderr)
+    return code
 
 
-def _listed(target: "Target") -> Checked:
-    return Checked(
+def _listed(target: "Target") -> TargetAnswer:
+    return TargetAnswer(
         alias=target.alias,
         url=target.url,
         description=target.description,
@@ -101,82 +106,73 @@ def _listed(target: "Target") -> Checked:
     )
 
 
-async def check_targets(configured: "tuple[Target, ...]", timeout_s: float) -> list[Checked]:
-    return await asyncio.gather(*(_checked(target, timeout_s) for target in configured))
+async def ask_targets(
+    targets: "tuple[Target, ...]", timeout_s: float, *, task_limit: int | None = None
+) -> tuple[list[TargetAnswer], Exit]:
+    """Ask all targets at once: for their cards, or for the latest tasks up to `task_limit`.
+
+    The code is that of the first target that cannot be called.
+    """
+    import asyncio
+
+    found = await asyncio.gather(*(_ask(target, timeout_s, task_limit) for target in targets))
+    return [one for one, _ in found], next((code for _, code in found if code), Exit.DONE)
 
 
-async def _checked(target: "Target", timeout_s: float) -> Checked:
-    from msgspec.structs import replace
-
-    from trunkline.cli.remote.calling import Call
-    from trunkline.cli.remote.problems import explained
+async def _ask(
+    target: "Target", timeout_s: float, task_limit: int | None
+) -> tuple[TargetAnswer, Exit]:
+    from trunkline.cli.remote.failures import explained
+    from trunkline.cli.remote.invocation import Invocation
+    from trunkline.model.calls import ListTasksRequest
     from trunkline.remote import Limits, RemoteError, connect
 
+    limits = Limits(card_s=timeout_s, connect_s=timeout_s, call_s=timeout_s, attempts=1)
     listed = _listed(target)
-    limits = Limits(card_s=timeout_s, connect_s=timeout_s, attempts=1)
+    is_card = True
     try:
-        async with connect(target, limits=limits) as agent:
-            card = await agent.card()
+        if task_limit is None:
+            async with connect(target, limits=limits) as agent:
+                card = await agent.card()
+            name = f"{card.name} {card.version}".strip()
+            about = target.description or card.description
+            return replace(listed, is_reachable=True, name=name, description=about), Exit.DONE
+        listed = TargetAnswer(alias=target.alias, url=target.url)
+        # The time limit of the target is for its answers, which may take long.
+        async with connect(replace(target, timeout_s=None), limits=limits) as agent:
+            await agent.card()
+            is_card = False
+            page = await agent.list(ListTasksRequest(page_size=task_limit, history_length=1))
+        return replace(listed, tasks=page.tasks[:task_limit]), Exit.DONE
     except RemoteError as error:
-        code, text = explained(error, Call(named=target.url, target=target), is_card=True)
-        return replace(listed, is_reachable=False, error=text, exit=code)
-    return replace(
-        listed,
-        is_reachable=True,
-        name=f"{card.name} {card.version}".strip(),
-        description=target.description or card.description,
-    )
+        call = Invocation(named=target.url, target=target)
+        code, text = explained(error, call, is_card=is_card)
+        is_reachable = False if task_limit is None else None
+        return replace(listed, is_reachable=is_reachable, error=text), code
 
 
-def _show(found: list[Checked], *, output: Form, quiet: bool, checked: bool) -> None:
-    import sys
-
-    from trunkline.cli.remote.clean import one_line
-    from trunkline.cli.remote.documents import document
-    from trunkline.cli.remote.ending import prepare_streams
+def _print_targets(found: list[TargetAnswer], *, checked: bool) -> None:
     from trunkline.cli.remote.tables import print_rows
 
-    prepare_streams()
-    if output is Form.json:
-        import msgspec
-
-        shown = [msgspec.to_builtins(one) for one in found]
-        for one in shown:
-            one.pop("exit", None)
-        print(document({"targets": shown}))
-        return
-    if not found and not quiet:
-        print("no targets are configured", file=sys.stderr)
-        return
-    heads = ["ALIAS", "URL", *(["AGENT"] if checked else ["TAGS"]), "ABOUT"]
-    print_rows(
-        heads,
-        [
-            (
-                one.alias + (" (default)" if one.default else ""),
-                one.url,
-                (one.name or "✗") if checked else ", ".join(one.tags),
-                one.description if not one.error else "",
-            )
-            for one in found
-        ],
-    )
-    for one in found:
-        if one.error and not quiet:
-            print(f"{one_line(one.alias)}: {one_line(one.error)}", file=sys.stderr)
+    rows = [
+        (
+            one.alias + (" (default)" if one.default else ""),
+            one.url,
+            (one.name or "✗") if checked else ", ".join(one.tags),
+            one.description if not one.error else "",
+        )
+        for one in found
+    ]
+    print_rows(("ALIAS", "URL", "AGENT" if checked else "TAGS", "ABOUT"), rows)
 
 
-def _show_tasks(
-    configured: "tuple[Target, ...]", limit: int, timeout_s: float, *, output: Form, quiet: bool
-) -> Exit:
-    from trunkline.cli.remote.across import print_tasks, tasks_at
-    from trunkline.cli.remote.documents import document
-    from trunkline.cli.remote.ending import prepare_streams
+def _print_tasks(found: list[TargetAnswer], *, quiet: bool) -> None:
+    from trunkline.cli.remote.tables import HEADS, print_rows, task_row
 
-    prepare_streams()
-    found, code = asyncio.run(tasks_at(configured, limit=limit, timeout_s=timeout_s))
-    if output is Form.json:
-        print(document({"targets": found}))
-    else:
-        print_tasks(found, quiet=quiet)
-    return code
+    tasks = [(one.alias, task) for one in found for task in one.tasks]
+    # The latest first; a task without a time counts as the oldest.
+    tasks.sort(key=lambda pair: pair[1].status.timestamp, reverse=True)
+    if tasks:
+        print_rows(("TARGET", *HEADS), [(alias, *task_row(task)) for alias, task in tasks])
+    elif not quiet and not any(one.error for one in found):
+        print("no tasks", file=sys.stderr)

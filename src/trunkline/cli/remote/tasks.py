@@ -1,85 +1,169 @@
-"""A task for people to read."""
+"""`trunkline status`, `list` and `cancel`."""
 
-import re
 import sys
-from collections.abc import Iterator
-from typing import Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import UNSET
-from rich.text import Text
+import typer
 
-from trunkline.cli.remote.clean import clean, one_line
-from trunkline.cli.remote.content import size
-from trunkline.cli.remote.plain import SIGNS
-from trunkline.cli.remote.tables import print_pairs
-from trunkline.cli.remote.telling import Telling, answer_of
-from trunkline.cli.remote.tools import tool_of
-from trunkline.model.values import Artifact, Part, Role, Task, TaskState, text_of
+from trunkline.cli import options
+from trunkline.cli.exit_codes import Exit, exit_of
+from trunkline.cli.output import json_document
+from trunkline.cli.remote.invocation import Invocation, agent_command
+from trunkline.model.errors import ConfigError
+from trunkline.model.values import HAS_WORK, TaskState
 
-_UTC: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
+if TYPE_CHECKING:
+    from trunkline.model.calls import ListTasksRequest
+    from trunkline.remote import RemoteAgent, TaskPage
 
-
-HEADS: Final = ("TASK", "STATE", "SINCE (UTC)", "LAST MESSAGE")
-
-
-def state_name(state: TaskState) -> str:
-    return state.value.removeprefix("TASK_STATE_").lower().replace("_", "-")
+_PAGE = 100
 
 
-def shown_time(timestamp: str, *, zone: str = "") -> str:
-    """`2026-11-16T18:41:56.205Z` as `2026-11-16 18:41:56`; of another zone, as it is."""
-    match = _UTC.fullmatch(timestamp)
-    return one_line(timestamp) if match is None else f"{match[1]} {match[2]}{zone}"
+class State(StrEnum):
+    submitted = "submitted"
+    working = "working"
+    completed = "completed"
+    failed = "failed"
+    canceled = "canceled"
+    rejected = "rejected"
+    input_required = "input-required"
+    auth_required = "auth-required"
 
 
-def task_row(task: Task, *, brief: bool = False) -> tuple[str, str, str, str]:
-    """The cells of a list, under `HEADS`; `brief`: the time to the minute."""
-    message = task.status.message or (task.history[-1] if task.history else None)
-    words = text_of(message.parts)[:200] if message is not None else ""
-    # In a pipe there is no heading that names the zone.
-    zone = "" if sys.stdout.isatty() else " UTC"
-    since = shown_time(task.status.timestamp, zone=zone)
-    if brief and _UTC.fullmatch(task.status.timestamp):
-        since = since[len("2026-") : -len(":56")]
-    return task.id, state_name(task.status.state), since, words
+@agent_command
+async def status(
+    call: Invocation,
+    task: options.TaskArgument = "",
+    save: options.Save = None,
+    history: options.History = None,
+) -> Exit:
+    """Show the state and the answer of a task.
+
+    The exit code tells whether the agent could be asked, not how the task ended.
+    """
+    from trunkline.cli.remote.conversations import task_or_last
+    from trunkline.cli.remote.files import check_folder, save_all
+
+    check_folder(save)
+    async with call.agent() as agent:
+        task_id = await task_or_last(task, agent, call.named)
+        found = await agent.get(task_id, history_length=history or 0)
+    if call.is_json:
+        print(json_document(found))
+    else:
+        from trunkline.cli.remote.tables import print_task
+
+        print_task(found, history=bool(history))
+    if save is not None:
+        save_all(found.artifacts, found.status.message, save, quiet=call.quiet)
+    return Exit.DONE
 
 
-def print_task(task: Task, *, history: bool) -> None:
-    print_pairs([*_about(task), *(_history(task) if history else ())])
-    answer = clean(answer_of(list(Telling().add(task))))
-    if answer:
-        print(f"\n{answer}")
+@agent_command
+async def list_tasks(
+    call: Invocation,
+    context: Annotated[
+        str,
+        typer.Option(
+            metavar="ID",
+            help="Only tasks of this conversation.",
+            show_default="all",
+            callback=options.not_empty,
+        ),
+    ] = "",
+    status: Annotated[
+        State | None, typer.Option(help="Only tasks in this state.", show_default="all")
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit", "-n", parser=options.whole(1), metavar="N", help="Maximum number of tasks."
+        ),
+    ] = 20,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="List all tasks.")] = False,
+) -> Exit:
+    """List your tasks at an agent, newest first."""
+    from trunkline.model.calls import ListTasksRequest
+
+    request = ListTasksRequest(
+        context_id=context,
+        status=TaskState.UNSPECIFIED if status is None else TaskState[status.name.upper()],
+        history_length=1,
+    )
+    async with call.agent() as agent:
+        page = await _pages(agent, request, None if all_ else limit)
+    if call.is_json:
+        print(json_document(page))
+    else:
+        _print(page, call)
+    return Exit.DONE
 
 
-def _about(task: Task) -> Iterator[tuple[str, str | Text]]:
-    yield "Task", task.id
-    yield "State", Text(state_name(task.status.state), style=SIGNS[task.status.state][1])
-    if task.status.timestamp:
-        yield "Since", shown_time(task.status.timestamp, zone=" UTC")
-    if task.context_id:
-        yield "Context", task.context_id
-    for artifact in task.artifacts:
-        if tool_of(artifact) is None:
-            yield "Artifacts", f"{artifact.name or artifact.artifact_id} ({_parts(artifact)})"
+async def _pages(
+    agent: "RemoteAgent", request: "ListTasksRequest", limit: int | None
+) -> "TaskPage":
+    """All pages up to the limit as one page, whose token continues after the last task."""
+    from msgspec.structs import replace
+
+    from trunkline.model.values import Task
+    from trunkline.remote import TaskPage
+
+    tasks: list[Task] = []
+    token, total = "", 0
+    while limit is None or len(tasks) < limit:
+        size = _PAGE if limit is None else min(_PAGE, limit - len(tasks))
+        page = await agent.list(replace(request, page_size=size, page_token=token))
+        tasks += page.tasks
+        is_stuck = page.next_page_token == token or not page.tasks
+        token, total = page.next_page_token, max(total, page.total_size)
+        if not token or is_stuck:
+            break
+    kept = tuple(tasks if limit is None else tasks[:limit])
+    return TaskPage(
+        tasks=kept, next_page_token=token, page_size=len(kept), total_size=max(total, len(kept))
+    )
 
 
-def _history(task: Task) -> Iterator[tuple[str, str]]:
-    for message in task.history:
-        who = "You said" if message.role is Role.USER else "It said"
-        yield who, text_of(message.parts) or _kinds(message.parts)
+def _print(page: "TaskPage", call: Invocation) -> None:
+    from trunkline.cli.remote.tables import HEADS, print_rows, task_row
+
+    rows = [task_row(task) for task in page.tasks]
+    if rows:
+        print_rows(HEADS, rows)
+    if call.quiet or not sys.stderr.isatty():
+        return
+    if not rows:
+        print("no tasks", file=sys.stderr)
+    elif page.next_page_token:
+        print(
+            f"{len(rows)} of {page.total_size}; use --limit N or --all to see more", file=sys.stderr
+        )
 
 
-def _parts(artifact: Artifact) -> str:
-    return _kinds(artifact.parts) or "empty"
+@agent_command
+async def cancel(
+    call: Invocation,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="Id of a task.")] = "",
+) -> Exit:
+    """Cancel a task."""
+    from trunkline.cli.remote.conversations import last_with
 
+    async with call.agent() as agent:
+        if not task:
+            # A cancel cannot be undone, so the last task is only suggested.
+            last = await last_with(agent)
+            if last is None or not last.task_id:
+                raise ConfigError(f"TASK is missing. Find it: {call.command('list')}")
+            line = call.command("cancel", last.task_id)
+            raise ConfigError(f"TASK is missing. For the last one: {line}")
+        done = await agent.cancel(task)
+    state = done.status.state
+    if call.is_json:
+        print(json_document(done))
+    elif not call.quiet:
+        from trunkline.cli.remote.tables import state_name
 
-def _kinds(parts: tuple[Part, ...]) -> str:
-    return ", ".join(_kind(part) for part in parts)
-
-
-def _kind(part: Part) -> str:
-    if part.text is not None:
-        return f"text, {size(len(part.text.encode()))}"
-    if part.raw is not None:
-        return f"{part.media_type or 'file'}, {size(len(part.raw))}"
-    return "data" if part.data is not UNSET else f"link, {part.url}"
+        soon = "; the agent may take a while to stop" if state in HAS_WORK else ""
+        print(f"{state_name(state)}{soon}")
+    return Exit.DONE if state is TaskState.CANCELED else exit_of(state)

@@ -1,8 +1,8 @@
 import pytest
-from tests.unit.cli.remote.test_telling import COMPLETED, WORKING, artifact, chunk, message, moved
-from tests.unit.cli.remote.test_telling import task as task_of
+from tests.unit.cli.remote.test_events import COMPLETED, WORKING, artifact, chunk, message, moved
+from tests.unit.cli.remote.test_events import task as task_of
 
-from trunkline.cli.remote.weight import Weight
+from trunkline.cli.remote.follow import AnswerSize
 from trunkline.model.values import Part
 from trunkline.remote import StreamItem
 
@@ -10,10 +10,10 @@ LONG = "x" * 100_000
 
 
 def total(*items: StreamItem) -> int:
-    weight = Weight()
+    size = AnswerSize()
     for item in items:
-        weight.add(item)
-    return weight.total
+        size.add(item)
+    return size.total
 
 
 def test_pieces_of_a_text_add_up() -> None:

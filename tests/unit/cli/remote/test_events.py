@@ -4,10 +4,17 @@ from typing import Any
 
 import pytest
 
-from trunkline.cli.remote.plain import PlainScreen
-from trunkline.cli.remote.telling import Made, Moved, Noted, Said, Telling, Words, answer_of
-from trunkline.cli.remote.tools import ToolUse
-from trunkline.cli.remote.views import TextView
+from trunkline.cli.remote.events import (
+    Attachment,
+    Display,
+    EventReader,
+    Note,
+    StateChange,
+    TextPiece,
+    ToolUse,
+    answer_of,
+)
+from trunkline.cli.remote.screen import PlainScreen, View
 from trunkline.model.values import (
     Artifact,
     Message,
@@ -49,9 +56,9 @@ def task(state: TaskState, *artifacts: Artifact, text: str = "") -> Task:
     return Task(id="t", context_id="c", status=status(state, text), artifacts=artifacts)
 
 
-def told(*items: StreamItem, before: Task | None = None) -> list[Said]:
-    telling = Telling(before)
-    return [said for item in items for said in telling.add(item)]
+def told(*items: StreamItem, before: Task | None = None) -> list[Display]:
+    reader = EventReader(before)
+    return [said for item in items for said in reader.read(item)]
 
 
 def test_a_text_that_grows_is_told_piece_by_piece() -> None:
@@ -64,11 +71,11 @@ def test_a_text_that_grows_is_told_piece_by_piece() -> None:
         moved(COMPLETED, "one two"),
     )
     assert said == [
-        Moved(TaskState.SUBMITTED),
-        Moved(WORKING),
-        Words(place="a", text="one "),
-        Words(place="a", text="two"),
-        Moved(COMPLETED),
+        StateChange(TaskState.SUBMITTED),
+        StateChange(WORKING),
+        TextPiece(place="a", text="one "),
+        TextPiece(place="a", text="two"),
+        StateChange(COMPLETED),
     ]
     assert answer_of(said) == "one two"
 
@@ -82,19 +89,19 @@ def test_a_snapshot_tells_only_what_is_new() -> None:
         task(WORKING, artifact("a", "one two"), artifact("b", file, Part(url="http://x.test"))),
     )
     assert said == [
-        Words(place="a", text="one "),
-        Made(name="x.bin", part=file),
-        Words(place="a", text="two"),
-        Made(name="", part=Part(url="http://x.test")),
-        Moved(WORKING),
+        TextPiece(place="a", text="one "),
+        Attachment(name="x.bin", part=file),
+        TextPiece(place="a", text="two"),
+        Attachment(name="", part=Part(url="http://x.test")),
+        StateChange(WORKING),
     ]
 
 
 def test_a_text_in_place_of_another() -> None:
     said = told(chunk(artifact("a", "no")), chunk(artifact("a", "yes")))
     assert said == [
-        Words(place="a", text="no"),
-        Words(place="a", text="yes", replaces=True),
+        TextPiece(place="a", text="no"),
+        TextPiece(place="a", text="yes", replaces=True),
     ]
     assert answer_of(said) == "yes"
 
@@ -104,21 +111,21 @@ def test_pieces_that_are_joined_otherwise_are_not_told_again() -> None:
         chunk(artifact("a", "one\n", "two")),
         task(WORKING, artifact("a", "one\n\n\ntwo")),
     )
-    assert [each for each in said if isinstance(each, Words)] == [
-        Words(place="a", text="one\n\ntwo")
+    assert [each for each in said if isinstance(each, TextPiece)] == [
+        TextPiece(place="a", text="one\n\ntwo")
     ]
 
 
 @pytest.mark.parametrize("state", [TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED])
 def test_why_a_task_was_not_done_is_no_answer(state: TaskState) -> None:
     said = told(moved(state, "no paper"))
-    assert said == [Moved(state, "no paper")]
+    assert said == [StateChange(state, "no paper")]
     assert answer_of(said) == ""
 
 
 def test_notes_are_told_once_and_are_no_answer() -> None:
     said = told(moved(WORKING, "thinking"), moved(WORKING, "thinking"), moved(WORKING, "writing"))
-    assert said == [Noted("thinking"), Moved(WORKING), Noted("writing")]
+    assert said == [Note("thinking"), StateChange(WORKING), Note("writing")]
 
 
 def test_a_question_is_an_answer() -> None:
@@ -130,7 +137,11 @@ def test_what_was_there_before_the_message_is_not_told() -> None:
     before = task(TaskState.INPUT_REQUIRED, artifact("a", "Hm."), text="how many?")
     again = task(WORKING, artifact("a", "Hm."), artifact("a-2", "two"))
     said = told(before, again, moved(COMPLETED, "two"), before=before)
-    assert said == [Words(place="a-2", text="two"), Moved(WORKING), Moved(COMPLETED)]
+    assert said == [
+        TextPiece(place="a-2", text="two"),
+        StateChange(WORKING),
+        StateChange(COMPLETED),
+    ]
 
 
 def test_another_question_is_told_although_the_state_is_the_same() -> None:
@@ -183,7 +194,7 @@ def test_tools_as_the_adk_reports_them() -> None:
     assert said == [
         ToolUse(name="add", phase="start", data={"a": 1}),
         ToolUse(name="add", phase="result", data=2),
-        Moved(WORKING),
+        StateChange(WORKING),
     ]
 
 
@@ -209,21 +220,21 @@ def grown(*, times: int) -> list[StreamItem]:
 
 def test_a_long_text_that_is_sent_anew_is_told_piece_by_piece() -> None:
     said = told(*grown(times=5), task(WORKING, artifact("a", LONG * 5)), moved(COMPLETED, LONG * 5))
-    assert said[:5] == [Words(place="a", text=LONG)] * 5
-    assert said[5:] == [Moved(WORKING), Moved(COMPLETED)]
+    assert said[:5] == [TextPiece(place="a", text=LONG)] * 5
+    assert said[5:] == [StateChange(WORKING), StateChange(COMPLETED)]
 
 
 def test_a_long_text_that_is_joined_in_another_way_is_not_told_again() -> None:
     said = told(
         chunk(artifact("a", LONG)), moved(COMPLETED, LONG.replace("\n", "\n\n").replace(" ", "  "))
     )
-    assert said == [Words(place="a", text=LONG), Moved(COMPLETED)]
+    assert said == [TextPiece(place="a", text=LONG), StateChange(COMPLETED)]
 
 
 @pytest.mark.parametrize("other", [LONG[:-2], "No" + LONG[2:], LONG[:-3] + "!!\n"])
 def test_a_long_text_that_changes_is_told_anew(other: str) -> None:
     said = told(chunk(artifact("a", LONG)), chunk(artifact("a", other)))
-    assert said[1:] == [Words(place="a", text=other, replaces=True)]
+    assert said[1:] == [TextPiece(place="a", text=other, replaces=True)]
     assert answer_of(said) == other.strip("\n")
 
 
@@ -238,7 +249,7 @@ def test_a_long_answer_is_the_same_in_pieces(texts: list[str]) -> None:
 
 def held(items: Iterable[StreamItem], *, shows_text: bool) -> int:
     """Bytes that a view holds once it was given the items, which nobody else does."""
-    view = TextView(Nowhere(shows_text=shows_text), waiting_for="")
+    view = View(Nowhere(shows_text=shows_text))
     tracemalloc.start()
     try:
         for item in items:

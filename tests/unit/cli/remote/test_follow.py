@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from trunkline.cli.remote.calling import Call
-from trunkline.cli.remote.ending import Errand
-from trunkline.cli.remote.following import Following
+from trunkline.cli.remote.follow import TaskFollower
+from trunkline.cli.remote.invocation import Invocation
+from trunkline.cli.remote.screen import PlainScreen, View
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.card import AgentCapabilities, AgentCard
 from trunkline.model.values import (
@@ -26,6 +27,7 @@ from trunkline.remote import (
     BadPeerAnswer,
     PeerRefused,
     PeerTimeout,
+    RemoteAgent,
     RemoteError,
     StreamItem,
     Target,
@@ -105,8 +107,9 @@ class Agent:
             await asyncio.get_running_loop().create_future()
 
 
-class View:
+class Items(View):
     def __init__(self) -> None:
+        super().__init__(PlainScreen(shows_text=False))
         self.items: list[StreamItem] = []
 
     def item(self, item: StreamItem) -> None:
@@ -121,9 +124,9 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
-def following(agent: Agent, clock: FakeClock | None = None) -> Following:
-    errand = Errand(Call(named="http://a.test", target=TARGET))
-    return Following(agent, errand, View(), clock=clock or FakeClock())
+def following(agent: Agent, clock: FakeClock | None = None) -> TaskFollower:
+    call = Invocation(named="http://a.test", target=TARGET)
+    return TaskFollower(cast(RemoteAgent, agent), call, Items(), clock=clock or FakeClock())
 
 
 async def test_an_agent_that_does_not_stream_is_asked_again_less_and_less_often() -> None:
@@ -212,8 +215,10 @@ async def test_an_answer_that_is_too_large_is_an_error_that_names_the_task() -> 
         return TaskArtifactUpdateEvent(task_id="t", context_id="c", artifact=found, append=True)
 
     agent = Agent(streams=[[task(WORKING), *(piece() for _ in range(100))]])
-    errand, view = Errand(Call(named="http://a.test", target=TARGET)), View()
-    follower = Following(agent, errand, view, keeps_artifacts=False, max_bytes=20_000)
+    call, view = Invocation(named="http://a.test", target=TARGET), Items()
+    follower = TaskFollower(
+        cast(RemoteAgent, agent), call, view, keeps_artifacts=False, max_bytes=20_000
+    )
     with pytest.raises(BadPeerAnswer, match="larger than 20000 bytes") as refused:
         await follower.send(REQUEST, waits=True, streams=True, before=None)
     assert (refused.value.reason, refused.value.task_id) == ("TOO_LARGE", "t")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.cli.remote.clean import clean, clean_json, one_line
+from trunkline.cli.output import clean, clean_json, one_line
 
 ANY = st.text(
     alphabet=st.one_of(

@@ -1,23 +1,33 @@
-"""A message, or a task, until it has settled."""
+"""`TaskFollower`: sends a message or watches a task, and follows it until it has settled."""
 
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Final, Protocol
+from sys import getsizeof
+from typing import Any, Final
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from trunkline.cli.remote.conversations import Conversation, Conversations, address_of
-from trunkline.cli.remote.ending import Errand
-from trunkline.cli.remote.weight import Weight
+from trunkline.cli.remote.invocation import Invocation
+from trunkline.cli.remote.screen import View
 from trunkline.clock import SystemClock
 from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest
-from trunkline.model.card import AgentCard
 from trunkline.model.errors import ConfigError
-from trunkline.model.values import INTERRUPTED, TERMINAL, Message, Task
+from trunkline.model.values import (
+    HAS_WORK,
+    Artifact,
+    Message,
+    Part,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
 from trunkline.ports.clock import Clock
-from trunkline.remote import BadPeerAnswer, PeerRefused, PeerTimeout, StreamItem, Target
-from trunkline.remote.progress import Progress
+from trunkline.remote import BadPeerAnswer, PeerRefused, PeerTimeout, RemoteAgent, StreamItem
+from trunkline.remote.progress import SETTLED, Progress
 from trunkline.settings.stores import data_dir
 
 # How agents say that a task is no longer to be followed.
@@ -30,38 +40,19 @@ _LONGEST_PAUSE_S: Final = 5.0
 # An answer to one command, as memory that it takes: twice what a request or an event may have.
 # The process stays below 200 MB, whatever the agent does.
 MAX_STREAM_BYTES: Final = 32 * 1024 * 1024
+# An artifact with nothing in it, of which every part of the command remembers something.
+_ENTRY_BYTES: Final = 1024
+_MESSAGE: Final = "\x00message"
+_HISTORY: Final = "\x00history"
 
 
-class Agent(Protocol):
-    """`RemoteAgent`, as far as it is needed."""
-
-    @property
-    def target(self) -> Target: ...
-
-    async def card(self) -> AgentCard: ...
-
-    async def send(self, request: SendMessageRequest) -> Task | Message: ...
-
-    def stream(self, request: SendMessageRequest) -> AsyncGenerator[StreamItem, None]: ...
-
-    def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]: ...
-
-    async def get(self, task_id: str) -> Task: ...
-
-
-class View(Protocol):
-    def item(self, item: StreamItem) -> None: ...
-
-    def wait(self) -> None: ...
-
-
-class Following:
+class TaskFollower:
     """Shows each item as it comes, and keeps what they come to."""
 
     def __init__(
         self,
-        agent: Agent,
-        errand: Errand,
+        agent: RemoteAgent,
+        call: Invocation,
         view: View,
         *,
         keeps_artifacts: bool = True,
@@ -71,7 +62,7 @@ class Following:
         """`keeps_artifacts` for whoever wants them in the end."""
         self.progress = Progress(keeps_artifacts=keeps_artifacts)
         self._max_bytes = max_bytes
-        self._weight = Weight()
+        self._size = AnswerSize()
         self._clock = clock or SystemClock()
         self._remembered: Conversation | None = None
         # Whether --continue will find it.
@@ -79,16 +70,16 @@ class Following:
         self._agent = agent
         # Under which the conversation is remembered.
         self._address = ""
-        self._errand = errand
-        self._view = view
+        self.call = call
+        self.view = view
 
     async def send(
         self, request: SendMessageRequest, *, waits: bool, streams: bool, before: Task | None
     ) -> None:
         """Send, and follow what comes of it until it settles; or not, unless `waits`."""
-        self._view.wait()
+        self.view.wait()
         self._address = address_of(await self._agent.card())
-        self._errand.is_sent = True
+        self.call.is_sent = True
         if not waits:
             self._add(await self._agent.send(at_once(request)))
             return
@@ -101,8 +92,8 @@ class Following:
             await self._until_settled()
 
     async def watch(self, task_id: str) -> None:
-        self._errand.task_id = task_id
-        self._view.wait()
+        self.call.task_id = task_id
+        self.view.wait()
         self._address = address_of(await self._agent.card())
         self._add(await self._agent.get(task_id))
         if not self.progress.is_settled:
@@ -147,15 +138,15 @@ class Following:
         return (await self._agent.card()).capabilities.streaming is True
 
     def _add(self, item: StreamItem) -> None:
-        self._weight.add(item)
+        self._size.add(item)
         self.progress.add(item)
-        self._errand.task_id = self.progress.task_id
-        if self._weight.total > self._max_bytes:
+        self.call.task_id = self.progress.task_id
+        if self._size.total > self._max_bytes:
             raise self._too_much()
         self._remember()
-        self._view.item(item)
+        self.view.item(item)
         if not self.progress.is_settled and not isinstance(item, Message):
-            self._view.wait()
+            self.view.wait()
 
     def _too_much(self) -> BadPeerAnswer:
         error = BadPeerAnswer(
@@ -173,7 +164,7 @@ class Following:
         try:
             Conversations().remember(self._address or self._agent.target.url, current)
         except (OSError, ConfigError):
-            if self.is_remembered and not self._errand.call.quiet:
+            if self.is_remembered and not self.call.quiet:
                 print(
                     f"note: --continue will not find this conversation, because {data_dir()} is "
                     "not writable. Set XDG_DATA_HOME to a writable folder.",
@@ -192,4 +183,75 @@ def _ends(item: StreamItem, before: Task | None) -> bool:
     status = getattr(item, "status", None)
     if status is None or (before is not None and status == before.status):
         return False
-    return status.state in INTERRUPTED or status.state in TERMINAL
+    return status.state in SETTLED
+
+
+class AnswerSize:
+    """`total` is how many bytes of memory the answer takes for whoever keeps it.
+
+    JSON may take twenty times its length, a text four times. What is sent again in place of
+    what was there counts once, so that a long text may be sent anew as it grows. What an
+    agent says about its work is not kept, and counts nothing.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._sizes: dict[str, int] = {}
+
+    def add(self, item: StreamItem) -> None:
+        match item:
+            case Message():
+                self._put(_MESSAGE + item.message_id, _message(item))
+            case TaskStatusUpdateEvent():
+                self._status(item.status)
+            case TaskArtifactUpdateEvent(artifact=artifact):
+                more = self._sizes.get(artifact.artifact_id, 0) if item.append else 0
+                self._put(artifact.artifact_id, more + _artifact(artifact))
+            case Task():
+                for artifact in item.artifacts:
+                    self._put(artifact.artifact_id, _artifact(artifact))
+                self._put(_HISTORY, sum(map(_message, item.history)) + _tree(item.metadata))
+                self._status(item.status)
+
+    def _status(self, status: TaskStatus) -> None:
+        if status.message is not None and status.state not in HAS_WORK:
+            self._put(_MESSAGE + status.message.message_id, _message(status.message))
+
+    def _put(self, place: str, size: int) -> None:
+        before = self._sizes.get(place)
+        self._sizes[place] = size
+        # Nothing is given back: parts of what was there may still be shown somewhere.
+        self.total += _ENTRY_BYTES + size if before is None else max(0, size - before)
+
+
+def _message(message: Message) -> int:
+    return sum(map(_part, message.parts)) + _tree(message.metadata)
+
+
+def _artifact(artifact: Artifact) -> int:
+    head = getsizeof(artifact.description) if artifact.description else 0
+    return head + sum(map(_part, artifact.parts)) + _tree(artifact.metadata)
+
+
+def _part(part: Part) -> int:
+    size = _tree(part.metadata)
+    for content in (part.text, part.raw, part.url):
+        if content is not None:
+            size += getsizeof(content)
+    return size if part.data is UNSET else size + _tree(part.data)
+
+
+def _tree(value: Any) -> int:
+    """Of JSON, all of it. None costs nothing."""
+    if value is None:
+        return 0
+    size, pending = 0, [value]
+    while pending:
+        one = pending.pop()
+        size += getsizeof(one)
+        if isinstance(one, dict):
+            pending.extend(one)
+            pending.extend(one.values())
+        elif isinstance(one, list | tuple):
+            pending.extend(one)
+    return size

@@ -1,8 +1,8 @@
 import pytest
 
-from trunkline.cli.exits import MEANINGS, Exit, exit_of
-from trunkline.cli.remote.calling import Call
-from trunkline.cli.remote.problems import explained
+from trunkline.cli.exit_codes import MEANINGS, Exit, exit_of
+from trunkline.cli.remote.failures import explained
+from trunkline.cli.remote.invocation import Invocation
 from trunkline.model.values import TaskState
 from trunkline.remote import (
     AddressRefused,
@@ -18,7 +18,9 @@ from trunkline.remote import (
     TransportUnsupported,
 )
 
-CALL = Call(named="support", target=Target(url="https://a.test"), flags=("--a2a-version", "0.3"))
+CALL = Invocation(
+    named="support", target=Target(url="https://a.test"), flags=("--a2a-version", "0.3")
+)
 
 
 def refused(
@@ -121,14 +123,16 @@ def test_why_there_is_no_card_is_said_once(error: RemoteError, why: str) -> None
 
 
 def test_a_credential_that_is_refused_is_not_shown() -> None:
-    call = Call(named="x", target=Target(url="https://a.test", credentials=Bearer("very-secret")))
+    call = Invocation(
+        named="x", target=Target(url="https://a.test", credentials=Bearer("very-secret"))
+    )
     _, text = explained(refused("no\x1b[31m\nreally", status=403), call)
     assert "refuses access: no really. The agent does not accept the credential" in text
     assert "very-secret" not in text
 
 
 def test_a_command_to_go_on_can_be_pasted() -> None:
-    call = Call(
+    call = Invocation(
         named="my agent",
         target=Target(url="https://a.test"),
         flags=("--config", "'a b.toml'", "--token", "…"),
@@ -150,7 +154,7 @@ def test_a_command_to_go_on_can_be_pasted() -> None:
     ],
 )
 def test_an_id_of_the_agent_cannot_do_harm_in_a_command(task_id: str, shown: str) -> None:
-    call = Call(named="a", target=Target(url="https://a.test"))
+    call = Invocation(named="a", target=Target(url="https://a.test"))
     assert call.command("watch", task_id) == f"trunkline watch a {shown}"
     _, text = explained(StreamEnded("cut", task_id=task_id), call)
     assert text.endswith(f"trunkline watch a {shown}")

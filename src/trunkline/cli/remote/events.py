@@ -1,15 +1,14 @@
-"""What the events of a stream mean to a reader: each thing once, in order, without I/O."""
+"""`EventReader`: what the events of a stream tell a reader, each thing once and in order."""
 
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from trunkline.cli.remote.documents import document
-from trunkline.cli.remote.tools import ToolUse, tool_in, tool_of
+from trunkline.cli.output import json_document
 from trunkline.model.values import (
     HAS_WORK,
     TERMINAL,
@@ -34,7 +33,7 @@ _SHORT_CHARS: Final = 4096
 _BLOCK_CHARS: Final = 1024 * 1024
 
 
-class Words(Struct, frozen=True, kw_only=True):
+class TextPiece(Struct, frozen=True, kw_only=True):
     """A piece of text. `place` tells texts apart; `replaces` all of that text so far."""
 
     place: str
@@ -43,30 +42,39 @@ class Words(Struct, frozen=True, kw_only=True):
     replaces: bool = False
 
 
-class Made(Struct, frozen=True, kw_only=True):
+class Attachment(Struct, frozen=True, kw_only=True):
     """A part that is not text: a file, a link or data."""
 
     name: str
     part: Part
 
 
-class Noted(Struct, frozen=True):
+class Note(Struct, frozen=True):
     """What the agent says about its work while it works."""
 
     text: str
 
 
-class Moved(Struct, frozen=True):
+class StateChange(Struct, frozen=True):
     """`reason` is why a task ended without being done, in the agent's words."""
 
     state: TaskState
     reason: str = ""
 
 
-Said: TypeAlias = Words | Made | Noted | Moved | ToolUse
+class ToolUse(Struct, frozen=True, kw_only=True):
+    """`phase` is start, update or result."""
+
+    name: str
+    phase: str
+    data: Any = None
+    is_error: bool = False
 
 
-class _Shown:
+Display: TypeAlias = TextPiece | Attachment | Note | StateChange | ToolUse
+
+
+class _ShownArtifact:
     """What was told of one artifact. Of a long text only digests are kept.
 
     An agent may send the whole text so far again and again, which must be recognised; but the
@@ -135,11 +143,11 @@ def _blocks(text: str, end: int | None = None) -> Iterator[bytes]:
         yield text[start : min(start + _BLOCK_CHARS, end)].encode()
 
 
-class Telling:
+class EventReader:
     """`before` is the task before the message: what it held by then is not told again."""
 
     def __init__(self, before: Task | None = None) -> None:
-        self._shown: dict[str, _Shown] = {}
+        self._shown: dict[str, _ShownArtifact] = {}
         self._tools: dict[str, ToolUse] = {}
         self._state: TaskState | None = None
         self._note = ""
@@ -150,7 +158,7 @@ class Telling:
         for shown in self._shown.values():
             shown.is_new = False
 
-    def add(self, item: StreamItem) -> Iterator[Said]:
+    def read(self, item: StreamItem) -> Iterator[Display]:
         match item:
             case Message():
                 yield from self._parts(_MESSAGE + item.message_id, "", item.parts)
@@ -163,7 +171,7 @@ class Telling:
                     yield from self._artifact(artifact, append=False)
                 yield from self._status(item.status)
 
-    def _artifact(self, artifact: Artifact, *, append: bool) -> Iterator[Said]:
+    def _artifact(self, artifact: Artifact, *, append: bool) -> Iterator[Display]:
         tool = tool_of(artifact)
         if tool is not None:
             if self._tools.get(artifact.artifact_id) != tool:
@@ -174,8 +182,8 @@ class Telling:
 
     def _parts(
         self, place: str, name: str, parts: tuple[Part, ...], *, append: bool = False
-    ) -> Iterator[Said]:
-        shown = self._shown.setdefault(place, _Shown())
+    ) -> Iterator[Display]:
+        shown = self._shown.setdefault(place, _ShownArtifact())
         others = [part for part in parts if part.text is None]
         if not append:
             # The whole of it: what was told is left out, or all of it is told anew.
@@ -186,16 +194,16 @@ class Telling:
         text = text_of(parts)
         yield from self._words(shown, place, name, text, append=append)
         for part in others:
-            yield tool_in(part) or Made(name=part.filename or name, part=part)
+            yield tool_in(part) or Attachment(name=part.filename or name, part=part)
 
     def _words(
-        self, shown: _Shown, place: str, name: str, text: str, *, append: bool
-    ) -> Iterator[Words]:
+        self, shown: _ShownArtifact, place: str, name: str, text: str, *, append: bool
+    ) -> Iterator[TextPiece]:
         if append or not shown.chars:
             if text:
                 shown.append(text)
                 shown.is_new = True
-                yield Words(place=place, name=name, text=text)
+                yield TextPiece(place=place, name=name, text=text)
             return
         if shown.begins(text):
             yield from self._words(shown, place, name, text[shown.chars :], append=True)
@@ -203,9 +211,9 @@ class Telling:
         elif not shown.reads_like(letters_of(text)):
             shown.replace(text)
             shown.is_new = True
-            yield Words(place=place, name=name, text=text, replaces=True)
+            yield TextPiece(place=place, name=name, text=text, replaces=True)
 
-    def _status(self, status: TaskStatus) -> Iterator[Said]:
+    def _status(self, status: TaskStatus) -> Iterator[Display]:
         message = status.message
         # A stream may begin with the question that is being answered.
         if status == self._before:
@@ -220,13 +228,13 @@ class Telling:
                 yield from self._parts(_MESSAGE + message.message_id, "", message.parts)
         if status.state is not self._state:
             self._state = status.state
-            yield Moved(status.state, reason)
+            yield StateChange(status.state, reason)
 
-    def _noted(self, message: Message) -> Iterator[Said]:
+    def _noted(self, message: Message) -> Iterator[Display]:
         text = text_of(message.parts)
         if text and text != self._note:
             self._note = text
-            yield Noted(text)
+            yield Note(text)
         for part in message.parts:
             if part.data is not UNSET and (tool := tool_in(part)) is not None:
                 yield tool
@@ -240,6 +248,37 @@ class Telling:
         return any(shown.is_new and shown.reads_like(letters) for shown in self._shown.values())
 
 
+def tool_of(artifact: Artifact) -> ToolUse | None:
+    """The tool that the artifact is about: gateways of ours and OpenClaw's say so in metadata."""
+    about = artifact.metadata or {}
+    if about.get("source") != "tool":
+        return None
+    given = next((part.data for part in artifact.parts if part.data is not UNSET), None)
+    held = given if isinstance(given, dict) else {}
+    data = next(
+        (held[key] for key in ("data", "args", "partialResult", "result") if key in held), None
+    )
+    return ToolUse(
+        name=str(about.get("toolName") or artifact.name or "tool"),
+        phase=str(about.get("phase") or "result"),
+        data=data,
+        is_error=held.get("isError") is True,
+    )
+
+
+def tool_in(part: Part) -> ToolUse | None:
+    """The tool that a part is about, where Google's ADK made it."""
+    kind = (part.metadata or {}).get("adk_type")
+    if kind not in ("function_call", "function_response") or not isinstance(part.data, dict):
+        return None
+    is_call = kind == "function_call"
+    return ToolUse(
+        name=str(part.data.get("name") or "tool"),
+        phase="start" if is_call else "result",
+        data=part.data.get("args" if is_call else "response"),
+    )
+
+
 class Answer:
     """The text of an answer as a whole; where there is none, its data. Kept once, as UTF-8."""
 
@@ -247,14 +286,14 @@ class Answer:
         self._texts: dict[str, bytearray] = {}
         self._data: list[bytes] = []
 
-    def add(self, said: Said) -> None:
+    def add(self, said: Display) -> None:
         match said:
-            case Words():
+            case TextPiece():
                 text = self._texts.setdefault(said.place, bytearray())
                 if said.replaces:
                     text.clear()
                 text += said.text.encode()
-            case Made(part=part) if part.data is not UNSET:
+            case Attachment(part=part) if part.data is not UNSET:
                 self._data.append(msgspec.json.encode(part.data))
             case _:
                 pass
@@ -262,7 +301,7 @@ class Answer:
     def blocks(self) -> Iterator[str]:
         """In pieces, so that a long one is not held a second time; a short one is one piece."""
         if not self._texts:
-            yield "\n".join([document(msgspec.Raw(one)) for one in self._data])
+            yield "\n".join([json_document(msgspec.Raw(one)) for one in self._data])
             return
         size = sum(map(len, self._texts.values()))
         texts = [_without_line_ends(text) for text in self._texts.values()]
@@ -283,7 +322,7 @@ def _without_line_ends(text: bytearray) -> memoryview:
     return memoryview(text)[start : max(start, end)]
 
 
-def answer_of(said: Iterable[Said]) -> str:
+def answer_of(said: Iterable[Display]) -> str:
     answer = Answer()
     for each in said:
         answer.add(each)
