@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from trunkline.cli.commands import app
-from trunkline.cli.exit_codes import MEANINGS, Exit
+from trunkline.cli.exit_codes import Exit
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 INTRODUCTION = """\
@@ -33,7 +33,7 @@ is read only if you name it with `--config` or `TRUNKLINE_CONFIG`;
 
 
 def render() -> str:
-    codes = "\n".join(f"| {code.value} | {MEANINGS[code]} |" for code in Exit)
+    codes = "\n".join(f"| {code.value} | {code.meaning} |" for code in Exit)
     parts = [INTRODUCTION.replace("EXIT_CODES", codes)]
     for name, command in commands(typer.main.get_command(app)):
         parts.append("\n".join(_section(name, command)))

@@ -42,13 +42,7 @@ def try_agent(
     openclaw_config: options.OpenClawConfig = None,
     output: options.ResultOutput = Form.text,
     timeout: Annotated[
-        float | None,
-        typer.Option(
-            parser=options.seconds,
-            metavar="SECONDS",
-            help="Stop the agent after this time.",
-            show_default="none",
-        ),
+        float | None, options.seconds_option("Stop the agent after this time.", default="none")
     ] = None,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,

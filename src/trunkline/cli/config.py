@@ -78,6 +78,8 @@ def show(
 @command(app, "schema", has_debug=False)
 def schema() -> None:
     """Print the JSON Schema of the configuration file, for editors."""
+    import json
+
     from trunkline.settings import schema as made
 
-    print(json_document(made()))
+    print(json.dumps(made(), indent=2))

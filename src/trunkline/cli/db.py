@@ -5,17 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.load_settings import load_settings, store_overrides
-from trunkline.cli.options import (
-    Config,
-    Database,
-    DataFolder,
-    Form,
-    OpenClawConfig,
-    Output,
-    whole,
-)
+from trunkline.cli.options import Form
 from trunkline.cli.output import counted, json_document, one_line
 from trunkline.cli.usage import command
 from trunkline.model.errors import ConfigError
@@ -37,11 +30,11 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 @command(app, "check")
 def check(
-    config: Config = None,
-    openclaw_config: OpenClawConfig = None,
-    data: DataFolder = None,
-    db: Database = None,
-    output: Output = Form.text,
+    config: options.Config = None,
+    openclaw_config: options.OpenClawConfig = None,
+    data: options.DataFolder = None,
+    db: options.Database = None,
+    output: options.Output = Form.text,
 ) -> Exit:
     """Check a store for damage. Nothing is changed.
 
@@ -76,10 +69,10 @@ def _print_findings(found: "Findings") -> None:
 
 @command(app, "prune")
 def prune(
-    config: Config = None,
-    openclaw_config: OpenClawConfig = None,
-    data: DataFolder = None,
-    db: Database = None,
+    config: options.Config = None,
+    openclaw_config: options.OpenClawConfig = None,
+    data: options.DataFolder = None,
+    db: options.Database = None,
     older_than: Annotated[
         str,
         typer.Option(
@@ -90,12 +83,14 @@ def prune(
     keep: Annotated[
         int | None,
         typer.Option(
-            parser=whole(0), metavar="N", help="Keep the N tasks of each agent that ended last."
+            parser=options.whole(0),
+            metavar="N",
+            help="Keep the N tasks of each agent that ended last.",
         ),
     ] = None,
     agent: Agent = "",
     dry_run: DryRun = False,
-    output: Output = Form.text,
+    output: options.Output = Form.text,
 ) -> None:
     """Delete ended tasks and old answers without a task.
 
@@ -140,16 +135,16 @@ def prune(
 
 @command(app, "settle")
 def settle(
-    config: Config = None,
-    openclaw_config: OpenClawConfig = None,
-    data: DataFolder = None,
-    db: Database = None,
+    config: options.Config = None,
+    openclaw_config: options.OpenClawConfig = None,
+    data: options.DataFolder = None,
+    db: options.Database = None,
     agent: Agent = "",
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="Reason that callers of these tasks see.")
     ] = "",
     dry_run: DryRun = False,
-    output: Output = Form.text,
+    output: options.Output = Form.text,
 ) -> None:
     """Fail orphaned tasks: unfinished tasks that no restart continues.
 

@@ -6,17 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.load_settings import load_settings, store_overrides
-from trunkline.cli.options import (
-    Config,
-    Database,
-    DataFolder,
-    Form,
-    OpenClawConfig,
-    ResultOutput,
-    seconds,
-)
+from trunkline.cli.options import Form
 from trunkline.cli.output import counted, json_document, one_line, prepare_streams
 
 if TYPE_CHECKING:
@@ -27,16 +20,13 @@ _SIGNS = {"ok": ("✓", "32"), "warning": ("!", "33"), "error": ("✗", "31")}
 
 
 def doctor(
-    config: Config = None,
-    openclaw_config: OpenClawConfig = None,
-    data: DataFolder = None,
-    db: Database = None,
-    output: ResultOutput = Form.text,
+    config: options.Config = None,
+    openclaw_config: options.OpenClawConfig = None,
+    data: options.DataFolder = None,
+    db: options.Database = None,
+    output: options.ResultOutput = Form.text,
     timeout: Annotated[
-        float,
-        typer.Option(
-            parser=seconds, metavar="SECONDS", help="Maximum time for a target to answer."
-        ),
+        float, options.seconds_option("Maximum time for a target to answer.")
     ] = 15.0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show only problems.")] = False,
 ) -> Exit:

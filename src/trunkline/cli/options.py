@@ -83,6 +83,18 @@ def from_json(text: str | bytes, *, what: str, remedy: str = "") -> Any:
     raise ConfigError(f"{what} is not JSON: {fault}. {remedy}".rstrip())
 
 
+def seconds_option(help: str, *, default: str | bool = True) -> Any:
+    return typer.Option(parser=seconds, metavar="SECONDS", help=help, show_default=default)
+
+
+def id_option(help: str, *, default: str) -> Any:
+    return typer.Option(metavar="ID", help=help, show_default=default, callback=not_empty)
+
+
+def limit_option(help: str) -> Any:
+    return typer.Option("--limit", "-n", parser=whole(1), metavar="N", help=help)
+
+
 Debug = Annotated[
     bool, typer.Option("--debug", envvar="TRUNKLINE_DEBUG", help="Show the traceback of an error.")
 ]
@@ -165,12 +177,7 @@ Token = Annotated[
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(
-        parser=seconds,
-        metavar="SECONDS",
-        help="Stop waiting after this time. The task continues.",
-        show_default="none",
-    ),
+    seconds_option("Stop waiting after this time. The task continues.", default="none"),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 Verbose = Annotated[
@@ -204,24 +211,8 @@ Save = Annotated[
         help="Save the artifacts of the answer in this folder. Existing files are kept.",
     ),
 ]
-Context = Annotated[
-    str,
-    typer.Option(
-        metavar="ID",
-        help="Conversation of the message.",
-        show_default="a new conversation",
-        callback=not_empty,
-    ),
-]
-TaskOption = Annotated[
-    str,
-    typer.Option(
-        metavar="ID",
-        help="Task to answer or to add to.",
-        show_default="a new task",
-        callback=not_empty,
-    ),
-]
+Context = Annotated[str, id_option("Conversation of the message.", default="a new conversation")]
+TaskOption = Annotated[str, id_option("Task to answer or to add to.", default="a new task")]
 Continue = Annotated[
     bool,
     typer.Option(

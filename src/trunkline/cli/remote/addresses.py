@@ -23,8 +23,8 @@ _HOST_AND_PORT: Final = re.compile(
 _NO_CARD: Final = frozenset({404, 405, 410})
 # An interface is a few folders below its card at most.
 _MAX_PARENTS: Final = 8
-# Paths that a gateway of ours has under its own root. A public url with a path of its own puts
-# that before them, and only the proxy knows it.
+# Paths of a Trunkline gateway below its root. Only a proxy knows the path that a public url
+# has before them.
 _OWN_PATH: Final = re.compile(r"/a2a(/.*)?|/api/a2a/v1/agents/.+")
 
 Open = Callable[[Target], RemoteAgent]
@@ -134,7 +134,7 @@ def _called_at(typed: SplitResult, card: AgentCard) -> tuple[AgentInterface, ...
 
 
 def _typed_part(typed: str, path: str) -> str:
-    """The part of the typed path that is the interface; empty if it is another one.
+    """The part of the typed path that is the path of the interface; empty if there is none.
 
     A proxy may put something before the path (then the card has more than was typed), and
     HTTP+JSON has the calls below it (then more was typed than the card has).

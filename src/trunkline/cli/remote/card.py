@@ -77,7 +77,7 @@ def _access(card: "AgentCard") -> Iterator[tuple[str, str]]:
 
 
 def _signed(card: "AgentCard", *, is_checked: bool) -> str:
-    """Where keys are configured, the library leaves only the signatures that are good."""
+    """With configured keys, `remote` has removed every signature that it could not verify."""
     from trunkline.remote.card_signatures import signers
 
     keys = ", ".join(filter(None, signers(card)))

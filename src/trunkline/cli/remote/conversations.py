@@ -1,4 +1,4 @@
-"""`Conversations`: the last conversation with each agent, which `--continue` goes on with."""
+"""`Conversations`: the last conversation with each agent, which `--continue` continues."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from trunkline.remote import RemoteAgent
 from trunkline.settings.stores import data_dir, make_private_dir
 
 FILE_NAME: Final = "conversations.json"
-# Those not talked to for longest are forgotten first.
+# The oldest conversations are forgotten first.
 _KEPT: Final = 200
 
 
@@ -26,13 +26,13 @@ class Conversation(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Conversations:
-    """A file for its owner alone. One that cannot be read counts as empty."""
+    """A file that only its owner can read. An unreadable file counts as empty."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file or data_dir() / FILE_NAME
 
     def last(self, *addresses: str) -> Conversation | None:
-        """Of the first address that has one."""
+        """The last conversation with the first address that has one."""
         known = self._read()
         return next((known[key] for key in map(_key, addresses) if key in known), None)
 
@@ -43,7 +43,7 @@ class Conversations:
         known[_key(address)] = conversation
         kept = dict(list(known.items())[-_KEPT:])
         make_private_dir(self._file.parent)
-        # Whoever reads meanwhile sees the old file or the new one.
+        # Another process that reads meanwhile sees the old file or the new one.
         handle, name = tempfile.mkstemp(dir=self._file.parent, prefix=f".{FILE_NAME}.")
         try:
             with os.fdopen(handle, "wb") as out:
@@ -66,7 +66,7 @@ def _key(address: str) -> str:
 
 
 def address_of(card: AgentCard) -> str:
-    """The address that an agent gives itself, however its users spell the url."""
+    """The address in the card, which is the same however a user spells the url."""
     for interface in card.supported_interfaces:
         return f"{interface.url}#{interface.tenant}" if interface.tenant else interface.url
     return ""
@@ -79,7 +79,7 @@ async def last_with(agent: RemoteAgent) -> Conversation | None:
 
 
 async def task_or_last(task_id: str, agent: RemoteAgent, named: str) -> str:
-    """The task that is meant. Raises ConfigError when nothing tells, and RemoteError."""
+    """The task, or the last one with this agent. Raises ConfigError and RemoteError."""
     if task_id:
         return task_id
     last = await last_with(agent)

@@ -27,14 +27,14 @@ from trunkline.remote import StreamItem
 _MESSAGE: Final = "\x00message"
 _NOT_DONE: Final = TERMINAL - {TaskState.COMPLETED}
 _SPACES: Final = b" \t\n\r\v\f"
-# A text up to here is kept as it is, to be recognised when it comes again.
+# Texts up to this length are kept, to be recognised when the agent repeats them.
 _SHORT_CHARS: Final = 4096
-# A text up to here is handled whole.
+# Longer texts are handled in blocks of this length.
 _BLOCK_CHARS: Final = 1024 * 1024
 
 
 class TextPiece(Struct, frozen=True, kw_only=True):
-    """A piece of text. `place` tells texts apart; `replaces` all of that text so far."""
+    """A piece of the text at `place`; with `replaces`, the whole text instead of all so far."""
 
     place: str
     name: str = ""
@@ -50,7 +50,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
 
 class Note(Struct, frozen=True):
-    """What the agent says about its work while it works."""
+    """A message of the agent about work in progress."""
 
     text: str
 
@@ -75,10 +75,10 @@ Display: TypeAlias = TextPiece | Attachment | Note | StateChange | ToolUse
 
 
 class _ShownArtifact:
-    """What was told of one artifact. Of a long text only digests are kept.
+    """The part of one artifact that the reader has seen; digests stand for a long text.
 
-    An agent may send the whole text so far again and again, which must be recognised; but the
-    text may also never end.
+    An agent may repeat the whole text so far with every event, which must be recognised, and
+    its text may be endless, so it cannot be kept.
     """
 
     __slots__ = ("_digests", "_text", "chars", "is_new", "made")
@@ -86,10 +86,10 @@ class _ShownArtifact:
     def __init__(self) -> None:
         self.chars = 0
         self.made = 0
-        # Whether any of the text was told since the message.
+        # Whether any of the text is newer than the message.
         self.is_new = False
         self._text = ""
-        # Of a long text, and of the same without spaces.
+        # Digests of a long text, and of the same text without spaces.
         self._digests: tuple[blake2b, blake2b] | None = None
 
     def append(self, text: str) -> None:
@@ -111,7 +111,7 @@ class _ShownArtifact:
         self.append(text)
 
     def begins(self, text: str) -> bool:
-        """Whether the text begins with what was told."""
+        """Whether the text begins with the text that was shown."""
         if self._digests is None:
             return text.startswith(self._text)
         if len(text) < self.chars:
@@ -122,7 +122,7 @@ class _ShownArtifact:
         return other.digest() == self._digests[0].digest()
 
     def reads_like(self, letters: bytes) -> bool:
-        """Whether the text of these letters is what was told, but for spaces and line breaks."""
+        """Whether the digest is that of the shown text, without its spaces and line breaks."""
         if self._digests is None:
             return letters_of(self._text) == letters
         return self._digests[1].digest() == letters
@@ -137,14 +137,14 @@ def letters_of(text: str) -> bytes:
 
 
 def _blocks(text: str, end: int | None = None) -> Iterator[bytes]:
-    """A long text in pieces, so that no copy of all of it is made."""
+    """The text in UTF-8, in blocks, so that a long text is not copied as a whole."""
     end = len(text) if end is None else end
     for start in range(0, end, _BLOCK_CHARS):
         yield text[start : min(start + _BLOCK_CHARS, end)].encode()
 
 
 class EventReader:
-    """`before` is the task before the message: what it held by then is not told again."""
+    """`before` is the task before the message; its content is not shown again."""
 
     def __init__(self, before: Task | None = None) -> None:
         self._shown: dict[str, _ShownArtifact] = {}
@@ -186,7 +186,7 @@ class EventReader:
         shown = self._shown.setdefault(place, _ShownArtifact())
         others = [part for part in parts if part.text is None]
         if not append:
-            # The whole of it: what was told is left out, or all of it is told anew.
+            # The event has the whole artifact: skip the parts that were shown.
             known, shown.made = shown.made, len(others)
             others = others[known:]
         else:
@@ -207,7 +207,7 @@ class EventReader:
             return
         if shown.begins(text):
             yield from self._words(shown, place, name, text[shown.chars :], append=True)
-        # Agents differ in how they join the pieces of a text, and line breaks say nothing new.
+        # Agents join the pieces of a text differently; other line breaks are not a new text.
         elif not shown.reads_like(letters_of(text)):
             shown.replace(text)
             shown.is_new = True
@@ -240,7 +240,7 @@ class EventReader:
                 yield tool
 
     def _has_told(self, message: Message) -> bool:
-        """Many agents end with a status that repeats their answer."""
+        """Whether the message repeats a text that was shown, as the last status often does."""
         texts = [part.text for part in message.parts]
         if None in texts:
             return False
@@ -249,7 +249,7 @@ class EventReader:
 
 
 def tool_of(artifact: Artifact) -> ToolUse | None:
-    """The tool that the artifact is about: gateways of ours and OpenClaw's say so in metadata."""
+    """The tool call that the metadata names, as Trunkline and OpenClaw write it."""
     about = artifact.metadata or {}
     if about.get("source") != "tool":
         return None
@@ -267,7 +267,7 @@ def tool_of(artifact: Artifact) -> ToolUse | None:
 
 
 def tool_in(part: Part) -> ToolUse | None:
-    """The tool that a part is about, where Google's ADK made it."""
+    """The tool call in a part, as Google's ADK writes it."""
     kind = (part.metadata or {}).get("adk_type")
     if kind not in ("function_call", "function_response") or not isinstance(part.data, dict):
         return None
@@ -280,7 +280,7 @@ def tool_in(part: Part) -> ToolUse | None:
 
 
 class Answer:
-    """The text of an answer as a whole; where there is none, its data. Kept once, as UTF-8."""
+    """The whole text of an answer or, without any text, its data. Kept once, as UTF-8."""
 
     def __init__(self) -> None:
         self._texts: dict[str, bytearray] = {}
@@ -299,7 +299,7 @@ class Answer:
                 pass
 
     def blocks(self) -> Iterator[str]:
-        """In pieces, so that a long one is not held a second time; a short one is one piece."""
+        """The answer in blocks, so that a long one is not held twice; a short one is one block."""
         if not self._texts:
             yield "\n".join([json_document(msgspec.Raw(one)) for one in self._data])
             return

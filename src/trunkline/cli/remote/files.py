@@ -30,7 +30,7 @@ _TYPES: Final = {
     ".jsonl": "application/jsonl",
 }
 _LONGEST_NAME: Final = 120
-# Separators, what Windows refuses, and what a shell may take for something else.
+# Separators, characters that Windows refuses, and characters with a meaning in a shell.
 _UNSAFE: Final = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f]+')
 _RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _SUFFIXES: Final = {
@@ -52,7 +52,7 @@ _SUFFIXES: Final = {
 def message_parts(
     text: str | None, files: list[str], data: list[str], *, stdin: BinaryIO | None = None
 ) -> tuple[Part, ...]:
-    """Raises ConfigError, which names what is wrong and what to do."""
+    """The parts of a message from the text or stdin, files and data. Raises ConfigError."""
     words = _words(text, stdin, is_needed=not files and not data)
     parts = [Part(text=words)] if words else []
     left = MAX_BYTES - len((words or "").encode())
@@ -75,7 +75,7 @@ def _words(text: str | None, stdin: BinaryIO | None, *, is_needed: bool) -> str:
         return ""
     source = stdin
     if source is None:
-        # A process may be started without one.
+        # A process may be started without stdin.
         source = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     if text is None and source.isatty():
         return ""
@@ -111,7 +111,7 @@ def _file(name: str, left: int) -> Part:
             f"--file {name} has {size(whole)}; the maximum for a message is {size(MAX_BYTES)}. "
             "Put it somewhere and send the link: --file https://…"
         )
-    # The name of a file may hold bytes that are no text.
+    # The name of a file may hold bytes that are not UTF-8.
     filename = path.name.encode(errors="replace").decode()
     return Part(raw=body, filename=filename, media_type=_guessed(path.name) or _sniffed(body))
 
@@ -121,7 +121,7 @@ def _guessed(name: str) -> str:
     if suffix in _TYPES:
         return _TYPES[suffix]
     kind, encoding = mimetypes.guess_type(name)
-    # A compressed file is not of the kind that is inside.
+    # The type of a compressed file is not the type of its content.
     return kind if kind and not encoding else ""
 
 
@@ -145,7 +145,7 @@ def _json(text: str) -> Any:
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """A number of bytes for people."""
     if count < 1000:
         return f"{count} B"
     number = count / 1024
@@ -157,14 +157,14 @@ def size(count: int) -> str:
 
 
 class Content(Struct, frozen=True, kw_only=True):
-    """`name` is a safe name of a file, which may be taken."""
+    """A file to save. `name` is safe, and may exist already."""
 
     name: str
     body: bytes
 
 
 def contents(artifacts: Iterable[Artifact], message: Message | None = None) -> Iterator[Content]:
-    """What there is to save: all of the artifacts but links and tools, files of the message."""
+    """The content to save: artifacts without links and tool calls, and files of the message."""
     for artifact in artifacts:
         if tool_of(artifact) is not None:
             continue
@@ -178,7 +178,7 @@ def contents(artifacts: Iterable[Artifact], message: Message | None = None) -> I
 
 
 def _joined(parts: tuple[Part, ...]) -> list[Part]:
-    """Texts without a file name are one text, however many pieces they came in."""
+    """The parts, with all texts that have no file name joined into one."""
     bare = [part for part in parts if part.text is not None and not part.filename]
     rest = [part for part in parts if part not in bare]
     if not bare:
@@ -217,7 +217,7 @@ def safe_name(name: str) -> str:
 
 
 def save(content: Content, folder: Path) -> Path:
-    """Under its name, or the next one that is free; nothing is ever overwritten."""
+    """Save it under its name or the next free one; existing files are never overwritten."""
     folder.mkdir(parents=True, exist_ok=True)
     stem, dot, suffix = content.name.rpartition(".")
     stem, suffix = (stem, f"{dot}{suffix}") if stem else (content.name, "")
@@ -225,7 +225,7 @@ def save(content: Content, folder: Path) -> Path:
     while True:
         name = content.name if number == 1 else f"{stem}-{number}{suffix}"
         number += 1
-        # A link of that name is not followed either.
+        # O_NOFOLLOW: a symbolic link of that name is not followed either.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
         try:
             handle = os.open(folder / name, flags, 0o666)
@@ -239,7 +239,7 @@ def save(content: Content, folder: Path) -> Path:
 
 
 def check_folder(folder: Path | None) -> None:
-    """Before anything is sent. Raises ConfigError."""
+    """Refuse a folder that is a file, before anything is sent. Raises ConfigError."""
     if folder is not None and folder.exists() and not folder.is_dir():
         raise ConfigError(f"--save {folder} is a file. Name a folder; it is created if needed.")
 
@@ -252,7 +252,7 @@ def save_all(
     quiet: bool,
     again: str = "",
 ) -> None:
-    """`again` is the command that gets the same once more. Raises TrunklineError."""
+    """Save all content. `again` is the command that fetches it again. Raises TrunklineError."""
     count = 0
     for content in contents(artifacts, message):
         try:

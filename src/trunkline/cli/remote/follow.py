@@ -30,24 +30,24 @@ from trunkline.remote import BadPeerAnswer, PeerRefused, PeerTimeout, RemoteAgen
 from trunkline.remote.progress import SETTLED, Progress
 from trunkline.settings.stores import data_dir
 
-# How agents say that a task is no longer to be followed.
+# Reasons with which agents refuse to stream a task, for example after its end.
 _NOT_STREAMED: Final = frozenset(
     {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}
 )
-# Between two questions to an agent that does not stream: soon at first, then less often.
+# The pause before an agent that does not stream is asked again, which grows.
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 5.0
-# An answer to one command, as memory that it takes: twice what a request or an event may have.
-# The process stays below 200 MB, whatever the agent does.
+# The memory of one answer: twice the maximum of a request or an event, so that the process
+# stays below 200 MB whatever the agent sends.
 MAX_STREAM_BYTES: Final = 32 * 1024 * 1024
-# An artifact with nothing in it, of which every part of the command remembers something.
+# The memory of an artifact without content, which several objects here remember.
 _ENTRY_BYTES: Final = 1024
 _MESSAGE: Final = "\x00message"
 _HISTORY: Final = "\x00history"
 
 
 class TaskFollower:
-    """Shows each item as it comes, and keeps what they come to."""
+    """Shows each item as it comes, and folds all of them into `progress`."""
 
     def __init__(
         self,
@@ -59,16 +59,16 @@ class TaskFollower:
         max_bytes: int = MAX_STREAM_BYTES,
         clock: Clock | None = None,
     ) -> None:
-        """`keeps_artifacts` for whoever wants them in the end."""
+        """`keeps_artifacts`: `progress` has the artifacts in the end."""
         self.progress = Progress(keeps_artifacts=keeps_artifacts)
         self._max_bytes = max_bytes
         self._size = AnswerSize()
         self._clock = clock or SystemClock()
         self._remembered: Conversation | None = None
-        # Whether --continue will find it.
+        # Whether --continue will find this conversation.
         self.is_remembered = True
         self._agent = agent
-        # Under which the conversation is remembered.
+        # The address under which the conversation is remembered.
         self._address = ""
         self.call = call
         self.view = view
@@ -76,7 +76,7 @@ class TaskFollower:
     async def send(
         self, request: SendMessageRequest, *, waits: bool, streams: bool, before: Task | None
     ) -> None:
-        """Send, and follow what comes of it until it settles; or not, unless `waits`."""
+        """Send the message and, with `waits`, follow the task until it settles."""
         self.view.wait()
         self._address = address_of(await self._agent.card())
         self.call.is_sent = True
@@ -110,7 +110,7 @@ class TaskFollower:
                 except PeerRefused as error:
                     if error.reason not in _NOT_STREAMED:
                         raise
-                    # It ended meanwhile, or cannot be followed after all.
+                    # The task ended meanwhile, or the agent does not stream it.
                     streams = False
             if not self.progress.is_settled:
                 self._add(await self._agent.get(self.progress.task_id))
@@ -121,7 +121,7 @@ class TaskFollower:
     async def _take(
         self, items: AsyncGenerator[StreamItem, None], *, before: Task | None = None
     ) -> bool:
-        """Whether it fell silent: the connection may be a dead one, and is worth another."""
+        """Read a stream. True if it fell silent: the connection may be dead, so try another."""
         async with aclosing(items):
             try:
                 async for item in items:
@@ -156,7 +156,7 @@ class TaskFollower:
         return error
 
     def _remember(self) -> None:
-        """Early, so that --continue works after Ctrl+C, too."""
+        """Remember the conversation early, so that --continue works after Ctrl+C too."""
         current = Conversation(context_id=self.progress.context_id, task_id=self.progress.task_id)
         if current in (self._remembered, Conversation()):
             return
@@ -179,7 +179,7 @@ def at_once(request: SendMessageRequest) -> SendMessageRequest:
 
 
 def _ends(item: StreamItem, before: Task | None) -> bool:
-    """Whether the task waits for us, on a stream that its agent may keep open."""
+    """Whether the task has settled; its agent may keep the stream open."""
     status = getattr(item, "status", None)
     if status is None or (before is not None and status == before.status):
         return False
@@ -187,11 +187,11 @@ def _ends(item: StreamItem, before: Task | None) -> bool:
 
 
 class AnswerSize:
-    """`total` is how many bytes of memory the answer takes for whoever keeps it.
+    """`total` is the memory in bytes that the answer takes once it is kept.
 
-    JSON may take twenty times its length, a text four times. What is sent again in place of
-    what was there counts once, so that a long text may be sent anew as it grows. What an
-    agent says about its work is not kept, and counts nothing.
+    JSON may take twenty times its length, a text four times. An artifact that is sent again
+    counts once, so that an agent may send a long text anew as it grows. Messages about work in
+    progress are not kept and do not count.
     """
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ class AnswerSize:
             case Task():
                 for artifact in item.artifacts:
                     self._put(artifact.artifact_id, _artifact(artifact))
-                self._put(_HISTORY, sum(map(_message, item.history)) + _tree(item.metadata))
+                self._put(_HISTORY, sum(map(_message, item.history)) + _memory((), item.metadata))
                 self._status(item.status)
 
     def _status(self, status: TaskStatus) -> None:
@@ -220,32 +220,25 @@ class AnswerSize:
     def _put(self, place: str, size: int) -> None:
         before = self._sizes.get(place)
         self._sizes[place] = size
-        # Nothing is given back: parts of what was there may still be shown somewhere.
+        # The total never falls: the screen may still hold parts of the previous value.
         self.total += _ENTRY_BYTES + size if before is None else max(0, size - before)
 
 
 def _message(message: Message) -> int:
-    return sum(map(_part, message.parts)) + _tree(message.metadata)
+    return _memory(message.parts, message.metadata)
 
 
 def _artifact(artifact: Artifact) -> int:
-    head = getsizeof(artifact.description) if artifact.description else 0
-    return head + sum(map(_part, artifact.parts)) + _tree(artifact.metadata)
+    return _memory(artifact.parts, artifact.metadata, artifact.description or None)
 
 
-def _part(part: Part) -> int:
-    size = _tree(part.metadata)
-    for content in (part.text, part.raw, part.url):
-        if content is not None:
-            size += getsizeof(content)
-    return size if part.data is UNSET else size + _tree(part.data)
-
-
-def _tree(value: Any) -> int:
-    """Of JSON, all of it. None costs nothing."""
-    if value is None:
-        return 0
-    size, pending = 0, [value]
+def _memory(parts: tuple[Part, ...], *more: Any) -> int:
+    """The bytes of all content of the parts, and of further values that are not None."""
+    pending = [*more]
+    for part in parts:
+        data = None if part.data is UNSET else part.data
+        pending += (part.text, part.raw, part.url, part.metadata, data)
+    size, pending = 0, [one for one in pending if one is not None]
     while pending:
         one = pending.pop()
         size += getsizeof(one)

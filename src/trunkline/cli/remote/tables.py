@@ -20,7 +20,7 @@ HEADS: Final = ("TASK", "STATE", "SINCE (UTC)", "LAST MESSAGE")
 _UTC: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
 
 _GAP: Final = 2
-# A column that is narrower than this tells nothing.
+# A narrower column is left out.
 _LEAST: Final = 8
 _LABEL: Final = 11
 _WIDE: Final = 100
@@ -31,12 +31,12 @@ def console() -> Console:
 
 
 def is_narrow() -> bool:
-    """Whether it is a terminal in which an id, a state and a whole time leave no room."""
+    """Whether stdout is a terminal without room for more than an id, a state and a time."""
     return sys.stdout.isatty() and console().width < _WIDE
 
 
 def print_rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """What does not fit into the terminal is cut; in a pipe nothing is."""
+    """Print a table. A terminal gets a heading, and rows that are cut to its width."""
     cleaned = [[one_line(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         for row in cleaned:
@@ -48,7 +48,7 @@ def print_rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, width: int) -> list[str]:
-    """Columns side by side. The first is whole; what is right of the edge is cut or left out."""
+    """The rows as lines of columns. The first column is whole; others are cut or left out."""
     lines, left = [""] * len(rows), width - 1
     for number, column in enumerate(zip(*rows, strict=True)):
         needed = max(map(cell_len, column))
@@ -68,7 +68,7 @@ def _cut(cell: str, size: int) -> str:
 
 
 def print_pairs(pairs: Sequence[tuple[str, str | Text]]) -> None:
-    """Names and values; a value that is too long for the terminal goes on below itself."""
+    """Print names and values. A value that is too long for the terminal gets further lines."""
     shown, previous = console(), ""
     for name, value in pairs:
         text = Text(one_line(value)) if isinstance(value, str) else value
@@ -87,7 +87,7 @@ def state_name(state: TaskState) -> str:
 
 
 def shown_time(timestamp: str, *, zone: str = "") -> str:
-    """`2026-11-16T18:41:56.205Z` as `2026-11-16 18:41:56`; of another zone, as it is."""
+    """`2026-11-16T18:41:56.205Z` as `2026-11-16 18:41:56`; a time of another zone unchanged."""
     match = _UTC.fullmatch(timestamp)
     return one_line(timestamp) if match is None else f"{match[1]} {match[2]}{zone}"
 

@@ -42,22 +42,12 @@ def targets(
         bool, typer.Option("--tasks", help="List your latest tasks at all targets.")
     ] = False,
     limit: Annotated[
-        int,
-        typer.Option(
-            "--limit",
-            "-n",
-            parser=options.whole(1),
-            metavar="N",
-            help="With --tasks, maximum number of tasks per target.",
-        ),
+        int, options.limit_option("With --tasks, maximum number of tasks per target.")
     ] = 10,
     output: options.ResultOutput = Form.text,
     config: options.Config = None,
     openclaw_config: options.OpenClawConfig = None,
-    timeout: Annotated[
-        float,
-        typer.Option(parser=options.seconds, metavar="SECONDS", help="Maximum time for an answer."),
-    ] = 15.0,
+    timeout: Annotated[float, options.seconds_option("Maximum time for an answer.")] = 15.0,
     quiet: options.Quiet = False,
 ) -> Exit:
     """List the targets of a configuration.

@@ -64,23 +64,12 @@ async def status(
 async def list_tasks(
     call: Invocation,
     context: Annotated[
-        str,
-        typer.Option(
-            metavar="ID",
-            help="Only tasks of this conversation.",
-            show_default="all",
-            callback=options.not_empty,
-        ),
+        str, options.id_option("Only tasks of this conversation.", default="all")
     ] = "",
     status: Annotated[
         State | None, typer.Option(help="Only tasks in this state.", show_default="all")
     ] = None,
-    limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", "-n", parser=options.whole(1), metavar="N", help="Maximum number of tasks."
-        ),
-    ] = 20,
+    limit: Annotated[int, options.limit_option("Maximum number of tasks.")] = 20,
     all_: Annotated[bool, typer.Option("--all", "-a", help="List all tasks.")] = False,
 ) -> Exit:
     """List your tasks at an agent, newest first."""

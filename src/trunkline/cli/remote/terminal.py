@@ -14,51 +14,11 @@ from trunkline.cli.remote.events import Attachment, Display, Note, StateChange, 
 from trunkline.cli.remote.files import size
 from trunkline.cli.remote.screen import PlainScreen
 from trunkline.clock import SystemClock
-from trunkline.ports.clock import Clock
 
 # A longer JSON value is not worth the screen; `-o json` and --save have all of it.
 _DATA_LINES = 20
 # Names that only say that the text is the answer.
 _PLAIN_NAMES = frozenset({"", "answer", "response", "result", "output", "message"})
-
-
-class WaitingSpinner:
-    """A spinner with a text, and with the seconds since it began."""
-
-    def __init__(self, console: Console, clock: Clock) -> None:
-        self._console = console
-        self._clock = clock
-        self._spinner = Spinner("dots", style="cyan")
-        self._live: Live | None = None
-        self._text = ""
-        self._since = 0.0
-
-    def start(self, text: str) -> None:
-        self._text = text
-        if self._live is None:
-            self._since = self._clock.monotonic()
-            self._live = Live(
-                self,
-                console=self._console,
-                transient=True,
-                refresh_per_second=10,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start()
-
-    def stop(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-
-    def __rich__(self) -> Spinner:
-        seconds = int(self._clock.monotonic() - self._since)
-        text = Text(self._text, style="dim", no_wrap=True, overflow="ellipsis")
-        if seconds >= 2:
-            text.append(f" {seconds} s")
-        self._spinner.update(text=text)
-        return self._spinner
 
 
 class TerminalScreen(PlainScreen):
@@ -67,22 +27,49 @@ class TerminalScreen(PlainScreen):
     def __init__(self, *, shows_text: bool) -> None:
         super().__init__(shows_text=shows_text)
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._waiting = WaitingSpinner(self._console, SystemClock())
         self._can_spin = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._spinner: Live | None = None
+        self._waiting_for = ""
         # The text that had the last heading.
         self._headed: str | None = None
 
     def wait(self, text: str) -> None:
-        # A line of the answer that is being written must stay.
-        if self._can_spin and not self._is_line_open:
-            self._waiting.start(text)
+        self._waiting_for = text
+        # A spinner would overwrite the line of the answer that is being written.
+        if not self._can_spin or self._is_line_open or self._spinner is not None:
+            return
+        clock, dots = SystemClock(), Spinner("dots", style="cyan")
+        since = clock.monotonic()
+
+        def frame() -> Spinner:
+            seconds = int(clock.monotonic() - since)
+            text = Text(self._waiting_for, style="dim", no_wrap=True, overflow="ellipsis")
+            if seconds >= 2:
+                text.append(f" {seconds} s")
+            dots.update(text=text)
+            return dots
+
+        self._spinner = Live(
+            get_renderable=frame,
+            console=self._console,
+            transient=True,
+            refresh_per_second=10,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._spinner.start()
+
+    def _stop_spinner(self) -> None:
+        if self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
 
     def close(self) -> None:
-        self._waiting.stop()
+        self._stop_spinner()
         super().close()
 
     def show(self, event: Display) -> None:
-        self._waiting.stop()
+        self._stop_spinner()
         match event:
             case TextPiece():
                 super().show(event)
