@@ -12,7 +12,7 @@ from tests.bindings.clients import Client, message
 from tests.bindings.world import World, open_world
 
 from trunkline.model.large_values import MARK, MARK_TEXT, SLICE_BYTES, LargeValue, value_id
-from trunkline.server.exchange import JsonRpcExchange
+from trunkline.server.calls import JsonRpcCall
 from trunkline.stores.memory import MemoryStore
 
 # Larger than a slice, with what JSON escapes and what takes several bytes.
@@ -185,13 +185,13 @@ async def test_large_bodies_are_decoded_one_per_pass(
             loop.call_soon(tick)
 
     passes: list[int] = []
-    read = JsonRpcExchange.read
+    read = JsonRpcCall.read
 
     def noticed(*args: Any) -> Any:
         passes.append(count)
         return read(*args)
 
-    monkeypatch.setattr(JsonRpcExchange, "read", noticed)
+    monkeypatch.setattr(JsonRpcCall, "read", noticed)
     tick()
     client = world.client("jsonrpc-1.0")
     tasks = await asyncio.gather(*[client.run(f"{number}{TEXT}{TEXT}") for number in range(4)])

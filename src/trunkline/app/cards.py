@@ -19,8 +19,9 @@ from trunkline.model.card import (
     SecurityScheme,
     StringList,
 )
-from trunkline.protocol.cards import STYLES, Shape
+from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.dialects import dialects_for
+from trunkline.protocol.openclaw import CARD_SHAPES
 from trunkline.protocol.versions import Version
 from trunkline.settings import AgentSettings, Settings
 from trunkline.settings.agent_card import DEFAULT_MODES, ExtensionSettings, SkillSettings
@@ -150,8 +151,10 @@ def agent_card(
 
 
 def card_shape(settings: AgentSettings) -> Shape:
-    style = STYLES[settings.card_style]
-    return replace(style, v03_protocol_version=settings.v03_protocol_version)
+    return replace(
+        CARD_SHAPES.get(settings.card_style, STANDARD),
+        v03_protocol_version=settings.v03_protocol_version,
+    )
 
 
 def extended_card(card: AgentCard, settings: AgentSettings) -> AgentCard | None:

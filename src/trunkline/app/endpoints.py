@@ -19,14 +19,13 @@ from trunkline.backends.python import Agent
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import Unavailable
 from trunkline.ports.clock import Clock
-from trunkline.protocol import openclaw, rest
+from trunkline.protocol import rest
 from trunkline.protocol.dialects import dialects_for
 from trunkline.protocol.versions import Version
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
 from trunkline.server.application import Idle
-from trunkline.server.endpoint import Endpoint
-from trunkline.server.exchange import Limits
+from trunkline.server.endpoint import Endpoint, Limits
 from trunkline.settings import AgentSettings, Settings
 
 
@@ -43,6 +42,8 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             max_body_bytes=settings.max_body_bytes or server.max_body_bytes,
             max_json_depth=server.max_json_depth,
         )
+        dialects = dialects_for(agent.profile)
+        not_found = dialects.errors.not_found
         is_default = self.settings.default_agent() == agent.handle
         for addresses in addresses_of(agent.handle, settings, is_default=is_default):
             make_card = partial(
@@ -57,7 +58,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             endpoint = Endpoint(
                 agent=agent,
                 service=service,
-                dialects=dialects_for(agent.profile),
+                dialects=dialects,
                 limits=limits,
                 card=card,
                 extended_card=extended,
@@ -66,9 +67,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
                 rest_path=addresses.rest,
                 tenants=frozenset(settings.tenants),
                 shape=card_shape(settings),
-                not_found=openclaw.not_found(agent.account_id)
-                if settings.error_style == "openclaw-inbound"
-                else None,
+                not_found=not_found and not_found(agent.account_id),
             )
             if isinstance(agent.backend, Upstream):
                 renew = partial(self._renew, endpoint, settings, make_card)
@@ -114,8 +113,9 @@ def idle_addresses(settings: Settings) -> Idle:
 
 
 def _refusal(handle: str, settings: AgentSettings) -> bytes:
-    if settings.error_style == "openclaw-inbound":
-        return openclaw.not_running(settings.account_id or handle)
+    style = dialects_for(settings.own_profile()).errors
+    if style.not_running is not None:
+        return style.not_running(settings.account_id or handle)
     # An operator must act first, so no time is given after which to try again.
     error = Unavailable(settings.unavailable, retry_after_s=0)
     _, body = rest.error(error, Version.V1_0)

@@ -27,7 +27,6 @@ from trunkline.server.a2a import A2AHandler
 from trunkline.server.access import Access
 from trunkline.server.application import Application
 from trunkline.server.asgi import App
-from trunkline.server.calls import Calls
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.mcp import PATH as MCP_PATH
@@ -157,7 +156,6 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
     application = Application(
         endpoints=endpoints,
         a2a=A2AHandler(
-            calls=Calls(),
             access=access,
             streams=streams,
             metrics=metrics,

@@ -37,15 +37,6 @@ class Shape(Struct, frozen=True, kw_only=True):
 
 
 STANDARD: Final = Shape()
-STYLES: Final = {
-    "standard": STANDARD,
-    "openclaw-inbound": Shape(
-        state_transition_history=False,
-        repeats_interface=True,
-        denies_extended_card=False,
-    ),
-    "openclaw-design": Shape(state_transition_history=True, names_authentication=True),
-}
 
 
 class Interface03(Struct, frozen=True, kw_only=True):

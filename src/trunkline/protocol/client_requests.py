@@ -16,10 +16,9 @@ from trunkline.model.calls import (
     TaskPushNotificationConfig,
 )
 from trunkline.model.values import TaskState
-from trunkline.protocol.dialect import PushConfigQuery, RequestValue
-from trunkline.protocol.operations import METHOD_OF, Operation
-from trunkline.protocol.v03_names import STATE_NAMES
+from trunkline.protocol.operations import METHOD_OF, Operation, PushConfigQuery, RequestValue
 from trunkline.protocol.v03_types import (
+    STATE_NAMES,
     Authentication03,
     Configuration03,
     List03,

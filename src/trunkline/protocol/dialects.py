@@ -1,77 +1,94 @@
-"""What one agent speaks, decided once by its profile: versions, names, shapes and errors."""
+"""`Dialects`: the versions, method names, shapes and errors of one agent, chosen by its profile."""
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 from msgspec import Struct
 
+from trunkline.model.card import AgentCard
+from trunkline.model.events import Entry
 from trunkline.model.profile import Profile
-from trunkline.protocol import errors, jsonrpc, openclaw, sse
-from trunkline.protocol.cards import Form
-from trunkline.protocol.dialect import Dialect
-from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH, Operation
-from trunkline.protocol.v03_variants import v03_over_jsonrpc, v03_over_rest
+from trunkline.protocol import jsonrpc as rpc
+from trunkline.protocol import openclaw
+from trunkline.protocol.cards import STANDARD, Form, Shape
+from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH, Decoder, Operation
+from trunkline.protocol.v03 import V03Dialect
+from trunkline.protocol.v03_reading import Reader03
+from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import ALL, Version
 
 
-class ErrorStyle(Struct, frozen=True, kw_only=True):
-    """How errors look over JSON-RPC."""
+class Dialect(Protocol):
+    """One version on one binding.
 
-    error: Callable[[Exception, Version], jsonrpc.Error]
-    http_status: Callable[[Exception], int]
-    # A refused stream is a stream of one error in every version; without this, in 0.3 alone.
-    is_in_stream: bool = False
-    # What an error is called as an event of a stream; empty for no name.
-    event_name: str = ""
-    stream_headers: tuple[tuple[bytes, bytes], ...] = sse.HEADERS
+    Encoders take the canonical JSON of the model, which is that of 1.0. Those on the path of
+    most requests return pieces, which are joined where they are written.
+    """
 
+    @property
+    def version(self) -> Version: ...
 
-_STANDARD: Final = ErrorStyle(error=jsonrpc.standard, http_status=errors.http_status_for_jsonrpc)
-_OPENCLAW: Final = ErrorStyle(
-    error=openclaw.error_of,
-    http_status=openclaw.http_status,
-    is_in_stream=True,
-    event_name="error",
-    stream_headers=openclaw.STREAM_HEADERS,
-)
+    @property
+    def decoders(self) -> Mapping[Operation, Decoder]: ...
+
+    def task(self, task: bytes) -> bytes:
+        """A task as the response of get and cancel."""
+
+    def sent_task(self, task: bytes) -> tuple[bytes, ...]:
+        """A task as the response of send, or as an event of a stream."""
+
+    def sent_message(self, message: bytes) -> tuple[bytes, ...]:
+        """A message as the response of send, or as the only event of a stream."""
+
+    def event(self, entry: Entry, *, goes_on: bool = False) -> tuple[bytes, ...]:
+        """A journal entry as an event of a stream, which `goes_on` after it or ends there."""
+
+    def page(
+        self, tasks: Sequence[bytes], *, next_page_token: str, page_size: int, total_size: int
+    ) -> bytes: ...
+
+    def card(self, card: AgentCard, shape: Shape = STANDARD) -> bytes: ...
 
 
 class Dialects(Struct, frozen=True, kw_only=True):
     versions: tuple[Version, ...]
-    # The one version, if it is one.
+    # Versions by the bytes of an A2A-Version header, for values that need no second look.
+    by_header: Mapping[bytes | None, Version | None]
+    # The only version, if there is one.
     only: Version | None
     # The version of every request that states none; None where its form tells.
     unstated: Version | None
-    names: jsonrpc.Names
+    names: rpc.Names
     jsonrpc: Mapping[Version, Dialect]
     rest: Mapping[Version, Dialect]
-    # Operations that are as good as unknown.
+    # Operations that the agent answers like unknown ones.
     hidden: frozenset[Operation]
-    errors: ErrorStyle
-    # The one form of the card; None where the client may choose.
+    errors: rpc.ErrorStyle
+    # The only form of the card; None where the client may choose.
     card_form: Form | None
 
 
 def dialects_for(profile: Profile) -> Dialects:
     versions = _VERSIONS[profile.dialect]
     only = versions[0] if len(versions) == 1 else None
-    # A2A 1.0, 3.6.2: without A2A-Version a request is of 0.3. Many clients of 1.0 leave it out, so
-    # that is followed to the letter only where the profile says so.
+    # A2A 1.0, 3.6.2: without A2A-Version a request is of 0.3. Many clients of 1.0 leave the header
+    # out, so the gateway follows that to the letter only where the profile says so.
     unstated = Version.V0_3 if profile.default_version == "0.3" else only
-    is_openclaw = profile.error_style == "openclaw-inbound"
-    hidden = _hidden(profile)
+    style = openclaw.ERROR_STYLES.get(profile.error_style, rpc.STANDARD)
+    hidden = _hidden(profile, style)
     methods = METHODS
     if profile.dialect == "v0.3-legacy":
         methods = {Version.V0_3: LEGACY_METHODS}
     return Dialects(
         versions=versions,
+        by_header={None: None} | {version.encode(): version for version in versions},
         only=only,
         unstated=unstated,
-        names=jsonrpc.Names(
+        names=rpc.Names(
             default=Version(profile.default_version),
             unstated=unstated,
-            # A version that is not spoken has no methods.
+            # A version that the agent does not speak has no methods.
             methods={version: {} for version in Version}
             | {
                 version: {
@@ -82,13 +99,13 @@ def dialects_for(profile: Profile) -> Dialects:
                 for version in versions
             },
             only=only,
-            takes_notifications=is_openclaw,
-            checks_params=is_openclaw,
+            takes_notifications=style.takes_notifications,
+            checks_params=style.checks_params,
         ),
-        jsonrpc={Version.V1_0: V1, Version.V0_3: v03_over_jsonrpc(profile)},
-        rest={Version.V1_0: V1, Version.V0_3: v03_over_rest(profile)},
+        jsonrpc={Version.V1_0: V1, Version.V0_3: v03_dialect(profile, is_rest=False)},
+        rest={Version.V1_0: V1, Version.V0_3: v03_dialect(profile, is_rest=True)},
         hidden=hidden,
-        errors=_OPENCLAW if is_openclaw else _STANDARD,
+        errors=style,
         card_form="0.3" if only is Version.V0_3 else None,
     )
 
@@ -101,10 +118,27 @@ _VERSIONS: Final = {
 }
 
 
-def _hidden(profile: Profile) -> frozenset[Operation]:
-    hidden = set(PUSH) if profile.error_style == "openclaw-inbound" else set()
+def _hidden(profile: Profile, style: rpc.ErrorStyle) -> frozenset[Operation]:
+    hidden = set(PUSH) if style.hides_push else set()
     if profile.list_tasks == "hidden":
         hidden.add(Operation.LIST_TASKS)
     if profile.cancel == "unsupported" and profile.cancel_unsupported_code == -32601:
         hidden.add(Operation.CANCEL_TASK)
     return frozenset(hidden)
+
+
+def v03_dialect(profile: Profile, *, is_rest: bool) -> V03Dialect:
+    is_legacy = profile.dialect == "v0.3-legacy"
+    reader = Reader03(
+        is_rest=is_rest,
+        is_legacy=is_legacy,
+        # The proto of 0.3, and so HTTP+JSON, has no such member; before 0.3 it was `type`.
+        requires_kind=not is_rest and not is_legacy,
+    )
+    make_writer = openclaw.WRITERS.get(profile.artifact_style, Writer03)
+    writer = make_writer(is_rest=is_rest, question_is_final=profile.question_is_final)
+    if not is_rest and profile.message_checks in openclaw.LENIENT_DIALECTS:
+        refuses_files = profile.files == "reject" and profile.files_reject_code == -32602
+        lenient = openclaw.LENIENT_DIALECTS[profile.message_checks]
+        return lenient(reader, writer, refuses_files=refuses_files)
+    return V03Dialect(reader, writer, is_rest=is_rest, is_legacy=is_legacy)

@@ -15,11 +15,13 @@ from trunkline.model.errors import (
     ParseFailed,
     TrunklineError,
 )
-from trunkline.protocol import errors, protojson
+from trunkline.protocol import errors, protojson, sse
 from trunkline.protocol.operations import METHOD_OF, METHODS, V03_METHODS, V1_METHODS, Operation
 from trunkline.protocol.versions import Version, unstated
 
 NULL: Final = b"null"
+# A response with a result: this with the id in it, the result, and a brace.
+RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
 
 
 class Names(Struct, frozen=True, kw_only=True):
@@ -92,7 +94,8 @@ def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
     if not id:
         # An unknown method and bad parameters are so without an id as well.
         id, lacks_id = NULL, not names.takes_notifications
-    if not _is_id(id):
+    # Digits alone, as most ids are, need no closer look.
+    if not (id.isdigit() or _is_id(id)):
         raise Rejected(NULL, version, _bad_id(id))
     operation = names.methods[version].get(method)
     if operation is None:
@@ -119,16 +122,6 @@ def is_request(body: bytes) -> bool:
     return True
 
 
-def result(id: bytes, body: bytes) -> bytes:
-    # Quicker than a format, which does not know how much there is to come.
-    return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"result":', body, b"}"))
-
-
-def envelope(id: bytes) -> tuple[bytes, bytes]:
-    """What stands before and behind every result, for those who send many."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":' % id, b"}"
-
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -142,6 +135,29 @@ class Error(Struct, omit_defaults=True):
 
 def standard(error: Exception, version: Version) -> Error:
     return Error(errors.jsonrpc_code(error, version), errors.message(error), errors.details(error))
+
+
+class ErrorStyle(Struct, frozen=True, kw_only=True):
+    """How an agent refuses requests over JSON-RPC (`error_style` of its profile)."""
+
+    error: Callable[[Exception, Version], Error] = standard
+    http_status: Callable[[Exception], int] = errors.http_status_for_jsonrpc
+    # A refused stream is a stream of one error in every version; without this, in 0.3 alone. A
+    # bad envelope is then refused by a plain response, whichever operation it names.
+    is_in_stream: bool = False
+    # The event name of an error in a stream; empty for none.
+    event_name: str = ""
+    stream_headers: tuple[tuple[bytes, bytes], ...] = sse.HEADERS
+    takes_notifications: bool = False
+    checks_params: bool = False
+    hides_push: bool = False
+    # The bodies, by account, of a 404 where nothing is served and of a 503 for an agent that
+    # does not run; None for the standard ones.
+    not_found: Callable[[str], bytes] | None = None
+    not_running: Callable[[str], bytes] | None = None
+
+
+STANDARD: Final = ErrorStyle()
 
 
 def error(
@@ -175,8 +191,7 @@ def _is_id(id: bytes) -> bool:
     if id[:1] == b'"':
         # A skipped value is not checked for UTF-8, and this one is sent back.
         return id.isascii() or _is_utf8(id)
-    # Digits alone, as most ids are, need no pattern.
-    return id.isdigit() or id == NULL or _INTEGER.fullmatch(id) is not None
+    return id == NULL or _INTEGER.fullmatch(id) is not None
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -1,13 +1,16 @@
-"""Errors as the inbound A2A plugin of OpenClaw words them, which some of its clients read.
+"""The style of OpenClaw's A2A plugins: their errors, routes, cards and objects of A2A 0.3.
 
-Where the plugin would answer with a failure of its own, such as an internal error for a
-field that is missing, the answer here says what is wrong with the request.
+Some clients read the errors as the inbound plugin words them. Where the plugin would answer with
+a failure of its own, such as an internal error for a missing field, the response here says what
+is wrong with the request. Each table has the value of the profile's key that chooses a style.
 """
 
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
+from trunkline.model.calls import SendMessageRequest
 from trunkline.model.errors import (
     Case,
     ContentTypeNotSupported,
@@ -17,11 +20,16 @@ from trunkline.model.errors import (
     TrunklineError,
     UnsupportedOperation,
     WrongMediaType,
+    file_part_refused,
 )
-from trunkline.model.values import TaskState
-from trunkline.protocol import errors
-from trunkline.protocol.jsonrpc import Error
-from trunkline.protocol.v03_names import STATE_NAMES
+from trunkline.model.values import Message, Part, TaskArtifactUpdateEvent, TaskState
+from trunkline.protocol import errors, protojson, protojson_fields
+from trunkline.protocol.cards import Shape
+from trunkline.protocol.jsonrpc import Error, ErrorStyle
+from trunkline.protocol.v03 import V03Dialect
+from trunkline.protocol.v03_reading import Reader03, read_configuration, read_role
+from trunkline.protocol.v03_types import STATE_NAMES, ArtifactUpdate03, LooseSend03, Part03
+from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.versions import Version
 
 # Without `connection`: whether it is kept open is up to who holds the socket.
@@ -120,3 +128,94 @@ def not_found(account_id: str) -> bytes:
 def _envelope(code: str, message: str, account_id: str) -> bytes:
     details = {"channel": "a2a", "accountId": account_id}
     return msgspec.json.encode({"error": {"code": code, "message": message, "details": details}})
+
+
+ERROR_STYLES: Final = {
+    "openclaw-inbound": ErrorStyle(
+        error=error_of,
+        http_status=http_status,
+        is_in_stream=True,
+        event_name="error",
+        stream_headers=STREAM_HEADERS,
+        takes_notifications=True,
+        checks_params=True,
+        hides_push=True,
+        not_found=not_found,
+        not_running=not_running,
+    )
+}
+
+CARD_SHAPES: Final = {
+    "openclaw-inbound": Shape(
+        state_transition_history=False,
+        repeats_interface=True,
+        denies_extended_card=False,
+    ),
+    "openclaw-design": Shape(state_transition_history=True, names_authentication=True),
+}
+
+
+class TerseWriter03(Writer03):
+    """Leaves `append` and `lastChunk` out where they say nothing, as OpenClaw's channel does."""
+
+    def artifact_update(self, event: TaskArtifactUpdateEvent) -> ArtifactUpdate03:
+        whole = super().artifact_update(event)
+        return structs.replace(whole, append=event.append or None, last_chunk=event.last_chunk)
+
+
+WRITERS: Final = {"openclaw-inbound": TerseWriter03}
+
+
+_KINDS: Final = ("text", "data", "file")
+
+
+class LenientDialect(V03Dialect):
+    """Parts of an unknown kind, or of none, are passed over; so are push configurations.
+
+    A message of nothing else becomes one of a blank text, which admission answers.
+    """
+
+    def __init__(self, reader: Reader03, writer: Writer03, *, refuses_files: bool) -> None:
+        super().__init__(reader, writer)
+        self._refuses_files = refuses_files
+
+    def decode_send(self, params: bytes) -> SendMessageRequest:
+        request = protojson.decode(params, LooseSend03)
+        message, configuration = request.message, request.configuration
+        # Files are refused before all else, the missing id included.
+        for index, part in enumerate(message.parts):
+            if self._refuses_files and part.get("kind") == "file":
+                raise file_part_refused(index)
+        if not message.message_id:
+            raise InvalidParams.at("message.messageId", "is required")
+        parts = tuple(
+            [
+                self.reader.part(
+                    protojson_fields.read(part, Part03, f"message.parts[{index}]"),
+                    f"message.parts[{index}]",
+                )
+                for index, part in enumerate(message.parts)
+                if part.get("kind") in _KINDS
+            ]
+        )
+        if configuration is not None:
+            configuration = structs.replace(
+                configuration, push_notification_config=None, push_notification=None
+            )
+        return SendMessageRequest(
+            message=Message(
+                message_id=message.message_id,
+                context_id=message.context_id,
+                task_id=message.task_id,
+                role=read_role(message.role, "message.role"),
+                parts=parts or (Part(text=""),),
+                metadata=message.metadata,
+                extensions=message.extensions,
+                reference_task_ids=message.reference_task_ids,
+            ),
+            configuration=None if configuration is None else read_configuration(configuration),
+            metadata=request.metadata,
+        )
+
+
+LENIENT_DIALECTS: Final = {"openclaw-inbound": LenientDialect}

@@ -1,8 +1,20 @@
-"""The operations of A2A and what each version calls them over JSON-RPC."""
+"""`Operation`: the operations of A2A, their parameters, and their names over JSON-RPC."""
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
+from msgspec import Struct
+
+from trunkline.model.calls import (
+    CancelTaskRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    TaskPushNotificationConfig,
+)
 from trunkline.protocol.versions import Version
 
 
@@ -70,3 +82,27 @@ LEGACY_METHODS: Final = {
         str(operation),
     )
 }
+
+
+class PushConfigQuery(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The push configuration to get or delete, or the task to list them of (`id` is empty then)."""
+
+    tenant: str = ""
+    task_id: str
+    id: str = ""
+    page_size: int | None = None
+    page_token: str = ""
+
+
+RequestValue: TypeAlias = (
+    SendMessageRequest
+    | GetTaskRequest
+    | ListTasksRequest
+    | CancelTaskRequest
+    | SubscribeToTaskRequest
+    | GetExtendedAgentCardRequest
+    | TaskPushNotificationConfig
+    | PushConfigQuery
+)
+# Takes the JSON of the parameters. Raises ParseFailed, InvalidRequest or InvalidParams.
+Decoder: TypeAlias = Callable[[bytes], RequestValue]

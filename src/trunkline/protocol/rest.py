@@ -16,36 +16,21 @@ from trunkline.model.calls import (
 )
 from trunkline.model.errors import InvalidParams, WrongMediaType
 from trunkline.protocol import errors, protojson, sse
-from trunkline.protocol.dialect import Dialect, PushConfigQuery, RequestValue
+from trunkline.protocol.dialects import Dialect
 from trunkline.protocol.limits import query_fields
-from trunkline.protocol.operations import Operation
+from trunkline.protocol.operations import PUSH, Operation, PushConfigQuery, RequestValue
 from trunkline.protocol.protojson_fields import quote, snake
-from trunkline.protocol.rest_routes import RESERVED_TENANTS, Route, match
-from trunkline.protocol.v03 import read_list
+from trunkline.protocol.rest_routes import Route
+from trunkline.protocol.v03 import V03_REST, read_list
 from trunkline.protocol.v03_reading import read_push_config
-from trunkline.protocol.v03_rest import V03Rest
 from trunkline.protocol.v03_types import List03, PushConfig03
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version
 
-__all__ = [
-    "A2A_JSON",
-    "DIALECTS",
-    "JSON",
-    "RESERVED_TENANTS",
-    "Route",
-    "accepts_body",
-    "content_type",
-    "decode",
-    "error",
-    "error_frame",
-    "match",
-]
-
 JSON: Final = "application/json"
 A2A_JSON: Final = "application/a2a+json"
 
-DIALECTS: Final[dict[Version, Dialect]] = {Version.V1_0: V1, Version.V0_3: V03Rest}
+DIALECTS: Final[dict[Version, Dialect]] = {Version.V1_0: V1, Version.V0_3: V03_REST}
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,32 +42,36 @@ def decode(
     dialects: Mapping[Version, Dialect] = DIALECTS,
 ) -> RequestValue:
     """The request that path, query and body make together; the path wins over the body."""
-    match route.operation:
-        case Operation.SEND_MESSAGE | Operation.SEND_STREAMING_MESSAGE:
-            sent = dialects[route.version].decode_send(body)
-            return structs.replace(sent, tenant=route.tenant) if route.tenant else sent
-        case Operation.GET_TASK:
-            return protojson.convert(_query(route, query) | {"id": route.task_id}, GetTaskRequest)
-        case Operation.LIST_TASKS:
-            if route.version is Version.V0_3:
-                return read_list(protojson.convert(_query(route, query), List03))
-            return protojson.convert(_query(route, query), ListTasksRequest)
-        case Operation.CANCEL_TASK:
-            given = protojson.decode(body or b"{}", _CancelBody)
-            return CancelTaskRequest(
-                tenant=route.tenant or given.tenant, id=route.task_id, metadata=given.metadata
-            )
-        case Operation.SUBSCRIBE_TO_TASK:
-            return protojson.convert(
-                _query(route, query) | {"id": route.task_id}, SubscribeToTaskRequest
-            )
-        case Operation.GET_EXTENDED_AGENT_CARD:
-            return protojson.convert(_query(route, query), GetExtendedAgentCardRequest)
-        case Operation.CREATE_PUSH_CONFIG:
-            return _push_config(route, body)
-        case _:
-            ids = {"taskId": route.task_id, "id": route.config_id}
-            return protojson.convert(_query(route, query) | ids, PushConfigQuery)
+    operation = route.operation
+    if operation in _SENDS:
+        sent = dialects[route.version].decoders[operation](body)
+        return structs.replace(sent, tenant=route.tenant) if route.tenant else sent
+    if operation is Operation.CANCEL_TASK:
+        given = protojson.decode(body or b"{}", _CancelBody)
+        return CancelTaskRequest(
+            tenant=route.tenant or given.tenant, id=route.task_id, metadata=given.metadata
+        )
+    if operation is Operation.CREATE_PUSH_CONFIG:
+        return _push_config(route, body)
+    tree = _query(route, query)
+    if operation is Operation.LIST_TASKS and route.version is Version.V0_3:
+        return read_list(protojson.convert(tree, List03))
+    if operation in PUSH:
+        ids = {"taskId": route.task_id, "id": route.config_id}
+        return protojson.convert(tree | ids, PushConfigQuery)
+    if route.task_id:
+        tree["id"] = route.task_id
+    return protojson.convert(tree, _IN_QUERY[operation])
+
+
+_SENDS: Final = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE})
+# A2A 1.0, 11.5: these requests have no body; their fields are in the path and the query.
+_IN_QUERY: Final[dict[Operation, type[RequestValue]]] = {
+    Operation.GET_TASK: GetTaskRequest,
+    Operation.LIST_TASKS: ListTasksRequest,
+    Operation.SUBSCRIBE_TO_TASK: SubscribeToTaskRequest,
+    Operation.GET_EXTENDED_AGENT_CARD: GetExtendedAgentCardRequest,
+}
 
 
 class _CancelBody(Struct, rename="camel"):

@@ -1,10 +1,12 @@
-"""A2A 0.3 over JSON-RPC: objects that say of what kind they are."""
+"""`V03Dialect`: A2A 0.3 on either binding, and in the form of clients that are older than it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.model.calls import (
     CancelTaskRequest,
@@ -21,17 +23,22 @@ from trunkline.model.events import Entry
 from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskState
 from trunkline.protocol import cards, protojson
 from trunkline.protocol.cards import STANDARD, Shape
-from trunkline.protocol.dialect import Dialect, Dispatching, PushConfigQuery, page_of
-from trunkline.protocol.operations import Operation
+from trunkline.protocol.operations import Decoder, Operation, PushConfigQuery
 from trunkline.protocol.v03_reading import (
     Reader03,
-    push_config_for,
     read_configuration,
     read_push_config,
     read_state,
 )
-from trunkline.protocol.v03_types import List03, PushConfigQuery03, Send03, SetPushConfig03
+from trunkline.protocol.v03_types import (
+    List03,
+    PushConfigQuery03,
+    RestSend03,
+    Send03,
+    SetPushConfig03,
+)
 from trunkline.protocol.v03_writing import Writer03
+from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version
 
 _encode = msgspec.json.Encoder().encode
@@ -39,17 +46,42 @@ _task = msgspec.json.Decoder(Task).decode
 _message = msgspec.json.Decoder(Message).decode
 
 
-class V03Dialect(Dispatching):
+class V03Dialect:
+    """Over JSON-RPC an object says of what kind it is. REST, which in practice is the ProtoJSON of
+    the gRPC definition, puts a name around it instead."""
+
     version = Version.V0_3
 
-    def __init__(self, memo: str, reader: Reader03, writer: Writer03) -> None:
-        # Under which names an encoded event is kept at its entry: the last of a stream, or not.
-        self._memos = (memo, f"{memo}-on")
+    def __init__(
+        self, reader: Reader03, writer: Writer03, *, is_rest: bool = False, is_legacy: bool = False
+    ) -> None:
         self.reader = reader
         self.writer = writer
+        self._is_rest = is_rest
+        self._is_legacy = is_legacy
+        # The names of encoded events at their entries: of the last in a stream, and of others.
+        memo = "0.3-rest" if is_rest else "0.3"
+        self._memos = (memo, f"{memo}-on")
+        self.decoders: Mapping[Operation, Decoder] = _DECODERS | {
+            Operation.SEND_MESSAGE: self.decode_send,
+            Operation.SEND_STREAMING_MESSAGE: self.decode_send,
+        }
 
     def decode_send(self, params: bytes) -> SendMessageRequest:
-        return self._send(protojson.decode(params, Send03))
+        if not self._is_rest:
+            return self._send(protojson.decode(params, Send03))
+        given = protojson.decode(params, RestSend03)
+        message = given.message or given.request
+        if message is None:
+            raise InvalidParams.at("message", "is required")
+        configuration = given.configuration
+        if configuration is not None and configuration.blocking is None:
+            # ProtoJSON leaves out a value of false, so a client that does not want to wait sends
+            # a configuration without the member.
+            configuration = replace(configuration, blocking=False)
+        return self._send(
+            Send03(message=message, configuration=configuration, metadata=given.metadata)
+        )
 
     def _send(self, request: Send03) -> SendMessageRequest:
         configuration = request.configuration
@@ -59,79 +91,42 @@ class V03Dialect(Dispatching):
             metadata=request.metadata,
         )
 
-    def decode_get(self, params: bytes) -> GetTaskRequest:
-        return protojson.decode(params, GetTaskRequest)
-
-    def decode_list(self, params: bytes) -> ListTasksRequest:
-        return read_list(protojson.decode(params, List03))
-
-    def decode_cancel(self, params: bytes) -> CancelTaskRequest:
-        return protojson.decode(params, CancelTaskRequest)
-
-    def decode_subscribe(self, params: bytes) -> SubscribeToTaskRequest:
-        return protojson.decode(params, SubscribeToTaskRequest)
-
-    def decode_extended_card(self, params: bytes) -> GetExtendedAgentCardRequest:
-        return GetExtendedAgentCardRequest()
-
-    def decode_push(
-        self, operation: Operation, params: bytes
-    ) -> TaskPushNotificationConfig | PushConfigQuery:
-        if operation is Operation.CREATE_PUSH_CONFIG:
-            given = protojson.decode(params, SetPushConfig03)
-            if not given.task_id:
-                raise InvalidParams.at("taskId", "must not be empty")
-            config = read_push_config(given.push_notification_config, "pushNotificationConfig")
-            return push_config_for(given.task_id, config)
-        query = protojson.decode(params, PushConfigQuery03)
-        if not query.id:
-            raise InvalidParams.at("id", "must not be empty")
-        # 0.3: get without the id of a configuration means any one of the task.
-        if operation is Operation.DELETE_PUSH_CONFIG and not query.push_notification_config_id:
-            raise InvalidParams.at("pushNotificationConfigId", "is required")
-        return PushConfigQuery(task_id=query.id, id=query.push_notification_config_id)
-
     def task(self, task: bytes) -> bytes:
         return _encode(self.writer.task(_task(task)))
 
-    def sent_task(self, task: bytes) -> bytes:
-        return self.task(task)
+    def sent_task(self, task: bytes) -> tuple[bytes, ...]:
+        return (self._named(b"task", self.writer.task(_task(task))),)
 
-    def sent_message(self, message: bytes) -> bytes:
-        return _encode(self.writer.message(_message(message)))
+    def sent_message(self, message: bytes) -> tuple[bytes, ...]:
+        return (self._named(b"message", self.writer.message(_message(message))),)
 
-    def event(self, entry: Entry, *, goes_on: bool = False) -> bytes:
+    def event(self, entry: Entry, *, goes_on: bool = False) -> tuple[bytes, ...]:
         memo = self._memos[goes_on]
         body = entry.wire.get(memo)
         if body is None:
             body = entry.wire[memo] = self._event(entry, goes_on)
-        return body
+        return (body,)
 
     def _event(self, entry: Entry, goes_on: bool) -> bytes:
         event, writer = entry.public, self.writer
         if isinstance(event, Task):
-            return self._named("task", writer.task(event))
+            return self._named(b"task", writer.task(event))
         if isinstance(event, TaskArtifactUpdateEvent):
-            return self._named("artifactUpdate", writer.artifact_update(event))
-        return self._named("statusUpdate", writer.status_update(event, goes_on=goes_on))
+            return self._named(b"artifactUpdate", writer.artifact_update(event))
+        return self._named(b"statusUpdate", writer.status_update(event, goes_on=goes_on))
 
-    def _named(self, name: str, value: Struct) -> bytes:
-        """The event as the binding wraps it; over JSON-RPC its kind is inside."""
-        return _encode(value)
-
-    def stream_task(self, task: bytes) -> bytes:
-        return self.sent_task(task)
-
-    def stream_message(self, message: bytes) -> bytes:
-        return self.sent_message(message)
+    def _named(self, name: bytes, value: Struct) -> bytes:
+        return b'{"%b":%b}' % (name, _encode(value)) if self._is_rest else _encode(value)
 
     def page(
         self, tasks: Sequence[bytes], *, next_page_token: str, page_size: int, total_size: int
     ) -> bytes:
-        return page_of(
+        # 0.3 cannot list over JSON-RPC, so the page is that of 1.0.
+        return V1.page(
             [self.task(task) for task in tasks],
-            next_page_token=_encode(next_page_token),
-            page_size=page_size,
+            next_page_token=next_page_token,
+            # Older clients read the size of a page as the number of tasks on it.
+            page_size=len(tasks) if self._is_legacy else page_size,
             total_size=total_size,
         )
 
@@ -146,6 +141,44 @@ def read_list(request: List03) -> ListTasksRequest:
     return protojson.convert(tree, ListTasksRequest)
 
 
-V03: Final[Dialect] = V03Dialect(
-    "0.3", Reader03(is_rest=False, requires_kind=True), Writer03(is_rest=False)
-)
+def _decode_list(params: bytes) -> ListTasksRequest:
+    return read_list(protojson.decode(params, List03))
+
+
+def _create_push_config(params: bytes) -> TaskPushNotificationConfig:
+    given = protojson.decode(params, SetPushConfig03)
+    if not given.task_id:
+        raise InvalidParams.at("taskId", "must not be empty")
+    config = read_push_config(given.push_notification_config, "pushNotificationConfig")
+    return replace(config, task_id=given.task_id)
+
+
+def _query_push_config(params: bytes, *, needs_id: bool = False) -> PushConfigQuery:
+    query = protojson.decode(params, PushConfigQuery03)
+    if not query.id:
+        raise InvalidParams.at("id", "must not be empty")
+    if needs_id and not query.push_notification_config_id:
+        raise InvalidParams.at("pushNotificationConfigId", "is required")
+    return PushConfigQuery(task_id=query.id, id=query.push_notification_config_id)
+
+
+def _decode_extended_card(_: bytes) -> GetExtendedAgentCardRequest:
+    # 0.3, 7.10: agent/getAuthenticatedExtendedCard has no parameters.
+    return GetExtendedAgentCardRequest()
+
+
+_DECODERS: Final[dict[Operation, Decoder]] = {
+    Operation.GET_TASK: partial(protojson.decode, into=GetTaskRequest),
+    Operation.LIST_TASKS: _decode_list,
+    Operation.CANCEL_TASK: partial(protojson.decode, into=CancelTaskRequest),
+    Operation.SUBSCRIBE_TO_TASK: partial(protojson.decode, into=SubscribeToTaskRequest),
+    Operation.CREATE_PUSH_CONFIG: _create_push_config,
+    # 0.3, 7.6: get without the id of a configuration means any one of the task.
+    Operation.GET_PUSH_CONFIG: _query_push_config,
+    Operation.LIST_PUSH_CONFIGS: _query_push_config,
+    Operation.DELETE_PUSH_CONFIG: partial(_query_push_config, needs_id=True),
+    Operation.GET_EXTENDED_AGENT_CARD: _decode_extended_card,
+}
+
+V03: Final = V03Dialect(Reader03(is_rest=False, requires_kind=True), Writer03(is_rest=False))
+V03_REST: Final = V03Dialect(Reader03(is_rest=True), Writer03(is_rest=True), is_rest=True)

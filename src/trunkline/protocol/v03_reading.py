@@ -4,8 +4,6 @@ import base64
 import binascii
 from typing import Any
 
-from msgspec import structs
-
 from trunkline.model.calls import (
     AuthenticationInfo,
     SendMessageConfiguration,
@@ -25,8 +23,12 @@ from trunkline.model.values import (
 )
 from trunkline.protocol.protojson import check_int32
 from trunkline.protocol.protojson_fields import join, quote
-from trunkline.protocol.v03_names import ROLE_OF, ROLES, STATE_OF, STATES, WRAPPED
 from trunkline.protocol.v03_types import (
+    ROLE_OF,
+    ROLES,
+    STATE_OF,
+    STATES,
+    WRAPPED,
     Artifact03,
     ArtifactUpdate03,
     Configuration03,
@@ -255,7 +257,3 @@ def read_configuration(configuration: Configuration03) -> SendMessageConfigurati
         # 0.3 leaves the default open; to wait is what 1.0 says and what a2a-sdk does.
         return_immediately=configuration.blocking is False,
     )
-
-
-def push_config_for(task_id: str, config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
-    return structs.replace(config, task_id=task_id)

@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from msgspec import UNSET, structs
+from msgspec import UNSET
 
 from trunkline.model.values import (
     TERMINAL,
@@ -17,8 +17,11 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.protocol.v03_names import CANCELLED, ROLES, STATE_NAMES, WRAPPED
 from trunkline.protocol.v03_types import (
+    CANCELLED,
+    ROLES,
+    STATE_NAMES,
+    WRAPPED,
     Artifact03,
     ArtifactUpdate03,
     File03,
@@ -144,11 +147,3 @@ class Writer03:
             last_chunk=bool(event.last_chunk),
             metadata=event.metadata,
         )
-
-
-class TerseWriter03(Writer03):
-    """Leaves `append` and `lastChunk` out where they say nothing, as OpenClaw's channel does."""
-
-    def artifact_update(self, event: TaskArtifactUpdateEvent) -> ArtifactUpdate03:
-        whole = super().artifact_update(event)
-        return structs.replace(whole, append=event.append or None, last_chunk=event.last_chunk)

@@ -1,6 +1,7 @@
-"""A2A 1.0 on both bindings: the canonical JSON with a name around it."""
+"""`V1`: A2A 1.0 on both bindings, which is the canonical JSON with a name around it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -28,17 +29,19 @@ from trunkline.model.events import (
 )
 from trunkline.protocol import cards, protojson
 from trunkline.protocol.cards import STANDARD, Shape
-from trunkline.protocol.dialect import Dialect, Dispatching, PushConfigQuery, page_of
-from trunkline.protocol.operations import Operation
+from trunkline.protocol.operations import Decoder, Operation, PushConfigQuery
 from trunkline.protocol.versions import Version
 
-# How an event begins; behind it come its JSON and a brace.
-_MEMBER: Final = {
+# A2A 1.0, 3.2.3: a StreamResponse holds one of four members. Entries of these kinds are stored
+# in their public form.
+_STORED_AS_SHOWN: Final = {
     TASK: b'{"task":',
-    SUBMITTED: b'{"task":',
     STATUS: b'{"statusUpdate":',
     ARTIFACT: b'{"artifactUpdate":',
-    # The public form of a further message is the status update that came with it.
+}
+# The public form of a further message is the status update that came with it.
+_SHOWN_OTHERWISE: Final = {
+    SUBMITTED: b'{"task":',
     MESSAGE: b'{"statusUpdate":',
     SHOWN: b'{"statusUpdate":',
     RETRIED: b'{"statusUpdate":',
@@ -46,72 +49,71 @@ _MEMBER: Final = {
 _encode = msgspec.json.Encoder().encode
 
 
-class _V1(Dispatching):
+def _create_push_config(params: bytes) -> TaskPushNotificationConfig:
+    config = protojson.decode(params, TaskPushNotificationConfig)
+    if not config.task_id:
+        raise InvalidParams.at("taskId", "is required")
+    return config
+
+
+def _query_push_config(params: bytes, *, needs_id: bool = True) -> PushConfigQuery:
+    query = protojson.decode(params, PushConfigQuery)
+    if not query.task_id:
+        raise InvalidParams.at("taskId", "must not be empty")
+    if needs_id and not query.id:
+        raise InvalidParams.at("id", "is required")
+    return query
+
+
+_decode_send = partial(protojson.decode, into=SendMessageRequest)
+
+
+class _V1:
     version = Version.V1_0
-
-    def decode_send(self, params: bytes) -> SendMessageRequest:
-        return protojson.decode(params, SendMessageRequest)
-
-    def decode_get(self, params: bytes) -> GetTaskRequest:
-        return protojson.decode(params, GetTaskRequest)
-
-    def decode_list(self, params: bytes) -> ListTasksRequest:
-        return protojson.decode(params, ListTasksRequest)
-
-    def decode_cancel(self, params: bytes) -> CancelTaskRequest:
-        return protojson.decode(params, CancelTaskRequest)
-
-    def decode_subscribe(self, params: bytes) -> SubscribeToTaskRequest:
-        return protojson.decode(params, SubscribeToTaskRequest)
-
-    def decode_extended_card(self, params: bytes) -> GetExtendedAgentCardRequest:
-        return protojson.decode(params, GetExtendedAgentCardRequest)
-
-    def decode_push(
-        self, operation: Operation, params: bytes
-    ) -> TaskPushNotificationConfig | PushConfigQuery:
-        if operation is Operation.CREATE_PUSH_CONFIG:
-            config = protojson.decode(params, TaskPushNotificationConfig)
-            if not config.task_id:
-                raise InvalidParams.at("taskId", "is required")
-            return config
-        query = protojson.decode(params, PushConfigQuery)
-        if not query.task_id:
-            raise InvalidParams.at("taskId", "must not be empty")
-        if operation is not Operation.LIST_PUSH_CONFIGS and not query.id:
-            raise InvalidParams.at("id", "is required")
-        return query
+    decoders: Mapping[Operation, Decoder] = {
+        Operation.SEND_MESSAGE: _decode_send,
+        Operation.SEND_STREAMING_MESSAGE: _decode_send,
+        Operation.GET_TASK: partial(protojson.decode, into=GetTaskRequest),
+        Operation.LIST_TASKS: partial(protojson.decode, into=ListTasksRequest),
+        Operation.CANCEL_TASK: partial(protojson.decode, into=CancelTaskRequest),
+        Operation.SUBSCRIBE_TO_TASK: partial(protojson.decode, into=SubscribeToTaskRequest),
+        Operation.CREATE_PUSH_CONFIG: _create_push_config,
+        Operation.GET_PUSH_CONFIG: _query_push_config,
+        Operation.LIST_PUSH_CONFIGS: partial(_query_push_config, needs_id=False),
+        Operation.DELETE_PUSH_CONFIG: _query_push_config,
+        Operation.GET_EXTENDED_AGENT_CARD: partial(
+            protojson.decode, into=GetExtendedAgentCardRequest
+        ),
+    }
 
     def task(self, task: bytes) -> bytes:
         return task
 
-    def sent_task(self, task: bytes) -> bytes:
-        return b"".join((b'{"task":', task, b"}"))
+    def sent_task(self, task: bytes) -> tuple[bytes, ...]:
+        return b'{"task":', task, b"}"
 
-    def sent_message(self, message: bytes) -> bytes:
-        return b"".join((b'{"message":', message, b"}"))
+    def sent_message(self, message: bytes) -> tuple[bytes, ...]:
+        return b'{"message":', message, b"}"
 
-    def event(self, entry: Entry, *, goes_on: bool = False) -> bytes:
-        return b"".join((_MEMBER[entry.kind], entry.public_body, b"}"))
-
-    def stream_task(self, task: bytes) -> bytes:
-        return b"".join((b'{"task":', task, b"}"))
-
-    def stream_message(self, message: bytes) -> bytes:
-        return b"".join((b'{"message":', message, b"}"))
+    def event(self, entry: Entry, *, goes_on: bool = False) -> tuple[bytes, ...]:
+        member = _STORED_AS_SHOWN.get(entry.kind)
+        if member is not None:
+            return member, entry.body, b"}"
+        return _SHOWN_OTHERWISE[entry.kind], entry.public_body, b"}"
 
     def page(
         self, tasks: Sequence[bytes], *, next_page_token: str, page_size: int, total_size: int
     ) -> bytes:
-        return page_of(
-            tasks,
-            next_page_token=_encode(next_page_token),
-            page_size=page_size,
-            total_size=total_size,
+        # A2A 1.0, 3.1.4: all four members are required, so they are written when empty or zero.
+        return b'{"tasks":[%b],"nextPageToken":%b,"pageSize":%d,"totalSize":%d}' % (
+            b",".join(tasks),
+            _encode(next_page_token),
+            page_size,
+            total_size,
         )
 
     def card(self, card: AgentCard, shape: Shape = STANDARD) -> bytes:
         return cards.encode(card, "1.0")
 
 
-V1: Final[Dialect] = _V1()
+V1: Final = _V1()

@@ -21,8 +21,7 @@ from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Part, Role, Task
 from trunkline.ports.clock import Clock
 from trunkline.protocol.client_responses import Answers, StreamItem, TaskPage
-from trunkline.protocol.dialect import PushConfigQuery, RequestValue
-from trunkline.protocol.operations import Operation
+from trunkline.protocol.operations import Operation, PushConfigQuery, RequestValue
 from trunkline.remote.credentials import Bearer, header_of
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.http import Network

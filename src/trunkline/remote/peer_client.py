@@ -9,11 +9,10 @@ from msgspec import Struct, structs
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
-from trunkline.protocol import card_reading, refusals
+from trunkline.protocol import card_reading, client_responses
 from trunkline.protocol.client_requests import Call, ask
 from trunkline.protocol.client_responses import ANSWERS, Answers
-from trunkline.protocol.dialect import RequestValue
-from trunkline.protocol.operations import Operation
+from trunkline.protocol.operations import Operation, RequestValue
 from trunkline.remote.authorization import Authorization
 from trunkline.remote.card_cache import CachedCard, CardCache
 from trunkline.remote.card_signatures import CardKeys
@@ -101,7 +100,9 @@ class PeerClient:
             await self._authorization.token()
             answer = await self._get_card(limits, extra)
         if answer.status not in (200, 304):
-            raise self.reader.refused(refusals.http_refusal(answer.status, answer.body), answer)
+            raise self.reader.refused(
+                client_responses.http_refusal(answer.status, answer.body), answer
+            )
         if answer.media_type in ("text/html", SSE):
             raise BadPeerAnswer(
                 f"there is no agent card at {self.target.card_url}: it answers {answer.media_type}",

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
-from trunkline.protocol import refusals
-from trunkline.protocol.refusals import Refusal
+from trunkline.protocol import client_responses
+from trunkline.protocol.client_responses import Refusal
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
 from trunkline.remote.http import Answer
 from trunkline.remote.interfaces import Endpoint
@@ -31,9 +31,9 @@ class ResponseReader:
         `is_error`: the event has the name "error", the only sign of an error in HTTP+JSON of 0.3.
         """
         if endpoint.binding == "JSONRPC":
-            return self._result(refusals.opened(data, id), _EVENT)
+            return self._result(client_responses.opened(data, id), _EVENT)
         if is_error or data.startswith(b'{"error"'):
-            raise self.refused(refusals.http_refusal(_EVENT.status, data), _EVENT)
+            raise self.refused(client_responses.http_refusal(_EVENT.status, data), _EVENT)
         return data
 
     def payload(self, endpoint: Endpoint, answer: Answer, id: bytes) -> bytes:
@@ -44,9 +44,9 @@ class ResponseReader:
         if endpoint.binding == "HTTP+JSON" or not is_success:
             if is_success:
                 return answer.body
-            raise self.refused(refusals.http_refusal(answer.status, answer.body), answer)
+            raise self.refused(client_responses.http_refusal(answer.status, answer.body), answer)
         try:
-            return self._result(refusals.opened(answer.body, id), answer)
+            return self._result(client_responses.opened(answer.body, id), answer)
         except InvalidAgentResponse as error:
             raise self.bad(error) from None
 

@@ -1,10 +1,14 @@
-"""Serving an A2A request: the same steps on every binding."""
+"""`A2AHandler`: the steps of every A2A request, the same on each binding."""
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
 
 from trunkline.background import next_pass
 from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
+from trunkline.model.card import AgentCard
 from trunkline.model.errors import (
     InvalidRequest,
     StoreError,
@@ -17,15 +21,15 @@ from trunkline.model.errors import (
 from trunkline.model.large_values import MARK, SLICE_BYTES
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope
-from trunkline.protocol.dialect import RequestValue
 from trunkline.protocol.errors import wire
 from trunkline.protocol.limits import MAX_EXTENSIONS
-from trunkline.protocol.operations import Operation
+from trunkline.protocol.operations import STREAMING, Operation, RequestValue
 from trunkline.protocol.versions import Version
+from trunkline.runtime.fanout import Reply, Subscription
+from trunkline.runtime.service import ListAnswer, TaskAnswer
 from trunkline.server.access import CHALLENGE, Access
-from trunkline.server.calls import STREAMING, Calls
+from trunkline.server.calls import Call
 from trunkline.server.endpoint import Endpoint
-from trunkline.server.exchange import Exchange
 from trunkline.server.http import (
     Disconnected,
     Header,
@@ -34,7 +38,7 @@ from trunkline.server.http import (
     sequence_of,
 )
 from trunkline.server.large_answers import LargeAnswer
-from trunkline.server.metrics import Metrics
+from trunkline.server.metrics import LABELS, Metrics
 from trunkline.server.streams import Frames, StreamCounts, pump
 
 _log = logging.getLogger("trunkline.server")
@@ -52,14 +56,12 @@ class A2AHandler:
     def __init__(
         self,
         *,
-        calls: Calls,
         access: Access,
         streams: StreamCounts,
         metrics: Metrics,
         clock: Clock,
         logs_requests: bool = False,
     ) -> None:
-        self._calls = calls
         self._access = access
         self._streams = streams
         self._metrics = metrics
@@ -67,54 +69,56 @@ class A2AHandler:
         self._logs_requests = logs_requests
         self._large_bodies = asyncio.Lock()
 
-    async def serve(
-        self, endpoint: Endpoint, exchange: Exchange, request: Request, response: Response
-    ) -> None:
+    async def serve(self, call: Call, request: Request, response: Response) -> None:
         started = self._clock.monotonic()
-        outcome = "ok"
+        endpoint, outcome = call.endpoint, "ok"
         try:
             # Before anything else: an unknown caller learns nothing, and costs nothing.
             principal = request.caller = self._access.identify(request)
-            exchange.begin(request)
-            limits = endpoint.limits
-            body = request.whole_body(limit=limits.max_body_bytes)
+            call.begin(request)
+            limit = endpoint.limits.max_body_bytes
+            body = request.whole_body(limit=limit)
             if body is None:
-                body = await request.body(limit=limits.max_body_bytes)
+                body = await request.body(limit=limit)
             if len(body) > LARGE_BODY_BYTES:
                 await self._wait_for_turn()
-            value = exchange.read(request, body, limits, endpoint.check_offered)
+            value = call.read(request, body)
             body = b""
             if request.held_bytes:
                 request.release()
-            caller = _caller(endpoint, exchange, request, principal, value)
-            if exchange.operation in STREAMING:
-                await self._stream(endpoint, exchange, request, response, caller, value)
+            caller = _caller(endpoint, request, principal, value)
+            operation = call.operation
+            assert operation is not None
+            if operation in STREAMING:
+                options = _stream_options(call, request, value)
+                self._streams.enter(principal)
+                try:
+                    reader = await endpoint.handlers[operation](caller, value, **options)
+                    await _pump(call, request, response, caller, reader, **options)
+                finally:
+                    self._streams.leave(principal)
             else:
-                result = await self._calls.answer(endpoint, exchange.dialect, caller, value)
-                result = exchange.result(result)
-                # Not `MARK in result`: `in` tries bytes as a number first, and makes an error
-                # text each time.
-                if len(result) > SLICE_BYTES or result.find(MARK) >= 0:
-                    await _large(endpoint, caller, response).answer(
-                        result,
-                        content_type=exchange.content_type,
-                        headers=_headers(exchange, caller),
-                    )
-                else:
-                    await response.answer(
-                        200,
-                        result,
-                        content_type=exchange.content_type,
-                        headers=_headers(exchange, caller),
-                    )
+                result = await endpoint.handlers[operation](caller, value)
+                await _answer(call, response, caller, result)
         except TrunklineError as error:
-            outcome = await _refuse(response, endpoint, exchange, error)
+            outcome = await _refuse(call, response, error)
         except Disconnected:
             outcome = "disconnected"
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
             _log.exception("request failed", extra={"agent": endpoint.agent.handle})
-            outcome = await _refuse(response, endpoint, exchange, error)
-        self._observe(endpoint.agent.handle, exchange, outcome, self._clock.monotonic() - started)
+            outcome = await _refuse(call, response, error)
+        seconds = self._clock.monotonic() - started
+        labels = (
+            endpoint.agent.handle,
+            call.operation or "unknown",
+            call.binding,
+            call.dialect.version,
+            outcome,
+        )
+        self._metrics.observe(labels, seconds)
+        if self._logs_requests:
+            extra = dict(zip(LABELS, labels, strict=True)) | {"ms": round(seconds * 1000, 2)}
+            _log.info("request", extra=extra)
 
     async def _wait_for_turn(self) -> None:
         """Large bodies are decoded one at a time, with room for others to be served in between."""
@@ -122,72 +126,107 @@ class A2AHandler:
             for _ in range(PASSES_PER_SEND):
                 await next_pass()
 
-    async def _stream(
-        self,
-        endpoint: Endpoint,
-        exchange: Exchange,
-        request: Request,
-        response: Response,
-        caller: Caller,
-        value: RequestValue,
-    ) -> None:
-        is_resumable = endpoint.agent.profile.stream_replay
-        last_seq = sequence_of(request.header(b"last-event-id")) if is_resumable else None
-        self._streams.enter(caller.principal)
-        try:
-            reader = await self._calls.open_stream(
-                endpoint, exchange.dialect, caller, value, last_seq=last_seq
-            )
-            await pump(
-                request,
-                response,
-                reader,
-                Frames(
-                    exchange.dialect,
-                    exchange.envelope(),
-                    exchange.error_frame,
-                    is_resumable=is_resumable,
-                ),
-                headers=[
-                    *endpoint.dialects.errors.stream_headers,
-                    *_echo(caller, exchange.dialect.version),
-                ],
-                # A new task shows nothing until it is stored, and may yet be refused.
-                write_large=_large(endpoint, caller, response).write,
-                waits_for_first=last_seq is None or not isinstance(value, SubscribeToTaskRequest),
-            )
-        finally:
-            self._streams.leave(caller.principal)
 
-    def _observe(self, agent: str, exchange: Exchange, outcome: str, seconds: float) -> None:
-        operation, version = exchange.operation or "unknown", exchange.dialect.version
-        self._metrics.observe((agent, operation, exchange.binding, version, outcome), seconds)
-        if self._logs_requests:
-            _log.info(
-                "request",
-                extra={
-                    "agent": agent,
-                    "operation": operation,
-                    "binding": exchange.binding,
-                    "version": version,
-                    "outcome": outcome,
-                    "ms": round(seconds * 1000, 2),
-                },
-            )
+def _stream_options(call: Call, request: Request, value: RequestValue) -> dict[str, Any]:
+    last_seq = None
+    if call.endpoint.agent.profile.stream_replay and b"last-event-id" in request.headers:
+        last_seq = sequence_of(request.header(b"last-event-id"))
+    if not isinstance(value, SubscribeToTaskRequest):
+        return {}
+    # In 0.3 `final: true` ends a stream, and a question is final.
+    is_of_0_3 = call.dialect.version is Version.V0_3
+    return {"last_seq": last_seq, "closes_on_input_required": is_of_0_3}
 
 
-def _large(endpoint: Endpoint, caller: Caller, response: Response) -> LargeAnswer:
-    scope = Scope(endpoint.agent.handle, caller.tenant, caller.principal)
-    return LargeAnswer(response, endpoint.service.large_values, scope)
-
-
-def _caller(
-    endpoint: Endpoint,
-    exchange: Exchange,
+def _pump(
+    call: Call,
     request: Request,
-    principal: str,
-    value: RequestValue,
-) -> Caller:
+    response: Response,
+    caller: Caller,
+    reader: Subscription,
+    *,
+    last_seq: int | None = None,
+    **_: object,
+) -> Awaitable[None]:
+    endpoint = call.endpoint
+    headers = endpoint.dialects.errors.stream_headers
+    if caller.extensions:
+        headers = (*headers, *_echo(caller, call.dialect.version))
+    is_resumable = endpoint.agent.profile.stream_replay
+    return pump(
+        request,
+        response,
+        reader,
+        Frames(call.dialect, call.envelope, call.error_frame, is_resumable=is_resumable),
+        headers=headers,
+        # A new task shows nothing until it is stored, and may yet be refused.
+        waits_for_first=last_seq is None,
+        write_large=partial(_write_large, call, response, caller),
+    )
+
+
+def _answer(call: Call, response: Response, caller: Caller, result: Any) -> Awaitable[None]:
+    operation = call.operation
+    assert operation is not None
+    # By how often they come.
+    if isinstance(result, TaskAnswer):
+        pieces = call.dialect.sent_task(result.task)
+    else:
+        pieces = _ENCODERS[operation](call, result)
+    answer = response.answer
+    for piece in pieces:
+        # Not `MARK in piece`: `in` tries bytes as a number first, and makes an error text each
+        # time.
+        if len(piece) > SLICE_BYTES or piece.find(MARK) >= 0:
+            answer = _large(call, response, caller).answer
+    headers: Sequence[Header] = ()
+    if caller.extensions or operation is _GET_EXTENDED_CARD:
+        headers = _headers(call, caller)
+    before, behind = call.envelope
+    return answer(200, before, *pieces, behind, content_type=call.content_type, headers=headers)
+
+
+def _sent_message(call: Call, result: Reply) -> tuple[bytes, ...]:
+    return call.dialect.sent_message(result.message)
+
+
+def _task(call: Call, result: bytes) -> tuple[bytes, ...]:
+    return (call.dialect.task(result),)
+
+
+def _page(call: Call, result: ListAnswer) -> tuple[bytes, ...]:
+    page = call.dialect.page(
+        result.tasks,
+        next_page_token=result.next_page_token,
+        page_size=result.page_size,
+        total_size=result.total_size,
+    )
+    return (page,)
+
+
+def _card(call: Call, result: AgentCard) -> tuple[bytes, ...]:
+    return (call.dialect.card(result, call.endpoint.shape),)
+
+
+_ENCODERS: Final[dict[Operation, Callable[[Call, Any], tuple[bytes, ...]]]] = {
+    Operation.SEND_MESSAGE: _sent_message,
+    Operation.GET_TASK: _task,
+    Operation.LIST_TASKS: _page,
+    Operation.CANCEL_TASK: _task,
+    Operation.GET_EXTENDED_AGENT_CARD: _card,
+}
+
+
+def _large(call: Call, response: Response, caller: Caller) -> LargeAnswer:
+    scope = Scope(call.endpoint.agent.handle, caller.tenant, caller.principal)
+    return LargeAnswer(response, call.endpoint.service.large_values, scope)
+
+
+async def _write_large(call: Call, response: Response, caller: Caller, data: bytes) -> None:
+    await _large(call, response, caller).write(data)
+
+
+def _caller(endpoint: Endpoint, request: Request, principal: str, value: RequestValue) -> Caller:
     tenant = value.tenant
     if endpoint.tenants:
         endpoint.check_tenant(tenant)
@@ -224,40 +263,33 @@ _OWN_CARD: list[Header] = [
 ]
 
 
-def _headers(exchange: Exchange, caller: Caller) -> list[Header]:
-    headers = _echo(caller, exchange.dialect.version) if caller.extensions else []
-    if exchange.operation is _GET_EXTENDED_CARD:
+def _headers(call: Call, caller: Caller) -> list[Header]:
+    headers = _echo(caller, call.dialect.version) if caller.extensions else []
+    if call.operation is _GET_EXTENDED_CARD:
         headers += _OWN_CARD
     return headers
 
 
 def _echo(caller: Caller, version: Version) -> list[Header]:
-    """The response names the extensions that are in use."""
-    if not caller.extensions:
-        return []
+    """A2A 1.0, 3.2.6: the response names the extensions that are in use."""
     uris = ", ".join(caller.extensions).encode("latin-1", "replace")
     header = (b"a2a-extensions", uris)
     return [header] if version is Version.V1_0 else [header, (b"x-a2a-extensions", uris)]
 
 
-async def _refuse(
-    response: Response,
-    endpoint: Endpoint,
-    exchange: Exchange,
-    error: Exception,
-) -> str:
+async def _refuse(call: Call, response: Response, error: Exception) -> str:
     """Tell the client, unless it is too late for that; returns the reason for the metrics."""
     error = _for_client(error)
-    event = exchange.error_event(error)
+    event = call.error_event(error)
     if event is not None:
         if not response.has_begun:
-            await response.begin(200, endpoint.dialects.errors.stream_headers)
+            await response.begin(200, call.endpoint.dialects.errors.stream_headers)
         await response.write(event)
         await response.end()
     elif not response.has_begun:
-        status, body = exchange.error(error)
+        status, body = call.error(error)
         await response.answer(
-            status, body, content_type=exchange.content_type, headers=error_headers(error)
+            status, body, content_type=call.content_type, headers=error_headers(error)
         )
     return wire(error).reason
 

@@ -64,7 +64,9 @@ class Access:
         headers = request.headers
         token = None
         if self._takes_bearer and b"authorization" in headers:
-            token = _bearer(headers[b"authorization"])
+            value = headers[b"authorization"]
+            token = value[7:].strip() if value.startswith(b"Bearer ") else b""
+            token = token or _bearer(value)
         if token is None and self._takes_api_key:
             token = headers.get(b"x-api-key")
         if token is not None:

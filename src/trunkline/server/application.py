@@ -1,6 +1,6 @@
 """Which path goes where. The A2A paths come first and cost one look-up each."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 
 from msgspec import Struct
 from starlette.applications import Starlette
@@ -10,9 +10,9 @@ from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
 from trunkline.server.a2a import A2AHandler
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
+from trunkline.server.calls import JsonRpcCall, RestCall
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
-from trunkline.server.exchange import JsonRpcExchange, RestExchange, rest_path
 from trunkline.server.http import Request, Response
 
 
@@ -66,44 +66,32 @@ class Application:
         else:
             await self.serve(AsgiRequest(scope, receive), AsgiResponse(send))
 
-    async def serve(self, request: Request, response: Response) -> None:
-        path = request.path
+    def serve(self, request: Request, response: Response) -> Awaitable[None]:
+        path, method = request.path, request.method
         endpoint = self._jsonrpc.get(path)
         if endpoint is not None:
-            if endpoint.not_found is not None and request.method != "POST":
-                await response.answer(404, endpoint.not_found)
-                return
-            exchange = JsonRpcExchange(endpoint.dialects)
-            await self._a2a.serve(endpoint, exchange, request, response)
-        elif (endpoint := self._card_paths.get(path)) is not None:
-            if endpoint.not_found is not None and request.method not in ("GET", "HEAD"):
-                await response.answer(404, endpoint.not_found)
-                return
-            await self._cards.serve(endpoint, request, response)
-        elif path in self._page_paths:
-            await serve_with(self._pages, request, response)
-        else:
-            await self._serve_rest(request, response)
-
-    async def _serve_rest(self, request: Request, response: Response) -> None:
-        prefix = self._prefix(request.path)
-        refusal = self._idle.at.get(request.path) or self._idle.below.get(prefix or "")
+            if endpoint.not_found is not None and method != "POST":
+                return response.answer(404, endpoint.not_found)
+            return self._a2a.serve(JsonRpcCall(endpoint), request, response)
+        if (endpoint := self._card_paths.get(path)) is not None:
+            if endpoint.not_found is not None and method not in ("GET", "HEAD"):
+                return response.answer(404, endpoint.not_found)
+            return self._cards.serve(endpoint, request, response)
+        if path in self._page_paths:
+            return serve_with(self._pages, request, response)
+        prefix = self._prefix(path)
+        refusal = self._idle.at.get(path) or self._idle.below.get(prefix or "")
         if refusal is not None:
-            await response.answer(503, refusal)
-            return
+            return response.answer(503, refusal)
         if prefix is not None:
-            endpoint = self._rest[prefix]
-            exchange = RestExchange(rest_path(request, prefix), endpoint.dialects, request)
-            await self._a2a.serve(endpoint, exchange, request, response)
-            return
-        if self._no_files is not None and request.path.startswith("/a2a/files/"):
-            await response.answer(404, self._no_files)
-            return
+            call = RestCall(self._rest[prefix], prefix, request)
+            return self._a2a.serve(call, request, response)
+        if self._no_files is not None and path.startswith("/a2a/files/"):
+            return response.answer(404, self._no_files)
         known = ", ".join(sorted(self._card_paths))
         where = f"agent cards are at {known}" if known else "there are no agents here"
         error = RouteNotFound(f"Nothing is served at this path; {where}")
-        status, body = rest.error(error, Version.V1_0)
-        await response.answer(status, body)
+        return response.answer(*rest.error(error, Version.V1_0))
 
     def _prefix(self, path: str) -> str | None:
         """The root of an HTTP+JSON binding that the path is below of."""

@@ -53,14 +53,14 @@ class AsgiResponse(Response):
     async def answer(
         self,
         status: int,
-        body: bytes,
-        *,
+        *body: bytes,
         content_type: bytes = b"application/json",
         headers: Sequence[Header] = (),
     ) -> None:
-        own = ((b"content-type", content_type), (CONTENT_LENGTH, b"%d" % len(body)))
+        data = b"".join(body)
+        own = ((b"content-type", content_type), (CONTENT_LENGTH, b"%d" % len(data)))
         await self.begin(status, (*own, *headers))
-        await self._send({"type": "http.response.body", "body": body})
+        await self._send({"type": "http.response.body", "body": data})
 
     async def begin(self, status: int, headers: Sequence[Header]) -> None:
         self.has_begun = True

@@ -1,81 +1,228 @@
-"""What both bindings do with a decoded request that the agent offers: one answer, or one stream."""
+"""`JsonRpcCall` and `RestCall`: one call of an operation, as its binding reads and answers it."""
 
-from trunkline.model.calls import (
-    Caller,
-    CancelTaskRequest,
-    GetExtendedAgentCardRequest,
-    GetTaskRequest,
-    ListTasksRequest,
-    SendMessageRequest,
-    SubscribeToTaskRequest,
+from typing import Protocol
+from urllib.parse import unquote
+
+from trunkline.model.errors import (
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    TrunklineError,
+    VersionNotSupported,
+    WrongHttpMethod,
 )
-from trunkline.model.errors import GatewayBug, Unauthenticated
-from trunkline.protocol.dialect import Dialect, RequestValue
-from trunkline.protocol.operations import Operation
-from trunkline.protocol.versions import Version
-from trunkline.runtime.fanout import Subscription
-from trunkline.runtime.service import TaskAnswer
+from trunkline.protocol import jsonrpc, rest, sse
+from trunkline.protocol.dialects import Dialect
+from trunkline.protocol.limits import check_json
+from trunkline.protocol.operations import OPTIONAL, STREAMING, Operation, RequestValue
+from trunkline.protocol.rest_routes import Route, match
+from trunkline.protocol.v1 import V1
+from trunkline.protocol.versions import Version, negotiate
 from trunkline.server.endpoint import Endpoint
+from trunkline.server.http import Request
 
-STREAMING = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK})
+
+class Call(Protocol):
+    """`begin` and `read` come first, with the body between them; results and errors are then
+    written in the version that the request used."""
+
+    binding: str
+    endpoint: Endpoint
+    operation: Operation | None
+    dialect: Dialect
+    content_type: bytes
+    # The bytes before and behind every result.
+    envelope: tuple[bytes, bytes]
+
+    def begin(self, request: Request) -> None:
+        """Raises for a head that is wrong."""
+
+    def read(self, request: Request, body: bytes) -> RequestValue: ...
+
+    def error(self, error: Exception) -> tuple[int, bytes]: ...
+
+    def error_event(self, error: Exception) -> bytes | None:
+        """The error as the one event of a refused stream, where clients expect a stream even
+        then; None where the error is a response of its own."""
+
+    def error_frame(self, error: Exception) -> bytes:
+        """The error as one more event of a stream that has begun."""
 
 
-class Calls:
-    async def answer(
-        self, endpoint: Endpoint, dialect: Dialect, caller: Caller, value: RequestValue
-    ) -> bytes:
-        """The answer of an operation that does not stream, in the client's dialect."""
-        agent, service = endpoint.agent, endpoint.service
-        # By how often they are called.
-        if isinstance(value, SendMessageRequest):
-            outcome = await service.send(agent, caller, value)
-            if isinstance(outcome, TaskAnswer):
-                return dialect.sent_task(outcome.task)
-            return dialect.sent_message(outcome.message)
-        if isinstance(value, GetTaskRequest):
-            return dialect.task(await service.get(agent, caller, value))
-        if isinstance(value, ListTasksRequest):
-            page = await service.list(agent, caller, value)
-            return dialect.page(
-                page.tasks,
-                next_page_token=page.next_page_token,
-                page_size=page.page_size,
-                total_size=page.total_size,
+class JsonRpcCall:
+    __slots__ = ("_id", "_stated", "dialect", "endpoint", "envelope", "operation")
+
+    binding = "jsonrpc"
+    content_type = b"application/json"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._id = jsonrpc.NULL
+        self._stated: Version | None = None
+        self.dialect = endpoint.dialects.jsonrpc[endpoint.dialects.names.default]
+        self.operation: Operation | None = None
+        self.envelope = (b"", b"")
+
+    def begin(self, request: Request) -> None:
+        if request.method != "POST":
+            raise WrongHttpMethod("JSON-RPC requests are POSTed to this address", allow="POST")
+        if request.headers.get(b"content-type") != b"application/json":
+            rest.accepts_body(request.header(b"content-type"))
+
+    def read(self, request: Request, body: bytes) -> RequestValue:
+        endpoint = self.endpoint
+        dialects = endpoint.dialects
+        # A body that is refused as a whole is still looked into: clients look for their id in the
+        # response, and for a stream where they asked for one.
+        refusal: TrunklineError | None = None
+        try:
+            check_json(body, max_depth=endpoint.limits.max_json_depth)
+        except InvalidRequest as error:
+            refusal = error
+        except InvalidParams as error:
+            # Too many values. To tell why an envelope is wrong takes as long as to read them all.
+            if not jsonrpc.is_request(body):
+                raise
+            refusal = error
+        header = request.headers.get(b"a2a-version")
+        is_supported = True
+        if not request.query and header in dialects.by_header:
+            stated = dialects.by_header[header]
+        else:
+            try:
+                stated = negotiate(
+                    request.header(b"a2a-version"),
+                    request.query_value("A2A-Version"),
+                    dialects.versions,
+                )
+            except VersionNotSupported as error:
+                stated, is_supported, refusal = None, False, refusal or error
+        self._stated = stated
+        try:
+            call = jsonrpc.decode(body, stated=stated, names=dialects.names)
+        except jsonrpc.Rejected as rejected:
+            self._reject(rejected, is_supported=is_supported)
+            raise refusal or self._first_error(rejected) from None
+        self._id = call.id
+        if not is_supported and refusal is not None:
+            # A client that sent A2A-Version understands VersionNotSupported, which 0.3 lacks.
+            self.dialect = V1
+            raise refusal
+        operation = self.operation = call.operation
+        dialect = self.dialect = dialects.jsonrpc[call.version]
+        if refusal is not None:
+            raise refusal
+        if operation in OPTIONAL:
+            endpoint.check_offered(operation, call.version)
+        value = dialect.decoders[operation](call.params)
+        if call.lacks_id:
+            raise jsonrpc.missing_id()
+        self.envelope = (jsonrpc.RESULT % call.id, b"}")
+        return value
+
+    def _reject(self, rejected: jsonrpc.Rejected, *, is_supported: bool) -> None:
+        self._id = rejected.id
+        if not is_supported:
+            self.dialect = V1
+            return
+        if not self.endpoint.dialects.errors.is_in_stream:
+            self.operation = rejected.operation
+        self.dialect = self.endpoint.dialects.jsonrpc[rejected.version]
+
+    def _first_error(self, rejected: jsonrpc.Rejected) -> TrunklineError:
+        """A2A 1.0, 3.3.4: a capability that the card lacks counts before bad parameters."""
+        if self.operation in OPTIONAL and isinstance(rejected.error, InvalidParams):
+            self.endpoint.check_offered(self.operation, rejected.version)
+        return rejected.error
+
+    def error(self, error: Exception) -> tuple[int, bytes]:
+        style = self.endpoint.dialects.errors
+        body = jsonrpc.error(self._id, error, self.dialect.version, style.error)
+        return style.http_status(error), body
+
+    def error_event(self, error: Exception) -> bytes | None:
+        if self.operation not in STREAMING:
+            return None
+        # 0.3, 3.3.1: the response of message/stream and tasks/resubscribe is text/event-stream.
+        # The SDKs of 0.3 take an error of another media type for a broken response and lose it. A
+        # client that states a version is newer: it reads a plain error, and knows its type.
+        is_of_0_3 = self._stated is None and (
+            self.dialect.version is Version.V0_3 or isinstance(error, VersionNotSupported)
+        )
+        style = self.endpoint.dialects.errors
+        # An error of the HTTP request itself must show in the status.
+        if not (is_of_0_3 or style.is_in_stream) or style.http_status(error) != 200:
+            return None
+        return self.error_frame(error)
+
+    def error_frame(self, error: Exception) -> bytes:
+        return sse.frame(self.error(error)[1], event=self.endpoint.dialects.errors.event_name)
+
+
+class RestCall:
+    __slots__ = ("_path", "_route", "content_type", "dialect", "endpoint", "operation")
+
+    binding = "rest"
+    envelope = (b"", b"")
+
+    def __init__(self, endpoint: Endpoint, prefix: str, request: Request) -> None:
+        """`prefix` is the path of the interface."""
+        self.endpoint = endpoint
+        self._path = _path_below(prefix, request)
+        self._route: Route | None = None
+        # The dialect of an error before the request is read.
+        version = Version.V0_3 if self._path.startswith("/v1/") else Version.V1_0
+        self.dialect = endpoint.dialects.rest[version]
+        self.operation: Operation | None = None
+        self.content_type = rest.content_type(
+            request.header(b"accept"), request.header(b"content-type")
+        ).encode()
+
+    def begin(self, request: Request) -> None:
+        dialects = self.endpoint.dialects
+        stated = negotiate(
+            request.header(b"a2a-version"), request.query_value("A2A-Version"), dialects.versions
+        )
+        if stated is not None:
+            self.dialect = dialects.rest[stated]
+        route = match(
+            request.method,
+            self._path,
+            stated=stated,
+            only=dialects.only,
+            unstated=dialects.unstated,
+        )
+        if route.operation in dialects.hidden:
+            raise MethodNotFound(
+                f"This agent does not serve {route.operation}",
+                metadata={"method": route.operation},
             )
-        if isinstance(value, CancelTaskRequest):
-            return dialect.task(await service.cancel(agent, caller, value))
-        if isinstance(value, GetExtendedAgentCardRequest):
-            return _extended_card(endpoint, dialect, caller)
-        # Streams have no single answer, and push notifications are not offered.
-        raise GatewayBug(f"no answer to {type(value).__name__}")
+        self._route = route
+        self.operation = route.operation
+        self.dialect = dialects.rest[route.version]
 
-    async def open_stream(
-        self,
-        endpoint: Endpoint,
-        dialect: Dialect,
-        caller: Caller,
-        value: RequestValue,
-        *,
-        last_seq: int | None,
-    ) -> Subscription:
-        if isinstance(value, SendMessageRequest):
-            return await endpoint.service.stream(endpoint.agent, caller, value)
-        if isinstance(value, SubscribeToTaskRequest):
-            return await endpoint.service.subscribe(
-                endpoint.agent,
-                caller,
-                value,
-                last_seq=last_seq,
-                # In 0.3 `final: true` ends a stream, and a question is final.
-                closes_on_input_required=dialect.version is Version.V0_3,
-            )
-        raise GatewayBug("not a streaming operation")
+    def read(self, request: Request, body: bytes) -> RequestValue:
+        assert self._route is not None
+        if self._route.operation in OPTIONAL:
+            self.endpoint.check_offered(self._route.operation, self._route.version)
+        if body and request.method == "POST":
+            rest.accepts_body(request.header(b"content-type"))
+            check_json(body, max_depth=self.endpoint.limits.max_json_depth)
+        return rest.decode(self._route, request.query, body, self.endpoint.dialects.rest)
+
+    def error(self, error: Exception) -> tuple[int, bytes]:
+        return rest.error(error, self.dialect.version)
+
+    def error_event(self, error: Exception) -> bytes | None:
+        # A2A 1.0, 11.6: clients know it by the HTTP status.
+        return None
+
+    def error_frame(self, error: Exception) -> bytes:
+        return rest.error_frame(error, self.dialect.version)
 
 
-def _extended_card(endpoint: Endpoint, dialect: Dialect, caller: Caller) -> bytes:
-    if endpoint.extended_card is None:
-        raise GatewayBug("an extended card that is not offered was asked for")
-    # A2A: the extended card is for authenticated callers only, wherever they are.
-    if caller.is_anonymous:
-        raise Unauthenticated("The extended agent card needs an API key")
-    return dialect.card(endpoint.extended_card, endpoint.shape)
+def _path_below(prefix: str, request: Request) -> str:
+    """The path below the prefix, still percent-encoded: an id may hold a slash."""
+    raw = request.raw_path
+    path = request.path if raw is None else raw.partition(b"?")[0].decode("latin-1")
+    return path[len(prefix) :] if path.startswith(prefix) else unquote(path)[len(prefix) :]

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import httptools
 
+from trunkline.background import BackgroundTasks
 from trunkline.server.flow_control import FlowControl
 from trunkline.server.head_cache import HeadCache
 from trunkline.server.http import Disconnected, Header, Request, Response
@@ -75,7 +76,8 @@ class Shared:
         # The line of the header, which the listener renews.
         self.date = b""
         self.connections: set[Connection] = set()
-        # Those whose client has left, or that a stop has to wait for.
+        self.background = BackgroundTasks("connections")
+        # Tasks of connections whose client has left, or that a stop has to wait for.
         self.tasks: set[asyncio.Task[None]] = set()
 
     def close_idle(self, now: float) -> None:
@@ -167,10 +169,10 @@ class Connection(asyncio.Protocol):
         for request in (self._served, self._incoming):
             if request is not None:
                 request.wake()
-        if self._served is None:
-            self._wake()
-        else:
+        if self._served is not None:
             self._keep_task()
+        elif (awaited := self._awaits_request) is not None and not awaited.done():
+            awaited.set_result(None)
         # It holds this object's methods; without the circle, memory is free at once.
         del self._parser
 
@@ -314,46 +316,41 @@ class Connection(asyncio.Protocol):
         self._idle_since = None
         self._served = self._waiting.popleft()
         if self._task is None:
-            self._task = self._loop.create_task(self._serve_all())
-        else:
-            self._wake()
-
-    def _wake(self) -> None:
-        if self._awaits_request is not None and not self._awaits_request.done():
-            self._awaits_request.set_result(None)
+            self._task = self._shared.background.start(self._serve_all(), name="connection")
+        elif (awaited := self._awaits_request) is not None and not awaited.done():
+            awaited.set_result(None)
 
     async def _serve_all(self) -> None:
+        flow, shared = self._flow, self._shared
         while True:
-            if self._served is not None:
-                await self._serve(self._served)
-                self._served = None
-                self._go_on()
-            elif self._flow.is_lost:
-                return
-            else:
+            request = self._served
+            if request is None:
+                if flow.is_lost:
+                    return
                 self._awaits_request = self._loop.create_future()
                 await self._awaits_request
-
-    async def _serve(self, request: SocketRequest) -> None:
-        response = SocketResponse(self._flow, request, self._shared.date)
-        try:
-            await self._shared.handler(request, response)
-            if not response.has_begun and not request.is_broken:
-                raise RuntimeError("the request was not answered")
-        except Disconnected:
-            pass
-        except Exception:  # noqa: BLE001 - logged; the client learns nothing of it
-            _log.exception("request failed")
-            if not response.has_begun:
-                await response.answer(500, b"Internal Server Error", content_type=b"text/plain")
-        except BaseException:
-            self._flow.close()
-            raise
-        request.finish()
-        if response.has_begun and not (response.is_complete and request.keep_alive):
-            self._flow.close()
-        elif self._flow.is_congested:
-            await self._flow.drain()
+                continue
+            response = SocketResponse(flow, request, shared.date)
+            try:
+                await shared.handler(request, response)
+                if not response.has_begun and not request.is_broken:
+                    raise RuntimeError("the request was not answered")
+            except Disconnected:
+                pass
+            except Exception:  # noqa: BLE001 - logged; the client learns nothing of it
+                _log.exception("request failed")
+                if not response.has_begun:
+                    await response.answer(500, b"Internal Server Error", content_type=b"text/plain")
+            except BaseException:
+                flow.close()
+                raise
+            request.finish()
+            if response.has_begun and not (response.is_complete and request.keep_alive):
+                flow.close()
+            elif flow.is_congested:
+                await flow.drain()
+            self._served = None
+            self._go_on()
 
     def _go_on(self) -> None:
         """After an answer: the next request, or waiting for one, or the end."""
@@ -370,7 +367,8 @@ class Connection(asyncio.Protocol):
             self._flow.close()
         else:
             self._idle_since = self._loop.time()
-        self._flow.resume_reading()
+        if not self._flow.is_reading:
+            self._flow.resume_reading()
 
     def _refuse(self, answer: bytes) -> None:
         """What came cannot be understood. What came before it is answered first."""

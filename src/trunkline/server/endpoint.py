@@ -1,14 +1,21 @@
-"""A published agent at one set of addresses."""
+"""`Endpoint`: a published agent at one set of addresses, with a handler for each operation."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
+from trunkline.model.calls import Caller, GetExtendedAgentCardRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import (
     Case,
     ExtendedAgentCardNotConfigured,
     ExtensionSupportRequired,
+    GatewayBug,
     InvalidParams,
     PushNotificationNotSupported,
+    Unauthenticated,
     UnsupportedOperation,
 )
 from trunkline.protocol.cards import STANDARD, Shape
@@ -17,20 +24,24 @@ from trunkline.protocol.operations import PUSH, STREAMING, Operation
 from trunkline.protocol.versions import Version
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service
-from trunkline.server.exchange import Limits
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    max_body_bytes: int = 10 * 1024 * 1024
+    max_json_depth: int = 64
 
 
 class Endpoint(Struct, kw_only=True, eq=False):
     agent: PublishedAgent
-    # Of the runtime that holds the agent's tasks.
+    # Belongs to the runtime that holds the agent's tasks.
     service: Service
     dialects: Dialects
     limits: Limits
-    # Renewed while it is served, where it follows that of another agent.
+    # Renewed while it is served, where it follows the card of another agent.
     card: AgentCard
-    # What only authenticated callers get to see; None when the agent has no such card.
+    # For authenticated callers only; None when the agent has no such card.
     extended_card: AgentCard | None = None
-    # When the card was renewed; 0 as long as it is that of the start.
+    # The time of the last renewal of the card; 0 before the first one.
     renewed_ms: int = 0
     card_paths: tuple[str, ...]
     jsonrpc_path: str
@@ -39,17 +50,35 @@ class Endpoint(Struct, kw_only=True, eq=False):
     # Empty: any tenant.
     tenants: frozenset[str] = frozenset()
     shape: Shape = STANDARD
-    # With the error style of OpenClaw: what its routes answer where nothing is served.
+    # The body of a 404 for a method that is not served here, where the error style has its own.
     not_found: bytes | None = None
+    # Takes the caller and the request. Operations that are not offered have none.
+    handlers: Mapping[Operation, Callable[..., Awaitable[Any]]] = {}
 
-    @property
-    def streams(self) -> bool:
-        return self.agent.profile.streaming
+    def __post_init__(self) -> None:
+        service, agent = self.service, self.agent
+        self.handlers = {
+            Operation.SEND_MESSAGE: partial(service.send, agent),
+            Operation.SEND_STREAMING_MESSAGE: partial(service.stream, agent),
+            Operation.GET_TASK: partial(service.get, agent),
+            Operation.LIST_TASKS: partial(service.list, agent),
+            Operation.CANCEL_TASK: partial(service.cancel, agent),
+            Operation.SUBSCRIBE_TO_TASK: partial(service.subscribe, agent),
+            Operation.GET_EXTENDED_AGENT_CARD: self._extended_card_for,
+        }
+
+    async def _extended_card_for(self, caller: Caller, _: GetExtendedAgentCardRequest) -> AgentCard:
+        if self.extended_card is None:
+            raise GatewayBug("an extended card that is not offered was asked for")
+        # A2A 1.0, 3.1.11: the extended card is for authenticated callers only, wherever they are.
+        if caller.is_anonymous:
+            raise Unauthenticated("The extended agent card needs an API key")
+        return self.extended_card
 
     def check_offered(self, operation: Operation, version: Version) -> None:
         """Raises for an operation whose capability is not on the card (A2A 1.0, 3.3.4)."""
         if operation in STREAMING:
-            if not self.streams:
+            if not self.agent.profile.streaming:
                 raise UnsupportedOperation(
                     "Streaming is not supported by this agent; use SendMessage and GetTask"
                 )

@@ -14,7 +14,6 @@ class FlowControl:
         "_can_write",
         "_counted_bytes",
         "_holder",
-        "_is_reading",
         "_last_bytes",
         "_may_read",
         "_stuck_since",
@@ -25,6 +24,7 @@ class FlowControl:
         "caller",
         "is_congested",
         "is_lost",
+        "is_reading",
         "loop",
     )
 
@@ -43,7 +43,7 @@ class FlowControl:
         # What else is held for the connection, and is nobody's.
         self._counted_bytes = 0
         self._can_write: asyncio.Future[None] | None = None
-        self._is_reading = True
+        self.is_reading = True
         self._may_read = True
         # What the client was last seen to leave unread, and since when it is so much.
         self._unsent_bytes = 0
@@ -109,13 +109,13 @@ class FlowControl:
             self.is_congested = False
 
     def pause_reading(self) -> None:
-        if self._is_reading and not self.is_lost:
-            self._is_reading = False
+        if self.is_reading and not self.is_lost:
+            self.is_reading = False
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        if not self._is_reading and self._may_read and not self.is_lost:
-            self._is_reading = True
+        if not self.is_reading and self._may_read and not self.is_lost:
+            self.is_reading = True
             self._transport.resume_reading()
 
     def stop_reading(self) -> None:

@@ -23,12 +23,14 @@ _MAX_DIGITS = 7
 class HeadCache:
     """The last request of a connection, if another one may be read by its head."""
 
-    __slots__ = ("_after", "_before", "_last")
+    __slots__ = ("_after", "_before", "_last", "_length_at")
 
     def __init__(self) -> None:
         # What stands before and behind the length.
         self._before = b""
         self._after = b""
+        # The header line that it is, counted from 0.
+        self._length_at = 0
         self._last: SocketRequest | None = None
 
     def read(self, data: bytes) -> SocketRequest | None:
@@ -44,10 +46,7 @@ class HeadCache:
         body_start = end + len(after)
         if len(data) - body_start != int(length):
             return None
-        request = last.again(length)
-        request.take(data[body_start:])
-        request.complete()
-        return request
+        return last.again(length, data[body_start:], self._length_at)
 
     def remember(self, data: bytes, request: SocketRequest) -> None:
         """The parser made this request of these data."""
@@ -61,6 +60,8 @@ class HeadCache:
         if len(data) - body_start == int(line[1]):
             self._before = data[: line.start(1)]
             self._after = data[line.end(1) : body_start]
+            names = [name for name, _ in request.header_lines]
+            self._length_at = names.index(CONTENT_LENGTH)
             self._last = request
 
 

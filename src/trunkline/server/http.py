@@ -121,7 +121,7 @@ class Request(ABC):
 
 
 class Response(ABC):
-    """What goes back: one `answer`, or `begin`, any number of `write`, and `end`.
+    """An HTTP response: one `answer`, or `begin`, any number of `write`, and `end`.
 
     To a client that has left, all of them do nothing.
     """
@@ -140,11 +140,11 @@ class Response(ABC):
     async def answer(
         self,
         status: int,
-        body: bytes,
-        *,
+        *body: bytes,
         content_type: bytes = b"application/json",
         headers: Sequence[Header] = (),
-    ) -> None: ...
+    ) -> None:
+        """The whole response. The pieces of the body are joined where they are written."""
 
     @abstractmethod
     async def begin(self, status: int, headers: Sequence[Header]) -> None:

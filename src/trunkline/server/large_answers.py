@@ -17,12 +17,18 @@ class LargeAnswer:
         self._values = values
         self._scope = scope
 
-    async def answer(self, data: bytes, *, content_type: bytes, headers: Sequence[Header]) -> None:
-        pieces = await self._values.pieces(self._scope, data)
+    async def answer(
+        self,
+        status: int,
+        *body: bytes,
+        content_type: bytes = b"application/json",
+        headers: Sequence[Header] = (),
+    ) -> None:
+        pieces = await self._values.pieces(self._scope, b"".join(body))
         # Still in time to be refused as a whole.
         self._response.admit(min(pieces.size, SLICE_BYTES))
         own = ((b"content-type", content_type), (CONTENT_LENGTH, b"%d" % pieces.size))
-        await self._response.begin(200, (*own, *headers))
+        await self._response.begin(status, (*own, *headers))
         await self._write(pieces)
         await self._response.end()
 

@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
-_LABELS = ("agent", "operation", "binding", "version", "outcome")
+LABELS = ("agent", "operation", "binding", "version", "outcome")
 # Their values, in this order.
 Labels: TypeAlias = tuple[str, str, str, str, str]
 
@@ -43,12 +43,12 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
-            "trunkline_requests", "Requests by operation and outcome.", labels=_LABELS
+            "trunkline_requests", "Requests by operation and outcome.", labels=LABELS
         )
         durations = HistogramMetricFamily(
             "trunkline_request_seconds",
             "Time from the request to the end of its answer; streams count until they close.",
-            labels=_LABELS,
+            labels=LABELS,
         )
         for key, series in self._series.items():
             requests.add_metric(key, series.count)

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from http import HTTPStatus
 
 from trunkline.model.errors import RequestTimedOut
@@ -61,24 +62,27 @@ class SocketRequest(Request):
         # The client sends its body once it is told that somebody wants it.
         self.awaits_continue = False
 
-    def again(self, length: bytes) -> "SocketRequest":
-        """Another request with the same head, but for the length of its body."""
+    def again(self, length: bytes, body: bytes, length_at: int) -> "SocketRequest":
+        """A complete request with the same head, but for the length, which is that header line."""
         lines, headers = self.header_lines, self.headers
         if headers[CONTENT_LENGTH] != length:
-            lines = [(name, length if name == CONTENT_LENGTH else value) for name, value in lines]
+            lines = [*lines[:length_at], (CONTENT_LENGTH, length), *lines[length_at + 1 :]]
             headers = {**headers, CONTENT_LENGTH: length}
-        path, raw_path = self.path, self.raw_path
+        raw_path = self.raw_path
         assert raw_path is not None
-        return SocketRequest(
+        another = SocketRequest(
             self._flow,
             self.method,
-            path,
+            self.path,
             raw_path,
             self.query,
             lines,
             headers,
             budget=self._budget,
         )
+        another._body = body
+        another.is_complete = True
+        return another
 
     @property
     def is_broken(self) -> bool:
@@ -218,54 +222,54 @@ class SocketResponse(Response):
     async def answer(
         self,
         status: int,
-        body: bytes,
-        *,
+        *body: bytes,
         content_type: bytes = b"application/json",
         headers: Sequence[Header] = (),
     ) -> None:
-        self._check()
         request = self._request
-        is_large = len(body) > SMALL_BYTES
+        if self.has_begun or request.awaits_continue:
+            self._check()
+        size = sum(map(len, body))
+        is_large = size > SMALL_BYTES
         if is_large:
-            self._flow.admit(request.caller, len(body))
-        # Quicker than a format, which does not know how much there is to come.
+            self._flow.admit(request.caller, size)
+        # The one place where the pieces of an answer are joined. Quicker than a format, which
+        # does not know the size of the result.
         data = (
             _STATUS_LINES[status],
             self._date,
             b"content-type: ",
             content_type,
             b"\r\ncontent-length: ",
-            str(len(body)).encode(),
+            str(size).encode(),
             b"\r\n",
-            _lines(headers) if headers else b"",
+            _lines(tuple(headers)) if headers else b"",
             b"" if request.keep_alive else _CLOSE,
             b"\r\n",
-            b"" if is_large or request.method == "HEAD" else body,
+            *(() if is_large or request.method == "HEAD" else body),
         )
         self.has_begun = self.is_complete = True
         self._flow.write(b"".join(data))
         if is_large and request.method != "HEAD":
-            # By itself, so that there is no second copy of it.
-            self._flow.write(body)
+            # Apart from the head, so that one large piece is not copied.
+            self._flow.write(body[0] if len(body) == 1 else b"".join(body))
 
     async def begin(self, status: int, headers: Sequence[Header]) -> None:
-        self._check()
-        named = {name.lower(): value for name, value in headers}
+        if self.has_begun or self._request.awaits_continue:
+            self._check()
+        framing = b""
+        for name, value in headers:
+            if name.lower() == CONTENT_LENGTH:
+                self._missing = int(value)
         if self._request.method == "HEAD" or status in _WITHOUT_BODY:
-            framing = b""
             self._missing = 0
-        elif CONTENT_LENGTH in named:
-            framing = b""
-            self._missing = int(named[CONTENT_LENGTH])
-        elif self._request.is_http_1_0:
-            # It knows no chunks; the end of the connection is the end of the body.
-            framing = b""
-        else:
+        # HTTP/1.0 has no chunks; there the end of the connection is the end of the body.
+        elif self._missing is None and not self._request.is_http_1_0:
             framing = b"transfer-encoding: chunked\r\n"
             self._is_chunked = True
         close = b"" if self._request.keep_alive else _CLOSE
         self._head = b"".join(
-            (_STATUS_LINES[status], self._date, _lines(headers), framing, close, b"\r\n")
+            (_STATUS_LINES[status], self._date, _lines(tuple(headers)), framing, close, b"\r\n")
         )
         self.has_begun = True
 
@@ -273,7 +277,7 @@ class SocketResponse(Response):
         if self.has_begun:
             raise RuntimeError("a request is answered once")
         if self._request.awaits_continue:
-            # Whether the client sends its body all the same is not known.
+            # The client may send its body nevertheless, and nobody would read it.
             self._request.keep_alive = False
 
     def admit(self, size: int) -> None:
@@ -306,7 +310,9 @@ class SocketResponse(Response):
         self.is_complete = True
 
 
-def _lines(headers: Sequence[Header]) -> bytes:
+# Most responses have the headers of an earlier one.
+@lru_cache(maxsize=64)
+def _lines(headers: tuple[Header, ...]) -> bytes:
     lines = []
     for name, value in headers:
         if _BAD_NAME.search(name) or _BAD_VALUE.search(value):

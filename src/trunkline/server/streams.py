@@ -8,7 +8,7 @@ from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
 from trunkline.model.large_values import MARK, SLICE_BYTES
 from trunkline.protocol import rest, sse
-from trunkline.protocol.dialect import Dialect
+from trunkline.protocol.dialects import Dialect
 from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, NoReply, Opening, Reply, Subscription
 from trunkline.server.http import Header, Request, Response
 
@@ -67,33 +67,36 @@ class Frames:
 
     def joined(self, items: Sequence[Item], *, is_over: bool) -> bytes:
         """All of them; `is_over` when the stream ends with the last one."""
-        if not is_over:
-            return b"".join([self.frame(item, goes_on=True) for item in items])
-        before = [self.frame(item, goes_on=True) for item in items[:-1]]
-        return b"".join([*before, self.frame(items[-1])])
+        pieces: list[bytes] = []
+        last = items[-1] if is_over else None
+        for item in items:
+            if isinstance(item, Entry):
+                event = self._dialect.event(item, goes_on=item is not last)
+                id = b"id: %d\n" % item.seq if self._is_resumable else b""
+                pieces += (id, self._before, *event, self._behind)
+            else:
+                pieces += self._frame(item)
+        return b"".join(pieces)
 
-    def frame(self, item: Item, *, goes_on: bool = False) -> bytes:
-        if isinstance(item, Entry):
-            data = self._dialect.event(item, goes_on=goes_on)
-            id = b"id: %d\n" % item.seq if self._is_resumable else b""
-            return b"".join((id, self._before, data, self._behind))
+    def _frame(self, item: Item) -> tuple[bytes, ...]:
+        """An item that is not a journal entry."""
         match item:
             case Opening():
-                data = self._dialect.stream_task(item.task)
                 id = b"id: %d\n" % item.seq if self._is_resumable else b""
-                return b"".join((id, self._before, data, self._behind))
+                return (id, self._before, *self._dialect.sent_task(item.task), self._behind)
             case Reply():
-                data = self._dialect.stream_message(item.message)
-                return b"%b%b%b" % (self._before, data, self._behind)
+                return (self._before, *self._dialect.sent_message(item.message), self._behind)
             case NoReply():
-                return self._error(item.error)
+                return (self._error(item.error),)
             case Gap():
-                return sse.gap(item.after, item.resumes_at)
+                return (sse.gap(item.after, item.resumes_at),)
             case Beat():
-                return sse.HEARTBEAT
+                return (sse.HEARTBEAT,)
             case CutOff():
                 remedy = f"; resume with Last-Event-ID: {item.seq}" if self._is_resumable else ""
-                return sse.comment(item.reason + remedy)
+                return (sse.comment(item.reason + remedy),)
+            case Entry():
+                raise TypeError("an entry is an event")
 
 
 async def pump(

@@ -99,4 +99,6 @@ async def test_d7_a_stream_that_stays_open_after_its_end_keeps_nobody() -> None:
 async def test_the_raw_answer_is_what_a_peer_of_0_3_would_have_said() -> None:
     answer = task(COMPLETED, said="done", artifacts=(artifact("x"),))
     result = await supported(send=answer)(action="send", parts=HELLO)
-    assert result["raw"] == msgspec.json.decode(V03.sent_task(msgspec.json.encode(answer)))
+    assert result["raw"] == msgspec.json.decode(
+        b"".join(V03.sent_task(msgspec.json.encode(answer)))
+    )

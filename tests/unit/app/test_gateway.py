@@ -99,7 +99,7 @@ def test_an_endpoint_has_what_the_settings_say() -> None:
     built = gateway({"acme/echo": agent(**keys)}, auth={"keys": {"alice": {"key": KEY}}})
     for endpoint in built.endpoints:
         assert endpoint.tenants == {"a"}
-        assert endpoint.streams is False
+        assert endpoint.agent.profile.streaming is False
         assert endpoint.dialects.names.default is Version.V0_3
         assert endpoint.extended_card is not None
         assert endpoint.agent.profile.max_concurrency == 3

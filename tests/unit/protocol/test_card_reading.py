@@ -9,7 +9,8 @@ from trunkline.model.card import AgentInterface
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.protocol import cards
 from trunkline.protocol.card_reading import decode, version_of
-from trunkline.protocol.cards import STYLES
+from trunkline.protocol.cards import STANDARD
+from trunkline.protocol.openclaw import CARD_SHAPES
 from trunkline.protocol.versions import Version
 
 
@@ -20,6 +21,9 @@ def read(tree: Any) -> Any:
 @pytest.mark.parametrize("form", ["1.0", "hybrid"])
 def test_a_card_is_read_as_it_was_written(form: cards.Form) -> None:
     assert decode(cards.encode(CARD, form)) == CARD
+
+
+STYLES = {"standard": STANDARD} | CARD_SHAPES
 
 
 @pytest.mark.parametrize("style", STYLES)

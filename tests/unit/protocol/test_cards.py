@@ -24,8 +24,8 @@ from trunkline.model.card import (
 )
 from trunkline.model.errors import InvalidParams, VersionNotSupported
 from trunkline.protocol import cards
-from trunkline.protocol.v03 import V03
-from trunkline.protocol.v03_rest import V03Rest
+from trunkline.protocol.openclaw import CARD_SHAPES
+from trunkline.protocol.v03 import V03, V03_REST
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version
 
@@ -187,7 +187,7 @@ def test_the_etag_follows_the_bytes() -> None:
 
 def test_dialects_write_their_own_card() -> None:
     assert V1.card(CARD) == cards.encode(CARD, "1.0")
-    assert V03.card(CARD) == V03Rest.card(CARD) == cards.encode(CARD, "0.3")
+    assert V03.card(CARD) == V03_REST.card(CARD) == cards.encode(CARD, "0.3")
 
 
 def shaped(shape: cards.Shape, form: cards.Form = "0.3") -> Any:
@@ -195,7 +195,7 @@ def shaped(shape: cards.Shape, form: cards.Form = "0.3") -> Any:
 
 
 def test_a_shape_may_repeat_the_interface_and_deny_the_history() -> None:
-    plain, card = shaped(cards.STANDARD), shaped(cards.STYLES["openclaw-inbound"])
+    plain, card = shaped(cards.STANDARD), shaped(CARD_SHAPES["openclaw-inbound"])
     first = {"url": card["url"], "transport": card["preferredTransport"]}
     assert card["additionalInterfaces"] == [first, *plain["additionalInterfaces"]]
     assert "stateTransitionHistory" not in plain["capabilities"]
@@ -204,7 +204,7 @@ def test_a_shape_may_repeat_the_interface_and_deny_the_history() -> None:
 
 @pytest.mark.parametrize("form", ["0.3", "hybrid"])
 def test_a_shape_may_name_the_schemes_as_old_cards_do(form: cards.Form) -> None:
-    card = shaped(cards.STYLES["openclaw-design"], form)
+    card = shaped(CARD_SHAPES["openclaw-design"], form)
     assert card["authentication"] == {"schemes": [*card["securitySchemes"]]}
     assert card["capabilities"]["stateTransitionHistory"] is True
     assert "authentication" not in shaped(cards.STANDARD, form)

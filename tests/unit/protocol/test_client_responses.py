@@ -25,7 +25,7 @@ from trunkline.model.calls import (
     SubscribeToTaskRequest,
     TaskPushNotificationConfig,
 )
-from trunkline.model.errors import InvalidAgentResponse
+from trunkline.model.errors import InvalidAgentResponse, TaskNotFound
 from trunkline.model.values import (
     Message,
     Part,
@@ -37,11 +37,11 @@ from trunkline.model.values import (
 )
 from trunkline.protocol import jsonrpc, rest
 from trunkline.protocol.client_requests import Binding, Call, ask
-from trunkline.protocol.client_responses import ANSWERS, TaskPage
-from trunkline.protocol.dialect import Dialect, PushConfigQuery, RequestValue
-from trunkline.protocol.operations import Operation
-from trunkline.protocol.v03 import V03
-from trunkline.protocol.v03_rest import V03Rest
+from trunkline.protocol.client_responses import ANSWERS, Refusal, TaskPage, http_refusal, opened
+from trunkline.protocol.dialects import Dialect
+from trunkline.protocol.operations import Operation, PushConfigQuery, RequestValue
+from trunkline.protocol.rest_routes import match
+from trunkline.protocol.v03 import V03, V03_REST
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version
@@ -56,7 +56,7 @@ DIALECTS: dict[tuple[Binding, Version], Dialect] = {
     WAYS[0]: V1,
     WAYS[1]: V1,
     WAYS[2]: V03,
-    WAYS[3]: V03Rest,
+    WAYS[3]: V03_REST,
 }
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way))
 
@@ -87,8 +87,8 @@ def test_a_task_is_read_as_it_was_written(way: tuple[Binding, Version], data: An
     body, dialect = msgspec.json.encode(task), DIALECTS[way]
     expected = without_references(task, way)
     assert ANSWERS[way].task(dialect.task(body)) == expected
-    assert ANSWERS[way].sent(dialect.sent_task(body)) == expected
-    assert ANSWERS[way].event(dialect.stream_task(body)) == expected
+    assert ANSWERS[way].sent(b"".join(dialect.sent_task(body))) == expected
+    assert ANSWERS[way].event(b"".join(dialect.sent_task(body))) == expected
     page = dialect.page([body], next_page_token="n", page_size=1, total_size=7)
     assert ANSWERS[way].page(page) == TaskPage(
         tasks=(expected,), next_page_token="n", page_size=1, total_size=7
@@ -101,7 +101,7 @@ def test_a_task_is_read_as_it_was_written(way: tuple[Binding, Version], data: An
 def test_a_message_is_read_as_it_was_written(way: tuple[Binding, Version], data: Any) -> None:
     message: Message = data.draw(messages(content(way)))
     body = DIALECTS[way].sent_message(msgspec.json.encode(message))
-    assert ANSWERS[way].sent(body) == without_references(message, way)
+    assert ANSWERS[way].sent(b"".join(body)) == without_references(message, way)
 
 
 @ways
@@ -132,9 +132,9 @@ def arrives(way: tuple[Binding, Version], call: Call) -> tuple[Operation, Reques
             call.body, stated=version, names=jsonrpc.Names(default=Version.V1_0)
         )
         assert request.id == b'"7"'
-        return request.operation, DIALECTS[way].decode(request.operation, request.params)
+        return request.operation, DIALECTS[way].decoders[request.operation](request.params)
     path, _, query = call.path.partition("?")
-    route = rest.match(call.method, path, stated=version)
+    route = match(call.method, path, stated=version)
     return route.operation, rest.decode(route, query, call.body or b"")
 
 
@@ -244,3 +244,42 @@ def test_0_3_without_its_flags_is_understood() -> None:
     )
     assert isinstance(event, TaskArtifactUpdateEvent)
     assert (event.append, event.last_chunk) == (False, None)
+
+
+def test_the_envelope() -> None:
+    assert opened(b'{"jsonrpc":"2.0","id":"7","result":{"a": 1}}', b'"7"') == b'{"a": 1}'
+    refused = opened(
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"gone"}}', b'"7"'
+    )
+    assert refused == Refusal(code=-32001, reason="TASK_NOT_FOUND", message="gone")
+    for body in (b'{"id":"8","result":{}}', b'{"id":null,"result":{}}'):
+        with pytest.raises(InvalidAgentResponse, match="another request"):
+            opened(body, b'"7"')
+    assert opened(b'{"id":"7"}', b'"7"') == b"null", "as a2a-sdk says that it deleted"
+    with pytest.raises(InvalidAgentResponse, match="not JSON-RPC"):
+        opened(b"<html>", b'"7"')
+
+
+@pytest.mark.parametrize("version", Version)
+def test_refusals_of_our_own_rest_are_understood(version: Version) -> None:
+    status, body = rest.error(TaskNotFound("no such task"), version)
+    refused = http_refusal(status, body)
+    assert (refused.code, refused.reason) == (-32001, "TASK_NOT_FOUND")
+    assert refused.message == "Task not found: no such task"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"<html>", Refusal()),
+        (b"[]", Refusal()),
+        (b'{"detail":"Not Found"}', Refusal(message="Not Found")),
+        (b'{"code":[1],"error":"x"}', Refusal()),
+        (
+            b'{"type":"TaskNotFoundError","message":"m"}',
+            Refusal(code=-32001, reason="TASK_NOT_FOUND", message="m"),
+        ),
+    ],
+)
+def test_refusals_of_others(body: bytes, expected: Refusal) -> None:
+    assert http_refusal(404, body) == expected

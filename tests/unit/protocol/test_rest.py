@@ -15,14 +15,15 @@ from trunkline.model.calls import (
 from trunkline.model.errors import InvalidParams, ParseFailed, WrongMediaType
 from trunkline.model.values import TaskState
 from trunkline.protocol import rest
-from trunkline.protocol.dialect import PushConfigQuery, RequestValue
+from trunkline.protocol.operations import PushConfigQuery, RequestValue
+from trunkline.protocol.rest_routes import match
 
 MESSAGE: dict[str, Any] = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 
 
 def decode(method: str, target: str, body: bytes = b"") -> RequestValue:
     path, _, query = target.partition("?")
-    return rest.decode(rest.match(method, path, stated=None), query.encode(), body)
+    return rest.decode(match(method, path, stated=None), query.encode(), body)
 
 
 def test_send_takes_the_body_and_the_tenant_of_the_path() -> None:
@@ -163,7 +164,7 @@ def test_a_bad_query_names_its_parameter(target: str, text: str) -> None:
 
 
 def test_a_query_may_be_text() -> None:
-    route = rest.match("GET", "/tasks", stated=None)
+    route = match("GET", "/tasks", stated=None)
     assert rest.decode(route, "pageSize=2", b"") == ListTasksRequest(page_size=2)
 
 

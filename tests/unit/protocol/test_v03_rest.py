@@ -27,7 +27,7 @@ from trunkline.model.values import (
     TaskState,
     TaskStatusUpdateEvent,
 )
-from trunkline.protocol.v03_rest import V03Rest
+from trunkline.protocol.v03 import V03_REST
 
 encode = msgspec.json.encode
 
@@ -40,10 +40,10 @@ def test_tasks_are_those_of_the_reference(task: Task) -> None:
         conversions.to_compat_task(proto.read(raw, a2a_pb2.Task()))
     )
     # Parsers of that generation refuse unknown fields, and so does this one.
-    assert proto.read(V03Rest.task(raw), pb_03.Task()) == reference
-    sent = proto.read(V03Rest.sent_task(raw), pb_03.SendMessageResponse())
+    assert proto.read(V03_REST.task(raw), pb_03.Task()) == reference
+    sent = proto.read(b"".join(V03_REST.sent_task(raw)), pb_03.SendMessageResponse())
     assert sent.task == reference
-    for event in (V03Rest.stream_task(raw), V03Rest.event(Entry.of(1, task))):
+    for event in (b"".join(V03_REST.sent_task(raw)), b"".join(V03_REST.event(Entry.of(1, task)))):
         assert proto.read(event, pb_03.StreamResponse()).task == reference
 
 
@@ -53,9 +53,9 @@ def test_messages_are_those_of_the_reference(message: Message) -> None:
     raw = encode(message)
     compat = conversions.to_compat_message(proto.read(raw, a2a_pb2.Message()))
     reference = proto_utils.ToProto.message(compat)
-    sent = proto.read(V03Rest.sent_message(raw), pb_03.SendMessageResponse())
+    sent = proto.read(b"".join(V03_REST.sent_message(raw)), pb_03.SendMessageResponse())
     assert sent.msg == reference
-    streamed = proto.read(V03Rest.stream_message(raw), pb_03.StreamResponse())
+    streamed = proto.read(b"".join(V03_REST.sent_message(raw)), pb_03.StreamResponse())
     assert streamed.msg == reference
 
 
@@ -68,7 +68,7 @@ def test_status_updates_are_those_of_the_reference(event: TaskStatusUpdateEvent)
     )
     if event.status.state is TaskState.INPUT_REQUIRED:
         reference.final = True
-    written = V03Rest.event(Entry.of(1, event))
+    written = b"".join(V03_REST.event(Entry.of(1, event)))
     assert proto.read(written, pb_03.StreamResponse()).status_update == reference
 
 
@@ -79,7 +79,7 @@ def test_artifact_updates_are_those_of_the_reference(event: TaskArtifactUpdateEv
     reference = proto_utils.ToProto.task_artifact_update_event(
         conversions.to_compat_task_artifact_update_event(core)
     )
-    written = V03Rest.event(Entry.of(1, event))
+    written = b"".join(V03_REST.event(Entry.of(1, event)))
     assert proto.read(written, pb_03.StreamResponse()).artifact_update == reference
 
 
@@ -87,13 +87,13 @@ def test_artifact_updates_are_those_of_the_reference(event: TaskArtifactUpdateEv
 @given(messages(parts_03))
 def test_what_is_written_is_read_but_for_references(message: Message) -> None:
     without = msgspec.structs.replace(message, reference_task_ids=())
-    raw = V03Rest.sent_message(encode(message))
-    assert V03Rest.decode_send(raw).message == without
+    raw = b"".join(V03_REST.sent_message(encode(message)))
+    assert V03_REST.decode_send(raw).message == without
     reference = proto.read(raw, pb_03.SendMessageResponse())
     for snake in (True, False):
         text = json.dumps(proto.write(reference, preserving_proto_field_name=snake))
         text = text.replace('{"msg":', '{"message":', 1)
-        assert V03Rest.decode_send(text.encode()).message == without
+        assert V03_REST.decode_send(text.encode()).message == without
 
 
 def send(**message: Any) -> bytes:
@@ -106,7 +106,7 @@ def test_the_shapes_of_jsonrpc_are_read_as_well() -> None:
         {"kind": "data", "data": {"data": {"x": 1}}},
         {"kind": "file", "file": {"uri": "u", "mimeType": "a/b"}},
     ]
-    assert V03Rest.decode_send(send(parts=parts)).message.parts == (
+    assert V03_REST.decode_send(send(parts=parts)).message.parts == (
         Part(text="a"),
         Part(data={"data": {"x": 1}}),
         Part(url="u", media_type="a/b"),
@@ -115,20 +115,20 @@ def test_the_shapes_of_jsonrpc_are_read_as_well() -> None:
 
 def test_data_without_its_second_object_is_taken_as_it_is() -> None:
     raw = send(content=[{"data": {"x": 1}}])
-    assert V03Rest.decode_send(raw).message.parts == (Part(data={"x": 1}),)
+    assert V03_REST.decode_send(raw).message.parts == (Part(data={"x": 1}),)
 
 
 def test_push_configuration_has_its_own_name() -> None:
     raw = b'{"message":{"messageId":"m","role":1,"content":[{"text":"a"}]}}'
     with pytest.raises(InvalidParams, match=r"message\.role"):
-        V03Rest.decode_send(raw)
+        V03_REST.decode_send(raw)
     raw = json.dumps(
         {
             "message": {"messageId": "m", "role": "ROLE_USER", "content": [{"text": "a"}]},
             "configuration": {"pushNotification": {"url": "u"}, "blocking": False},
         }
     ).encode()
-    configuration = V03Rest.decode_send(raw).configuration
+    configuration = V03_REST.decode_send(raw).configuration
     assert configuration is not None
     assert configuration.return_immediately
     assert configuration.task_push_notification_config is not None
@@ -136,4 +136,4 @@ def test_push_configuration_has_its_own_name() -> None:
 
 def test_the_missing_content_is_named_as_this_binding_names_it() -> None:
     with pytest.raises(InvalidParams, match=r"^message\.content: must hold at least one part$"):
-        V03Rest.decode_send(send())
+        V03_REST.decode_send(send())

@@ -5,13 +5,13 @@ import pytest
 
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.errors import InvalidParams
-from trunkline.protocol.v03_rest import V03Rest
+from trunkline.protocol.v03 import V03_REST
 
 MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "content": [{"text": "hello"}]}
 
 
 def decoded(body: dict[str, Any]) -> SendMessageRequest:
-    return V03Rest.decode_send(json.dumps(body).encode())
+    return V03_REST.decode_send(json.dumps(body).encode())
 
 
 # `request` is the name of the field in the proto and `message` its name in JSON; a parser of

@@ -11,6 +11,7 @@ from tests.unit.protocol.strategies import (
 
 from trunkline.model.errors import InvalidParams
 from trunkline.model.values import Artifact, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from trunkline.protocol.openclaw import TerseWriter03
 from trunkline.protocol.v03_reading import Reader03
 from trunkline.protocol.v03_types import (
     Artifact03,
@@ -20,7 +21,7 @@ from trunkline.protocol.v03_types import (
     StatusUpdate03,
     Task03,
 )
-from trunkline.protocol.v03_writing import TerseWriter03, Writer03
+from trunkline.protocol.v03_writing import Writer03
 
 READER = Reader03(is_rest=False)
 WRITER = Writer03(is_rest=False)

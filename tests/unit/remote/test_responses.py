@@ -1,6 +1,6 @@
 from typing import Any
 
-from trunkline.protocol.refusals import Refusal
+from trunkline.protocol.client_responses import Refusal
 from trunkline.remote.http import Answer
 from trunkline.remote.responses import ResponseReader
 from trunkline.testing import FakeClock

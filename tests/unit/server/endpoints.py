@@ -7,8 +7,7 @@ from trunkline.model.card import AgentCapabilities, AgentCard, AgentInterface, A
 from trunkline.protocol.dialects import dialects_for
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
-from trunkline.server.endpoint import Endpoint
-from trunkline.server.exchange import Limits
+from trunkline.server.endpoint import Endpoint, Limits
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, SequentialIds
 

@@ -41,23 +41,25 @@ STATUS = '{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}
     ids=["entry", "opening", "reply", "gap", "beat", "cut off"],
 )
 def test_each_kind_of_item_has_its_frame(item: Item, frame: str) -> None:
-    assert Frames(V1).frame(item).decode() == frame
+    assert Frames(V1).joined([item], is_over=True).decode() == frame
 
 
 @pytest.mark.parametrize("item", [entry(7), Opening(3, b'{"id":"t"}'), Reply(b'{"messageId":"m"}')])
 def test_a_binding_puts_its_envelope_around_what_is_data(item: Item) -> None:
-    wrapped = Frames(V1, (b'{"result":', b"}")).frame(item)
-    bare = Frames(V1).frame(item)
+    wrapped = Frames(V1, (b'{"result":', b"}")).joined([item], is_over=True)
+    bare = Frames(V1).joined([item], is_over=True)
     assert wrapped == bare.replace(b"data: ", b'data: {"result":').replace(b"\n\n", b"}\n\n")
 
 
 @pytest.mark.parametrize("item", [Gap(2, 9), Beat(), CutOff("slow reader", 4)])
 def test_what_is_no_data_has_no_envelope(item: Item) -> None:
-    assert Frames(V1, (b"<", b">")).frame(item) == Frames(V1).frame(item)
+    assert Frames(V1, (b"<", b">")).joined([item], is_over=True) == Frames(V1).joined(
+        [item], is_over=True
+    )
 
 
 def test_a_frame_is_in_the_dialect_of_the_client() -> None:
-    head, data, *_ = Frames(V03).frame(entry(7, TaskState.COMPLETED)).split(b"\n")
+    head, data, *_ = Frames(V03).joined([entry(7, TaskState.COMPLETED)], is_over=True).split(b"\n")
     assert head == b"id: 7"
     shown = json.loads(data.removeprefix(b"data: "))
     assert (shown["kind"], shown["final"]) == ("status-update", True)
@@ -174,7 +176,7 @@ async def test_an_answer_that_is_refused_after_a_while_is_the_last_event() -> No
 
 def test_a_binding_has_its_own_frame_for_errors() -> None:
     frames = Frames(V1, (b"<", b">"), lambda error: f"[{error}]".encode())
-    assert frames.frame(refused()) == b"[nothing for you]"
+    assert frames.joined([refused()], is_over=True) == b"[nothing for you]"
 
 
 async def test_a_stream_that_is_cut_off_later_says_where_to_resume() -> None:
