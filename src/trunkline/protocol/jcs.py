@@ -1,17 +1,19 @@
-"""The one way to write a JSON value, so that it can be signed: RFC 8785."""
+"""`canonical`: the one way to write a JSON value, so that it can be signed (RFC 8785)."""
 
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 
-# As deep as the reference implementation goes; deeper ones have no canonical form here.
+# The depth of the reference implementation; deeper values have no canonical form here.
 MAX_DEPTH: Final = 128
-# Whole numbers up to here are the same as a double; others are what the double makes of them.
+# Integers up to here are exact as a double. RFC 8785, 3.2.2.3: larger ones are written as the
+# double nearest to them.
 _EXACT: Final = 2**53
 
 
 def canonical(tree: Any) -> bytes:
-    """Raises ValueError for what has no such form: endless numbers, halves of characters."""
+    """Raises ValueError for values without such a form: infinite numbers, lone surrogates."""
     pieces: list[str] = []
     _write(tree, pieces, 1)
     return "".join(pieces).encode()
@@ -33,7 +35,7 @@ def _write(tree: Any, into: list[str], depth: int) -> None:
                 _write(one, into, depth + 1)
             into.append("]" if tree else "[]")
         case dict():
-            # By UTF-16 code units: what is beyond them comes before their upper end.
+            # RFC 8785, 3.2.3: by UTF-16 code units, so a surrogate pair sorts before U+E000.
             names = sorted(tree, key=lambda name: str(name).encode("utf-16-be"))
             for i, name in enumerate(names):
                 into.append(("," if i else "{") + _string(name) + ":")
@@ -60,16 +62,11 @@ def number(value: float) -> str:
         raise ValueError("a number is out of range")
     if value == 0:
         return "0"
-    # The shortest digits that give the same double; Python and ECMAScript agree on those.
-    mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    fraction = "" if fraction == "0" else fraction
-    # The value is 0.DIGITS times ten to the power of `point`.
-    point = len(whole) + int(exponent or 0)
-    digits = (whole + fraction).lstrip("0")
-    point -= len(whole + fraction) - len(digits)
-    digits = digits.rstrip("0")
-    return ("-" if value < 0 else "") + _placed(digits, point)
+    # The shortest digits that give the same double; Python and ECMAScript agree on those. The value
+    # is 0.DIGITS times ten to the power of `point`.
+    _, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    point = len(digits) + int(exponent)
+    return ("-" if value < 0 else "") + _placed("".join(map(str, digits)), point)
 
 
 def _placed(digits: str, point: int) -> str:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from trunkline.background import BackgroundTasks
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
 from trunkline.model.large_values import MARK, SLICE_BYTES
@@ -142,7 +143,7 @@ async def pump(
             if watcher is None and isinstance(items[0], Beat):
                 # Only a stream that has been quiet for a while is worth a task that
                 # notices a client that left; busy ones end soon anyway.
-                watcher = asyncio.get_running_loop().create_task(
+                watcher = BackgroundTasks("streams").start(
                     _leave(request, reader), name="stream watcher"
                 )
             data = b""

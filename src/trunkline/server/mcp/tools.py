@@ -21,6 +21,7 @@ from mcp_types import (
 )
 from mcp_types import Tool as McpTool
 
+from trunkline.background import BackgroundTasks
 from trunkline.ports.tools import Envelope, Tool
 
 Tools: TypeAlias = Mapping[str, Tool]
@@ -81,18 +82,21 @@ async def _run(tool: Tool, arguments: object, context: Context) -> Envelope:
         await context.session.report_progress(count, message=tool.describe(update))
 
     called_off = asyncio.Event()
-    running = asyncio.get_running_loop().create_task(
-        tool.run(arguments, on_update=on_update, signal=called_off),
-        name=f"mcp {tool.definition.name}",
-    )
+    envelopes: list[Envelope] = []
+
+    async def run() -> None:
+        envelopes.append(await tool.run(arguments, on_update=on_update, signal=called_off))
+
+    running = BackgroundTasks("mcp").start(run(), name=f"mcp {tool.definition.name}")
     try:
-        return await asyncio.shield(running)
+        await asyncio.shield(running)
     except asyncio.CancelledError:
         called_off.set()
         # To cancel the remote task takes a moment, for which the tool has a limit of its own.
         with anyio.CancelScope(shield=True):
             await asyncio.wait([running])
         raise
+    return envelopes[0]
 
 
 async def serve_stdio(tools: Tools, *, version: str, on_end: Callable[[], None]) -> None:
