@@ -9,7 +9,7 @@ from trunkline.protocol.versions import Version
 
 Tree: TypeAlias = dict[str, Any]
 
-# Cards in the wild leave out what they have nothing to say about.
+# A2A requires these members, and cards in the wild leave them out.
 CARD_DEFAULTS: Final[Tree] = {
     "description": "",
     "version": "",
@@ -71,7 +71,7 @@ def _canonical(tree: Tree) -> Tree:
 
 
 def _interfaces_03(tree: Tree) -> list[Tree]:
-    """What `url` and `additionalInterfaces` say, the preferred one first, each once."""
+    """The interfaces of a 0.3 card: `url` first, then `additionalInterfaces`, without repeats."""
     stated = tree.get("protocolVersion")
     version = stated if isinstance(stated, str) and stated.startswith("0.") else "0.3"
     found: dict[tuple[str, str], None] = {}

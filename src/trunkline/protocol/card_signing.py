@@ -1,4 +1,4 @@
-"""What of an agent card is signed (A2A 1.0, 8.4), and what a signature says of itself."""
+"""The signed form of an agent card (A2A 1.0, 8.4), and the protected header of a signature."""
 
 import base64
 import binascii
@@ -21,17 +21,17 @@ _NAMES: Final = {
 }
 _SCHEMES: Final = ("securitySchemes", "security_schemes")
 # A2A 1.0, 8.4.1: required members are signed even if empty, so a skill whose JSON leaves them
-# out was signed with these, not with what a reader of the card would show in their place.
+# out was signed with these, not with the defaults that a reader of the card shows instead.
 _SKILL_DEFAULTS: Final[Tree] = {"description": "", "tags": []}
 
 
 def payload(card: AgentCard) -> bytes:
-    """The canonical form: what is required is there even if empty, the rest only if set."""
+    """A2A 1.0, 8.4.1: required members are present even if empty, others only if set."""
     return jcs.canonical(_tree_of(card))
 
 
 def payloads(card: AgentCard) -> list[bytes]:
-    """What to sign so that every verifier finds one for it: as specified, and as the SDKs do."""
+    """The forms to sign, so that every verifier finds one: as specified, and as the SDKs do."""
     return list(dict.fromkeys(jcs.canonical(form) for form in _forms(_tree_of(card))))
 
 
@@ -54,11 +54,11 @@ def _tree_of(card: AgentCard) -> Tree:
 
 
 def candidates(body: bytes) -> list[bytes]:
-    """What a signer of this card may have signed, each a card by itself.
+    """The forms that a signer of this card may have signed, each a card of its own.
 
-    Signers differ in what they take for its canonical form: the specification keeps required
+    Signers differ in its canonical form: the specification keeps required
     members that are empty, the SDKs drop all that is empty, and others sign the JSON as it is.
-    Whoever trusts a signature must go by what it was made of and nothing else.
+    A reader that trusts a signature must use the form that was signed, and no other.
     """
     tree = protojson.parse(body, "card")
     if not isinstance(tree, dict):
@@ -75,7 +75,7 @@ def candidates(body: bytes) -> list[bytes]:
 
 
 def _as_specified(tree: Tree) -> Tree:
-    """The members of 1.0 alone: a card may have those of 0.3 beside them, which nobody signed."""
+    """The members of 1.0 alone: a card may also have those of 0.3, which are not signed."""
     own = {name: value for name, value in _set(tree).items() if name in _NAMES}
     if isinstance(skills := own.get("skills"), list):
         own["skills"] = [

@@ -23,12 +23,12 @@ Form: TypeAlias = Literal["1.0", "0.3", "hybrid"]
 
 
 class Shape(Struct, frozen=True, kw_only=True):
-    """What the cards of one agent say beyond the standard."""
+    """Members of an agent's cards that differ from the standard."""
 
     # The 0.3 card has a patch number where the 1.0 one has none.
     v03_protocol_version: str = "0.3.0"
     state_transition_history: bool | None = None
-    # 0.3 lets `additionalInterfaces` repeat what `url` says.
+    # 0.3, 5.5.5: `additionalInterfaces` may repeat the interface of `url`.
     repeats_interface: bool = False
     # Absent means the same.
     denies_extended_card: bool = True
@@ -208,7 +208,7 @@ def _scheme_03(scheme: SecurityScheme) -> dict[str, Any]:
 
 
 def _merged(new: Any, old: Any) -> Any:
-    """`new` with what only `old` has, member by member; where both speak, 1.0 is right."""
+    """`new` with the members that only `old` has; where both have one, that of 1.0 counts."""
     if isinstance(new, dict) and isinstance(old, dict):
         return {
             name: _merged(new[name], old[name])

@@ -1,4 +1,4 @@
-"""Requests to other agents: a call as the method, path and body that each binding wants."""
+"""`ask`: a request to another agent, as the method, path and body of its binding."""
 
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote, urlencode

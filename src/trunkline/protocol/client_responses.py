@@ -105,7 +105,7 @@ class _V1:
 
 
 class _Kind03(Struct, rename="camel"):
-    """What is enough to tell the objects of 0.3 apart, also where the kind is missing."""
+    """The members that tell the objects of 0.3 apart, also where the kind is missing."""
 
     kind: str = ""
     message_id: Raw = Raw(b"")
@@ -247,7 +247,7 @@ ANSWERS: Final[dict[tuple[Binding, Version], Answers]] = {
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """What a peer said no with. `code` is that of JSON-RPC, or 0 where there is none."""
+    """The error of a peer. `code` is that of JSON-RPC, or 0 where there is none."""
 
     code: int = 0
     reason: str = ""
@@ -271,7 +271,7 @@ _envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def opened(body: bytes, id: bytes) -> bytes | Refusal:
-    """What is in the envelope of JSON-RPC. An answer to another request is none.
+    """The result or error in a JSON-RPC envelope, which must have the id of the request.
 
     Raises InvalidAgentResponse where there is no such envelope.
     """

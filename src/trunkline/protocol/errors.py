@@ -1,4 +1,4 @@
-"""What each refusal is on the wire: one table for all bindings and versions."""
+"""Errors on the wire: one table for all bindings and versions."""
 
 from typing import Final
 
@@ -82,7 +82,7 @@ _TABLE: Final[dict[type[BaseException], Wire]] = {
     IdempotencyConflict: Wire(-32602, 409, "ABORTED", "IDEMPOTENCY_CONFLICT", OWN_DOMAIN),
     RouteNotFound: Wire(-32601, 404, "NOT_FOUND", "ROUTE_NOT_FOUND", OWN_DOMAIN, True),
     WrongHttpMethod: Wire(-32600, 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", OWN_DOMAIN, True),
-    # The body is not even JSON of ours: -32005 is what A2A has for content that is not taken.
+    # The body is not JSON: A2A 1.0, 5.4 has -32005 for content types that are not supported.
     WrongMediaType: Wire(
         -32005, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", OWN_DOMAIN, True
     ),
@@ -95,13 +95,13 @@ _TABLE: Final[dict[type[BaseException], Wire]] = {
 }
 _INTERNAL: Final = Wire(-32603, 500, "INTERNAL", "INTERNAL_ERROR")
 
-# What the codes of A2A and of JSON-RPC stand for, whoever sends them.
+# The reasons of the codes of A2A and of JSON-RPC, also in the errors of peers.
 REASONS: Final = {
     row.code: row.reason for row in (*_TABLE.values(), _INTERNAL) if row.domain == A2A_DOMAIN
 }
 
-# 0.3 ends at -32007. What came later is, for such a client, an operation that this
-# agent does not support in the way it was asked for.
+# 0.3, 8.2 ends at -32007. For a client of 0.3, later errors are an operation that this agent
+# does not support in the requested way.
 _V03_CODES: Final = {-32008: -32004, -32009: -32004}
 
 

@@ -46,7 +46,7 @@ def _write(tree: Any, into: list[str], depth: int) -> None:
 
 
 def _string(text: str) -> str:
-    # msgspec escapes exactly what RFC 8785 has escaped.
+    # RFC 8785, 3.2.2.2: msgspec escapes exactly these characters.
     return msgspec.json.encode(text).decode()
 
 

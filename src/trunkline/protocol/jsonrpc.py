@@ -1,4 +1,4 @@
-"""The JSON-RPC 2.0 envelope."""
+"""The JSON-RPC 2.0 envelope (A2A 1.0, 9): requests, results and errors."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
 
 
 class Names(Struct, frozen=True, kw_only=True):
-    """What an agent is asked by over JSON-RPC."""
+    """The method names of an agent over JSON-RPC, and the version that a request means."""
 
     # The version of a request that shows none.
     default: Version
@@ -126,7 +126,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Error(Struct, omit_defaults=True):
-    """What an answer says of an error."""
+    """The error object of a response (JSON-RPC 2.0, 5.1)."""
 
     code: int
     message: str
@@ -182,7 +182,7 @@ def _is_of_0_3(method: str, version: Version) -> bool:
 
 
 def _remedy(method: str) -> tuple[str, Operation | None]:
-    """How to call it in 1.0, and what it is."""
+    """The hint for a method of 0.3, and its operation."""
     operation = V03_METHODS.get(method)
     return ("", None) if operation is None else (f' and call "{operation}"', operation)
 
@@ -235,7 +235,7 @@ def _has_empty_name(params: bytes) -> bool:
     try:
         return "" in _members(params)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # A name that is no text; who reads the members says so.
+        # A name that is not UTF-8; the decoder of the parameters reports it.
         return False
 
 

@@ -1,4 +1,4 @@
-"""How much one request may hold, checked before the expensive work."""
+"""Limits of one request, checked before the expensive work."""
 
 import re
 from collections.abc import Iterator, Mapping, Sized
@@ -13,16 +13,16 @@ from trunkline.model.errors import InvalidParams, InvalidRequest, ParseFailed
 # and `data` hold. A table of 25,000 rows with 4 columns fits.
 MAX_VALUES: Final = 100_000
 MAX_CONTAINERS: Final = 25_000
-# The lists of a message that the gateway looks into, item by item.
+# The gateway reads these lists of a message item by item.
 MAX_PARTS: Final = 1_000
 MAX_REFERENCES: Final = 1_000
-# What agents declare or clients choose from is a handful.
+# Agents declare, and clients accept, a handful of these.
 MAX_OUTPUT_MODES: Final = 100
 MAX_EXTENSIONS: Final = 100
 # The query of a list has eight names.
 MAX_QUERY_FIELDS: Final = 100
 
-# A string, or what is left of one: brackets and commas inside count for nothing. Possessive
+# A string, or the rest of one: brackets and commas inside do not count. Possessive
 # quantifiers keep the scans linear, and each pattern matches wherever it is tried, at the
 # end of the body at last, so that no byte is tried twice.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
@@ -37,7 +37,7 @@ _SAMPLE = MAX_VALUES // 10
 
 
 def check_json(body: bytes, *, max_depth: int) -> None:
-    """Refuse what no parser should see: broken UTF-8 (ParseFailed), nesting beyond
+    """Refuse a body that no parser should see: broken UTF-8 (ParseFailed), nesting beyond
     `max_depth` (InvalidRequest), and too many values (InvalidParams)."""
     if not body.isascii():
         try:
@@ -52,7 +52,7 @@ def check_json(body: bytes, *, max_depth: int) -> None:
 
 
 def _check_structure(body: bytes, max_depth: int) -> None:
-    """Costs what the body may hold, not what it does hold."""
+    """Takes time in proportion to the limits, not to the size of the body."""
     if body.count(b'"') - body.count(rb"\"") > _MAX_QUOTES:
         raise _too_many(body, MAX_VALUES, "values", max_depth)
     # A long text may hold many commas and brackets; without strings there is little left.
@@ -104,7 +104,7 @@ def _brackets(body: bytes) -> Iterator[tuple[int, bool]]:
 
 
 def _field_of(body: bytes) -> str:
-    """The member that holds the most of what the body begins with."""
+    """The member that holds most of the values at the beginning of the body."""
     # Where each open list or object begins, and how many it holds so far.
     open_at: list[int] = []
     held = [0]

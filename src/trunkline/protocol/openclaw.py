@@ -32,7 +32,7 @@ from trunkline.protocol.v03_types import STATE_NAMES, ArtifactUpdate03, LooseSen
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.versions import Version
 
-# Without `connection`: whether it is kept open is up to who holds the socket.
+# The plugin also sends `connection`, which our connection decides itself.
 STREAM_HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache"),
@@ -40,8 +40,8 @@ STREAM_HEADERS: Final = (
 )
 
 
-# Code and text of what the class of an error does not tell. The names in the texts are those
-# of the error's metadata.
+# Code and text of cases that the class of an error does not tell. The names in the texts are
+# keys of the error's metadata.
 _CASES: Final = {
     Case.NOT_JSONRPC: (-32600, "Invalid JSON-RPC Request."),
     Case.EMPTY_BODY: (-32600, "Invalid JSON-RPC Request."),
@@ -89,7 +89,7 @@ def error_of(error: Exception, version: Version) -> Error:
 
 
 def http_status(error: Exception) -> int:
-    # A body of the wrong type is the caller's mistake like any other here.
+    # The plugin answers a body of the wrong type with 200, like any other mistake of a caller.
     return 200 if isinstance(error, WrongMediaType) else errors.http_status_for_jsonrpc(error)
 
 

@@ -43,8 +43,8 @@ PUSH: Final = frozenset(
     }
 )
 STREAMING: Final = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK})
-# A2A 1.0, 3.3.4: what the card must offer. The refusal of what it does not comes before all that
-# may be wrong with the parameters.
+# A2A 1.0, 3.3.4: operations that need a capability on the card. A missing capability is refused
+# before bad parameters.
 OPTIONAL: Final = STREAMING | PUSH | {Operation.GET_EXTENDED_AGENT_CARD}
 
 # 0.3 has no tasks/list over JSON-RPC. It is served under the obvious name as an
@@ -70,7 +70,7 @@ METHOD_OF: Final = {
     for version, methods in METHODS.items()
 }
 
-# What clients wrote before 0.3 settled: `message.send`, `sendMessage` and `SendMessage` are
+# The method names of clients before 0.3: `message.send`, `sendMessage` and `SendMessage` are
 # all `message/send`.
 LEGACY_METHODS: Final = {
     name: operation

@@ -1,4 +1,4 @@
-"""JSON into values: typed and fast when it is canonical, tolerant when it is not."""
+"""`decode`: JSON as a struct, fast when it is canonical, tolerant as ProtoJSON when it is not."""
 
 import re
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def _field_of(failure: Exception) -> str:
 
 
 def _refusal(raw: bytes, error: Exception, suspect: str) -> TrunklineError:
-    """What a failure of the parser means for the client, in our own words."""
+    """The error for the client, in place of the parser's own text."""
     if isinstance(error, RecursionError):
         return InvalidRequest("the JSON is nested too deeply")
     if isinstance(error, UnicodeDecodeError):
@@ -192,7 +192,7 @@ def _check_list(request: ListTasksRequest) -> None:
             ) from None
 
 
-# Rules of the specification that the model does not state.
+# Rules of the specification that the types of the model do not state.
 _CHECKS = cast(
     dict[type, Callable[[Any], None]],
     {
@@ -205,5 +205,5 @@ _CHECKS = cast(
         TaskPushNotificationConfig: _check_push_config,
     },
 )
-# What has lists of the client's.
+# Requests with lists that the client fills.
 _SENDS = (SendMessageRequest, Send03, LooseSend03, RestSend03)

@@ -1,4 +1,4 @@
-"""Readers that accept all of ProtoJSON and name the field at fault.
+"""`read`: an untyped JSON value as a struct. It accepts all of ProtoJSON and names a bad field.
 
 A reader turns an untyped JSON value into one field of a struct. They are built once
 per struct from its annotations, so the schema is written in one place, `model`.

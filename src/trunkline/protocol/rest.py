@@ -1,4 +1,4 @@
-"""The HTTP+JSON binding: paths and queries into requests, errors into bodies."""
+"""The HTTP+JSON binding (A2A 1.0, 11): requests from path, query and body; errors as bodies."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -170,7 +170,7 @@ def error_frame(failure: Exception, version: Version) -> bytes:
 
 
 def content_type(accept: str | None, request_content_type: str | None) -> str:
-    """The type of the answer: what the client accepts, else what it sent, else plain JSON.
+    """The media type of the response: one that the client accepts, else the one it sent, else JSON.
 
     A2A 1.0.1, 11.1 says that application/a2a+json SHOULD be used; 1.0.0 and 0.3 say
     application/json. A client that names neither is more likely to know the latter alone.
@@ -184,7 +184,7 @@ def content_type(accept: str | None, request_content_type: str | None) -> str:
 
 
 def accepts_body(content_type: str | None) -> None:
-    """Raises WrongMediaType unless the body says it is JSON of ours.
+    """Raises WrongMediaType unless Content-Type is that of A2A (1.0, 11.1).
 
     Other types that end in `+json` are refused: they promise a schema that is not A2A's.
     """

@@ -1,4 +1,4 @@
-"""Which operation a path of the HTTP+JSON binding means."""
+"""`match`: the operation of a method and path of the HTTP+JSON binding (A2A 1.0, 11.3)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -117,7 +117,7 @@ def match(
 
 
 def _tenant(method: str, segments: Sequence[str]) -> str:
-    """The first segment, where what follows it is a path and the whole is none."""
+    """The first segment, where the rest is a known path and the whole is not."""
     found = _find(Version.V1_0, segments)
     if found is not None and method in found.verbs:
         return ""

@@ -1,4 +1,4 @@
-"""Server-sent events: writing frames and reading a stream of them."""
+"""Server-sent events: `frame` writes one, `Parser` reads a stream of them (WHATWG HTML, 9.2)."""
 
 import re
 from typing import Final

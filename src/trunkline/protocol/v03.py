@@ -47,7 +47,7 @@ _message = msgspec.json.Decoder(Message).decode
 
 
 class V03Dialect:
-    """Over JSON-RPC an object says of what kind it is. REST, which in practice is the ProtoJSON of
+    """Over JSON-RPC an object names its kind. REST, which in practice is the ProtoJSON of
     the gRPC definition, puts a name around it instead."""
 
     version = Version.V0_3

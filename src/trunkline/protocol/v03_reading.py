@@ -1,4 +1,4 @@
-"""Shapes of A2A 0.3 as values of the model. All raise InvalidParams that names the field."""
+"""`Reader03`: objects of A2A 0.3 as values of the model. InvalidParams names the field at fault."""
 
 import base64
 import binascii
@@ -218,7 +218,7 @@ def _file(file: File03, metadata: dict[str, Any] | None, path: str) -> Part:
 
 def _unwrapped_bytes(content: bytes) -> bytes:
     # a2a-sdk puts the base64 text of 0.3 where the proto has the bytes themselves, so
-    # what its clients send and expect is encoded twice. Anything else is left as it is.
+    # its clients send and expect text that is encoded twice. Other content is left as it is.
     try:
         return base64.b64decode(content, validate=True)
     except binascii.Error:
@@ -254,6 +254,6 @@ def read_configuration(configuration: Configuration03) -> SendMessageConfigurati
         accepted_output_modes=configuration.accepted_output_modes,
         task_push_notification_config=None if push is None else read_push_config(push, path),
         history_length=length,
-        # 0.3 leaves the default open; to wait is what 1.0 says and what a2a-sdk does.
+        # 0.3 leaves the default open; 1.0 (3.2.2) and a2a-sdk wait.
         return_immediately=configuration.blocking is False,
     )

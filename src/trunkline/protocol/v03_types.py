@@ -47,7 +47,7 @@ class File03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
 
 class Part03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     kind: str = ""
-    # What `kind` was called before 0.3; never written.
+    # The name of `kind` before 0.3; never written.
     type: Any = None
     text: str | None = None
     file: File03 | None = None

@@ -1,4 +1,4 @@
-"""Values of the model in the shapes of A2A 0.3."""
+"""`Writer03`: values of the model as objects of A2A 0.3."""
 
 import base64
 from typing import Any
@@ -38,7 +38,7 @@ class Writer03:
 
     def __init__(self, *, is_rest: bool, question_is_final: bool = True) -> None:
         self._is_rest = is_rest
-        # 0.3: true on the last event of the stream, which a question ends as well.
+        # 0.3, 7.2.2: true on the last event of the stream, which a question ends as well.
         self._final = TERMINAL | {TaskState.INPUT_REQUIRED} if question_is_final else TERMINAL
         if is_rest:
             self._roles = {role: str(role) for role in Role}
@@ -71,7 +71,7 @@ class Writer03:
         return Part03(kind=self._kind("file"), file=file, metadata=part.metadata)
 
     def _data_part(self, data: Any, metadata: dict[str, Any] | None) -> Part03:
-        # 0.3: data is an object.
+        # 0.3, 6.5.3: data is an object.
         if not isinstance(data, dict):
             data = {"value": data}
             metadata = (metadata or {}) | {WRAPPED: True}
@@ -89,7 +89,7 @@ class Writer03:
             content=parts if self._is_rest else (),
             context_id=message.context_id,
             task_id=message.task_id,
-            # The proto of 0.3 does not have it, and its parsers refuse what they do not know.
+            # The proto of 0.3 does not have it, and its parsers refuse unknown fields.
             reference_task_ids=() if self._is_rest else message.reference_task_ids,
             extensions=message.extensions,
             metadata=message.metadata,

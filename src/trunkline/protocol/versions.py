@@ -1,4 +1,4 @@
-"""Which version of the protocol a request speaks."""
+"""`negotiate`: the version of the protocol that a request states (A2A 1.0, 3.6)."""
 
 import re
 from enum import StrEnum
@@ -32,7 +32,7 @@ def negotiate(
     if not query:
         if not header:
             return None
-        # As nearly every client states it.
+        # Nearly every client states it in this form.
         if (known := _KNOWN.get(header)) and known in spoken:
             return known
     stated = {_parse(text, spoken) for text in (header, query) if text and text.strip()}

@@ -43,12 +43,12 @@ from trunkline.server.streams import Frames, StreamCounts, pump
 
 _log = logging.getLogger("trunkline.server")
 
-# Longer keys say nothing more, and every one is stored.
+# The store keeps every key, so a longer one would only cost space.
 MAX_KEY_CHARS = 255
 STORE_RETRY_AFTER_S = 5
-# It takes a few milliseconds to decode a megabyte of text.
+# Decoding a megabyte of text takes a few milliseconds.
 LARGE_BODY_BYTES = 1024 * 1024
-# About so many passes of the event loop lead from a small request to its answer.
+# The approximate number of passes of the event loop from a small request to its response.
 PASSES_PER_SEND = 16
 
 
@@ -256,7 +256,7 @@ def _caller(endpoint: Endpoint, request: Request, principal: str, value: Request
 
 # By a name of its own: Python 3.11 looks members up through the metaclass.
 _GET_EXTENDED_CARD = Operation.GET_EXTENDED_AGENT_CARD
-# The extended card depends on who asks, so only the one who asked may keep it.
+# The extended card depends on the caller, so a shared cache must not keep it (RFC 9111, 5.2.2.7).
 _OWN_CARD: list[Header] = [
     (b"cache-control", b"private, max-age=300"),
     (b"vary", b"Authorization, X-API-Key, A2A-Version"),
@@ -271,7 +271,7 @@ def _headers(call: Call, caller: Caller) -> list[Header]:
 
 
 def _echo(caller: Caller, version: Version) -> list[Header]:
-    """A2A 1.0, 3.2.6: the response names the extensions that are in use."""
+    """The response names the extensions that are in use."""
     uris = ", ".join(caller.extensions).encode("latin-1", "replace")
     header = (b"a2a-extensions", uris)
     return [header] if version is Version.V1_0 else [header, (b"x-a2a-extensions", uris)]

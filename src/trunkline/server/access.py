@@ -12,14 +12,14 @@ from trunkline.server.http import Header, Request, hostname_of
 
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 
-# The ways to send a key, by the names that agent cards have for them.
+# The headers that carry a key, by their names in agent cards.
 _WAYS: Final = {"bearer": "'Authorization: Bearer KEY'", "apiKey": "'X-API-Key: KEY'"}
 SCHEMES: Final = tuple(_WAYS)
 
-# What nearly every caller uses; anything else is looked at closely.
+# Nearly every caller uses one of these; other hosts are parsed.
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
-# Beside X-Forwarded-*: RFC 7239, RFC 9110 (7.6.3), and what nginx, CDNs and Envoy add.
+# Beside X-Forwarded-*: those of RFC 7239, of RFC 9110 (7.6.3), and of nginx, CDNs and Envoy.
 _PROXY_HEADERS = frozenset(
     {
         b"forwarded",
@@ -90,8 +90,8 @@ class Access:
                 "This request came through a proxy, and only programs on the gateway's own "
                 f"machine need no API key: send one as {self._how}"
             )
-        # A page on the web can point its own host name at the loopback address; what
-        # it cannot do is make the browser send another Host.
+        # DNS rebinding: a web page can point its own host name at the loopback address, but it
+        # cannot make the browser send another Host.
         host = headers.get(b"host")
         if host is not None and not _is_loopback(host) and hostname_of(host) not in self._hosts:
             raise PermissionDenied(
@@ -117,7 +117,7 @@ def _is_loopback(host: bytes) -> bool:
     hostname = hostname_of(host)
     if hostname in _LOOPBACK_NAMES:
         return True
-    # An address as a whole: whoever owns example.com owns 127.example.com as well.
+    # The whole host must be an address: the owner of example.com owns 127.example.com as well.
     try:
         return ipaddress.ip_address(hostname).is_loopback
     except ValueError:
@@ -155,7 +155,7 @@ def _is_own(origin: bytes, host: bytes, own_hosts: Collection[str]) -> bool:
     if default is None or not name:
         return False
     # A proxy in front may hand on the public name, or its own name for the gateway. It may
-    # speak TLS where we do not, so the port that goes without saying is that of the page.
+    # speak TLS where the gateway does not, so the default port is that of the page's scheme.
     own = host.strip().lower()
     return authority.removesuffix(default) == own.removesuffix(default) or name in own_hosts
 

@@ -1,4 +1,4 @@
-"""Which path goes where. The A2A paths come first and cost one look-up each."""
+"""`Application`: the routing by path. The A2A paths come first and cost one look-up each."""
 
 from collections.abc import Awaitable, Iterable, Mapping
 
@@ -17,7 +17,7 @@ from trunkline.server.http import Request, Response
 
 
 class Idle(Struct, frozen=True, kw_only=True):
-    """Addresses of agents that do not run, and what is answered there."""
+    """Addresses of agents that do not run, with the bodies of their responses."""
 
     at: Mapping[str, bytes] = {}
     below: Mapping[str, bytes] = {}
@@ -61,7 +61,7 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self._page_paths:
-            # Lifespan, the pages and anything to come: Starlette knows what to do.
+            # Starlette handles the lifespan, the pages and scopes of other types.
             await self._pages(scope, receive, send)
         else:
             await self.serve(AsgiRequest(scope, receive), AsgiResponse(send))

@@ -1,4 +1,4 @@
-"""ASGI, both ways: our requests for an ASGI application, and an ASGI server's for us."""
+"""ASGI in both directions: requests of an ASGI server, and ASGI applications behind our server."""
 
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
@@ -76,14 +76,14 @@ class AsgiResponse(Response):
 
 
 class _Served:
-    """One request of ours, as an ASGI application receives and answers it."""
+    """A request of our own server, as an ASGI application receives and answers it."""
 
     def __init__(self, request: Request, response: Response) -> None:
         self._request = request
         self._response = response
         self._has_more = True
         self._size = 0
-        # Why its body is not taken in; the application sees a client that left.
+        # The reason to refuse the body; the application sees a client that has left.
         self.refusal: TrunklineError | None = None
 
     async def receive(self) -> Message:
@@ -130,7 +130,7 @@ class _Served:
 
 
 async def serve_with(app: App, request: Request, response: Response) -> None:
-    """Let an ASGI application answer a request of ours."""
+    """Let an ASGI application answer a request of our own server."""
     served = _Served(request, response)
     scope = {
         "type": "http",
@@ -149,7 +149,7 @@ async def serve_with(app: App, request: Request, response: Response) -> None:
     try:
         await app(scope, served.receive, served.send)
     except Exception:
-        # What the application makes of a client that it believes to have left is no news.
+        # The application believes that the client has left, so its error means nothing.
         if served.refusal is None:
             raise
     if served.refusal is not None and not response.has_begun:

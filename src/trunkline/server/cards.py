@@ -1,4 +1,4 @@
-"""Agent cards over HTTP: in the form a client asks for, and cached by the HTTP rules."""
+"""`Cards`: agent cards over HTTP, in the form that a client asks for, with RFC 9110 validators."""
 
 from email.utils import formatdate, parsedate_to_datetime
 
@@ -18,7 +18,7 @@ MAX_AGE_S = 300
 
 
 def _features(endpoint: Endpoint) -> bytes:
-    """What a client may rely on beyond A2A; docs/reference/streams.md describes it."""
+    """Features beyond A2A that a client may rely on; docs/reference/streams.md describes them."""
     # A key makes a task of a direct answer, which a client should not get unasked.
     if endpoint.agent.backend.may_reply_directly:
         return b"event-ids"
@@ -63,7 +63,7 @@ class Cards:
         if cached is None or cached[0] is not endpoint.card:
             card = endpoint.card
             if form == "0.3" and card.signatures:
-                # What is signed is the card of 1.0.
+                # The signatures are those of the card of 1.0 (A2A 1.0, 8.4).
                 card = replace(card, signatures=())
             body = cards.encode(card, form, endpoint.shape)
             cached = self._cache[key] = (endpoint.card, body, cards.etag(body))

@@ -1,8 +1,8 @@
-"""HTTP/1.1 on one connection: bytes to requests, one at a time to the application.
+"""`Connection`: HTTP/1.1 on one socket. It hands its requests to the application one by one.
 
-A server for one application on one kind of socket, so it can be small. llhttp (httptools)
-says what the bytes mean; a request that came whole, as nearly all do, is one wake-up of
-the connection's task and one write.
+It serves one application on one kind of socket, so it can be small. llhttp (httptools) parses
+the bytes; a request that arrived whole, as nearly all do, costs one wake-up of the connection's
+task and one write.
 """
 
 import asyncio
@@ -50,12 +50,12 @@ FULL = _refusal(_BUSY, b"Too many connections.")
 NO_ROOM = _refusal(
     _BUSY, b"The gateway holds as much for its callers as it may (server.max_held_bytes)."
 )
-# Time for a client to take what it was sent, when memory is short or the server stops.
+# Time for a client to read its response when memory is short or the server stops.
 SHORT_GRACE_S = 10.0
 
 
 class Shared:
-    """What the connections of one listener have in common."""
+    """State and limits that the connections of one listener share."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Shared:
         self.max_header_bytes = max_header_bytes
         self.keep_alive_s = keep_alive_s
         self.max_connections = max_connections
-        # The line of the header, which the listener renews.
+        # The line of the Date header, which the listener renews.
         self.date = b""
         self.connections: set[Connection] = set()
         self.background = BackgroundTasks("connections")
@@ -89,7 +89,7 @@ class Shared:
             connection.abort_if_stuck_since(now - unread_s, now)
 
     def abort_all(self) -> None:
-        """Whoever has not read its answer by now does not get it."""
+        """Drop the responses that clients have not read by now."""
         for connection in [*self.connections]:
             connection.abort()
 
@@ -106,11 +106,12 @@ class _Ambiguous(Exception):
     pass
 
 
-# Who stands in front may go by the first one, so that a second one is no slip.
+# A proxy in front may act on the first of two headers and the gateway on the second, so a request
+# with two of these is refused (request smuggling).
 _ONCE = frozenset(
     {b"host", b"authorization", b"x-api-key", b"idempotency-key", b"transfer-encoding"}
 )
-# What the client is told when the parser stops because of one of ours.
+# Responses to errors that our callbacks raise inside the parser.
 _ANSWERS: dict[type, bytes] = {
     _HeadTooLarge: HEAD_TOO_LARGE,
     _UnknownCoding: UNKNOWN_CODING,
@@ -127,13 +128,13 @@ class Connection(asyncio.Protocol):
         self._header_lines: list[Header] = []
         # Bytes that were read without an end of a head, or a piece of a body, among them.
         self._unfinished_bytes = 0
-        # How many of them the budget knows of, and of requests that wait.
+        # The part of them that the budget counts, and the bytes of requests that wait.
         self._counted_head_bytes = 0
         self._waiting_bytes = 0
-        # The head that was part of a wish for another protocol, without the wish.
+        # The head of a request that asks for another protocol, without the headers that ask.
         self._plain_head = b""
         self._heads = HeadCache()
-        # Whose body is being read, and those whose turn to be answered has not come.
+        # The request whose body is being read, and those that wait for their turn.
         self._incoming: SocketRequest | None = None
         self._waiting: deque[SocketRequest] = deque()
         self._served: SocketRequest | None = None
@@ -141,13 +142,13 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._awaits_request: asyncio.Future[None] | None = None
         self._idle_since: float | None = self._loop.time()
-        # The client has said that nothing more comes from it.
+        # The client has closed its side of the connection.
         self._has_ended = False
         self._last_words = b""
 
     def _begin_parsing(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
-        # Requests behind one that closes the connection are not answered, but no error.
+        # Bytes behind a request that closes the connection are ignored, not an error.
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -173,12 +174,12 @@ class Connection(asyncio.Protocol):
             self._keep_task()
         elif (awaited := self._awaits_request) is not None and not awaited.done():
             awaited.set_result(None)
-        # It holds this object's methods; without the circle, memory is free at once.
+        # The parser holds methods of this object; without the cycle, memory is free at once.
         del self._parser
 
     def eof_received(self) -> bool:
-        """The client sends no more, and may still read (RFC 9112, 9.6): what came whole is
-        answered. One that has left altogether looks the same until it is written to."""
+        """The client sends no more, and may still read (RFC 9112, 9.6): complete requests are
+        answered. A client that has left looks the same until it is written to."""
         self._has_ended = True
         if self._incoming is not None:
             # The rest of its body never comes.
@@ -226,7 +227,7 @@ class Connection(asyncio.Protocol):
                 self._counted_head_bytes = 0
 
     def _feed_on(self, data: bytes, upgrade: httptools.HttpParserUpgrade) -> None:
-        """The connection stays what it is, and the request is served (RFC 9110, 7.8)."""
+        """Ignore the upgrade and serve the request over HTTP/1.1 (RFC 9110, 7.8)."""
         wish: httptools.HttpParserUpgrade | None = upgrade
         while wish is not None:
             self._begin_parsing()
@@ -241,7 +242,7 @@ class Connection(asyncio.Protocol):
     def _check_unfinished(self, added: int) -> None:
         """A head may come in pieces, but they must come to an end."""
         if self._idle_since is not None and self._unfinished_bytes == added:
-            # The first piece; as much time as for keeping still is left for the others.
+            # The first piece; the rest of the head must arrive within the idle time.
             self._idle_since = self._loop.time()
         self._flow.count(self._unfinished_bytes - self._counted_head_bytes)
         self._counted_head_bytes = self._unfinished_bytes
@@ -277,7 +278,7 @@ class Connection(asyncio.Protocol):
             request.keep_alive = False
             request.is_http_1_0 = self._parser.get_http_version() == "1.0"
         elif b"connection" in headers and self._parser.get_http_version() == "1.0":
-            # It would have to be told that the connection stays; nobody needs it.
+            # An HTTP/1.0 client expects a keep-alive header, which no current client needs.
             request.keep_alive = False
             request.is_http_1_0 = True
         if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
@@ -293,7 +294,7 @@ class Connection(asyncio.Protocol):
             raise _Ambiguous
 
     def _check_size(self) -> None:
-        """There may be more than the head in what was read, so count only that."""
+        """The bytes that were read may hold more than the head, so count the head alone."""
         size = len(self._url) + sum(len(n) + len(v) + 4 for n, v in self._header_lines)
         if size > self._shared.max_header_bytes:
             raise _HeadTooLarge
@@ -306,7 +307,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         self._unfinished_bytes = 0
         if self._header_lines:
-            # Trailers of a chunked body, which nobody here asks for.
+            # Trailers of a chunked body, which the gateway does not use.
             self._header_lines = []
         if self._incoming is not None:
             self._incoming.complete()
@@ -353,7 +354,7 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """After an answer: the next request, or waiting for one, or the end."""
+        """After a response: serve the next request, wait for one, or close."""
         if self._flow.is_lost:
             return
         if self._waiting:
@@ -371,7 +372,7 @@ class Connection(asyncio.Protocol):
             self._flow.resume_reading()
 
     def _refuse(self, answer: bytes) -> None:
-        """What came cannot be understood. What came before it is answered first."""
+        """Refuse bytes that are not HTTP, after the responses to the requests before them."""
         self._flow.stop_reading()
         self._last_words = answer
         if self._incoming is not None:
@@ -381,7 +382,7 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def close_if_idle_since(self, moment: float) -> None:
-        """Also one that owes the rest of a head."""
+        """A connection with an unfinished head counts as idle."""
         if self._idle_since is not None and self._idle_since <= moment:
             self._flow.close()
 
@@ -390,7 +391,7 @@ class Connection(asyncio.Protocol):
             self._served.expire_before(moment)
 
     def abort_if_stuck_since(self, moment: float, now: float) -> None:
-        """One that does not read its answer, or has left without a word."""
+        """Drop a client that does not read its response, or has left without closing."""
         self._flow.abort_if_stuck_since(moment, now)
         if self._has_ended:
             self._flow.abort_if_reset()
@@ -399,7 +400,7 @@ class Connection(asyncio.Protocol):
         self._flow.abort()
 
     def shutdown(self) -> None:
-        """The server stops: what is being answered is the last."""
+        """The server stops: the request that is being served is the last one."""
         if self._served is None:
             self._flow.close()
             return
@@ -422,14 +423,14 @@ def _check_coding(codings: bytes) -> None:
         raise _UnknownCoding if is_last else _Ambiguous
 
 
-# The same few addresses come again and again.
+# Most requests have one of a few addresses.
 @lru_cache(maxsize=256)
 def _address(url: bytes) -> tuple[str, bytes, bytes]:
     """Path, path as it came, and query."""
     if url.startswith(b"/") and url.find(b"#") < 0:
         raw_path, _, query = url.partition(b"?")
     else:
-        # As a proxy is asked: with scheme and host.
+        # RFC 9112, 3.2.2: absolute form, with scheme and host.
         parsed = httptools.parse_url(url)
         raw_path, query = parsed.path or b"/", parsed.query or b""
     path = raw_path.decode()

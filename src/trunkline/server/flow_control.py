@@ -1,4 +1,4 @@
-"""The two directions of one connection, and when each must wait."""
+"""`FlowControl`: the back-pressure of one connection, in both directions."""
 
 import asyncio
 import select
@@ -33,51 +33,51 @@ class FlowControl:
     ) -> None:
         self._transport = transport
         self._budget = budget
-        # Whose answer is written, where it is a large one.
+        # The caller whose large response is being written.
         self.caller = ""
         self._last_bytes = 0
-        # What the client has not read, in whose name, and when it must have done so.
+        # The bytes that the client has not read, the caller they are held for, and their deadline.
         self._unread_bytes = 0
         self._holder = ""
         self._unread_due = 0.0
-        # What else is held for the connection, and is nobody's.
+        # Other bytes that are held for the connection, for no caller.
         self._counted_bytes = 0
         self._can_write: asyncio.Future[None] | None = None
         self.is_reading = True
         self._may_read = True
-        # What the client was last seen to leave unread, and since when it is so much.
+        # The unread bytes at the last look, and the time since when their number is the same.
         self._unsent_bytes = 0
         self._stuck_since = 0.0
         self.loop = loop
         # The client does not read as fast as it is sent to.
         self.is_congested = False
-        # The client has left, or was sent away.
+        # The client has left, or the gateway has closed the connection.
         self.is_lost = False
 
     def write(self, data: bytes) -> None:
-        # The event loop sends what is written in one pass of it in one system call.
+        # The event loop sends all writes of one pass in one system call.
         if not self.is_lost:
             self._last_bytes = len(data)
             self._transport.write(data)
 
     def admit(self, caller: str, size: int) -> None:
-        """Before much is written. Raises what the budget has against it."""
+        """Ask for room before a large write. Raises TooManyRequests or Unavailable."""
         if not self.is_lost:
             self._budget.admit(caller, size)
             self.caller = caller
 
     def count(self, size: int) -> None:
-        """So much more is held for the connection, or less."""
+        """Count `size` more bytes as held for the connection; fewer if it is negative."""
         self._counted_bytes += size
         self._budget.held_bytes += size
 
     def forget(self) -> None:
-        """The connection is gone, and with it all that was held for it."""
+        """Release all bytes that were held for the connection, which has ended."""
         self.count(-self._counted_bytes)
         self._has_read()
 
     async def drain(self) -> None:
-        """Wait until the client has read most of what it was sent, or has left."""
+        """Wait until the client has read most of its unread bytes, or has left."""
         if self._can_write is not None:
             # Shielded: others may wait for the same.
             await asyncio.shield(self._can_write)
@@ -85,7 +85,7 @@ class FlowControl:
     def pause_writing(self) -> None:
         self.is_congested = True
         self._can_write = self.loop.create_future()
-        # What was written last is held to its last byte, however much of it is sent.
+        # The transport holds the last write until its last byte is sent.
         size = max(self._last_bytes, self._transport.get_write_buffer_size())
         self._unread_bytes, self._holder = size, self.caller
         self._unread_due = self.loop.time() + size / MIN_RATE_BYTES
@@ -119,7 +119,7 @@ class FlowControl:
             self._transport.resume_reading()
 
     def stop_reading(self) -> None:
-        """For good: what comes next means nothing any more."""
+        """Read no more from the client."""
         self.pause_reading()
         self._may_read = False
 
@@ -133,34 +133,34 @@ class FlowControl:
             unsent = self._transport.get_write_buffer_size()
         if not unsent or unsent != self._unsent_bytes:
             self._unsent_bytes, self._stuck_since = unsent, now
-        # A byte now and then is not reading either.
+        # A client that reads a byte now and then counts as stuck, too.
         if unsent and (self._stuck_since <= moment or self._unread_due <= moment):
             self.abort()
 
     def abort_if_reset(self) -> None:
-        """Let go of a client that has sent its end, and refused what it was sent after that.
+        """Drop a client that has closed its side and then refused bytes that were sent to it.
 
         Nobody reads from such a connection, so only a further write would notice.
         """
         if self.is_lost or not hasattr(select, "poll"):
             return
         poller = select.poll()
-        # Errors are told without being asked for; to be readable, as at an end, is none.
+        # poll reports errors without being asked; a readable socket at its end is not an error.
         poller.register(self._transport.get_extra_info("socket").fileno(), 0)
         if poller.poll(0):
             self.abort()
 
     def abort(self) -> None:
-        """What was written and not sent is gone."""
+        """Close without sending the bytes that are still buffered."""
         self.lose()
         self._transport.abort()
 
     def close(self) -> None:
-        """What was written is still sent."""
+        """Close after the buffered bytes are sent."""
         self.lose()
         self._transport.close()
 
     def lose(self) -> None:
         self.is_lost = True
-        # Not read: until the connection is gone, what was written stays where it is.
+        # Writers wake up; the count stays, as do the buffered bytes, until the connection ends.
         self._let_write()

@@ -1,4 +1,4 @@
-"""Requests and responses, whoever carries them: a socket of ours or an ASGI server."""
+"""`Request` and `Response`: HTTP messages, from our own connections or an ASGI server."""
 
 import re
 from abc import ABC, abstractmethod
@@ -52,7 +52,7 @@ class Request(ABC):
         self.headers = dict(header_lines) if headers is None else headers
         # The principal, once it is known.
         self.caller = ""
-        # What is held of a large body, as long as its reader has not called `release`.
+        # The bytes of a large body that count as held, until its reader calls `release`.
         self.held_bytes = 0
 
     @abstractmethod
@@ -85,9 +85,9 @@ class Request(ABC):
         return None
 
     def hold(self, size: int) -> None:
-        """So much of the body is in memory. Raises TooManyRequests or Unavailable where there
-        is no room for it."""
-        # Another server counts, or does not.
+        """Count `size` bytes of the body as held. Raises TooManyRequests or Unavailable where
+        there is no room."""
+        # Under another server, that server limits memory.
         return
 
     def release(self) -> None:
@@ -152,12 +152,12 @@ class Response(ABC):
 
     def admit(self, size: int) -> None:
         """Ask for room before much is written: raises TooManyRequests or Unavailable."""
-        # Another server counts, or does not.
+        # Under another server, that server limits memory.
         return
 
     @abstractmethod
     async def write(self, data: bytes) -> None:
-        """Returns when the client keeps up. Asks for room by itself."""
+        """Returns when the client keeps up. Asks the memory budget for room."""
 
     @abstractmethod
     async def end(self) -> None: ...
@@ -168,7 +168,7 @@ def _too_large(limit: int) -> PayloadTooLarge:
 
 
 # RFC 3986, 3.2.2, without user information: a name or an address, and maybe a port. Names
-# are of letters, digits, `-`, `.` and `_`; whatever else a client sends is no name of ours.
+# are of letters, digits, `-`, `.` and `_`; no name of the gateway has other characters.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9a-z._-]*))(?::[0-9]*)?")
 
 

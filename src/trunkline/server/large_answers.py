@@ -1,4 +1,4 @@
-"""Large answers: as pieces that the client reads before the next one is fetched."""
+"""`LargeAnswer`: a response in slices, each fetched when the client has read the one before."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Response
 
 
 class LargeAnswer:
-    """What one caller may see of the large values that an answer refers to."""
+    """Resolves references to large values in a response, within the scope of one caller."""
 
     def __init__(self, response: Response, values: LargeValues, scope: Scope) -> None:
         self._response = response
@@ -40,14 +40,14 @@ class LargeAnswer:
         missing = pieces.size
         async for piece in self._values.written_out(pieces):
             if self._response.is_lost:
-                # Nobody reads the rest, so nobody fetches it.
+                # The client has left, so the rest is not fetched.
                 return
             try:
                 await self._response.write(piece)
             except (TooManyRequests, Unavailable):
-                # There is no room to keep it for this client, which has a part of it already.
+                # There is no room for the rest, and the client has a part of it already.
                 raise Disconnected from None
             missing -= len(piece)
         if missing:
-            # The task was deleted meanwhile. The client must not take what it has for all.
+            # The task was deleted meanwhile. The client must not take a part for the whole.
             raise Disconnected

@@ -1,6 +1,6 @@
-"""The process as a server: its socket, its signals, and an end that lets work finish.
+"""`Listener`: the process as a server, with its socket, its signals and an orderly stop.
 
-uvicorn does what is the same for every server; the connections are ours.
+uvicorn does everything that all servers have in common; the connections are our own.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ _log = logging.getLogger("trunkline.server")
 
 BACKLOG = 2048
 KEEP_ALIVE_S = 75.0
-# When all work is done, clients have so long to read their answers.
+# Clients have this long to read their responses after the last turn.
 LAST_READ_S = 3.0
-# An end that takes no longer needs no words.
+# Stops faster than this print nothing.
 SILENT_S = 0.3
 # Open files that are left for the store, the log, calls to agents and their programs.
 RESERVED_FILES = 128
@@ -85,11 +85,11 @@ class Listener(uvicorn.Server):
             log_config=None,
             access_log=False,
             backlog=BACKLOG,
-            # Streams and runs were told before; what is left then is not ours to wait for.
+            # Streams and turns have ended before; nothing else is worth a longer wait.
             timeout_graceful_shutdown=5,
         )
         super().__init__(config)
-        # What its shutdown closes and waits for.
+        # The shutdown of uvicorn closes the connections and waits for the tasks.
         self.server_state.connections = cast(Any, self._shared.connections)
         self.server_state.tasks = self._shared.tasks
         self._on_started = on_started
@@ -119,7 +119,7 @@ class Listener(uvicorn.Server):
         caught = (signal.SIGINT, signal.SIGTERM)
         for number in caught:
             loop.add_signal_handler(number, self.handle_exit, number, None)
-        # `nohup` has it ignored, which is then what the user wants.
+        # Under `nohup` the signal is ignored, as the user wants.
         hears_hangups = hasattr(signal, "SIGHUP") and (
             signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
         )
@@ -134,7 +134,7 @@ class Listener(uvicorn.Server):
                 loop.remove_signal_handler(signal.SIGHUP)
 
     def _hang_up(self, had_terminal: bool) -> None:
-        """SIGHUP: the terminal is gone, or somebody wants a daemon to read its settings."""
+        """SIGHUP: the terminal is gone, or an operator expects a daemon to reload its settings."""
         if had_terminal and not _has_terminal():
             _log.warning("stopping: the terminal is gone (SIGHUP); start with nohup to go on")
             self.handle_exit(signal.SIGHUP, None)
@@ -149,7 +149,7 @@ class Listener(uvicorn.Server):
             self._on_started()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        # Whoever asks twice does not want to wait for what still runs.
+        # The second signal ends the wait for running turns.
         if self.should_exit and not self._hurries.is_set():
             self._hurries.set()
         else:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 Form = Literal["auto", "human", "json"]
 
-# What every record has; the rest came in by `extra`.
+# The attributes of every record; other attributes come from `extra`.
 STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {
     "message",
     "asctime",
@@ -57,7 +57,7 @@ def configure(
     logging.getLogger("uvicorn.access").disabled = not requests
     # The library says when sessions come and go, with the ids by which they are used.
     logging.getLogger("mcp").setLevel(max(root.level, logging.WARNING))
-    # Every await of a slow callback, and the selector in use: of no help to an operator.
+    # Slow callbacks and the selector in use do not help an operator.
     logging.getLogger("asyncio").setLevel(max(root.level, logging.WARNING))
 
 
@@ -160,7 +160,7 @@ class Redaction(logging.Filter):
         self._formatter = logging.Formatter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # The message is put together first: a secret may be split over format and arguments.
+        # The message is formatted first: a secret may be split over format and arguments.
         record.msg, record.args = self.clean(record.getMessage()), None
         if record.exc_info and not record.exc_text:
             record.exc_text = self._formatter.formatException(record.exc_info)

@@ -1,16 +1,15 @@
-"""`MemoryBudget`: the bytes that the gateway holds for its callers, and who may have more of them.
+"""`MemoryBudget`: the bytes that the gateway holds for its callers, and their limits.
 
-Counted are bodies that are being received, requests that wait behind another one on their
-connection, and what clients were sent and have not read. A body or an answer of up to
-`SMALL_BYTES` is let in without a question, so that callers with small requests are served
-while a few others hold a lot.
+It counts bodies that are being received, requests that wait behind another one on their
+connection, and responses that clients have not read. A body or a response of up to `SMALL_BYTES`
+is always admitted, so that callers with small requests are served while a few others hold a lot.
 """
 
 from trunkline.model.errors import TooManyRequests, Unavailable
 
 # Nearly all requests and answers are smaller.
 SMALL_BYTES = 64 * 1024
-# Bytes per second below which a client is not waited for: a slow modem is faster.
+# The lowest rate at which a client may send or read, in bytes per second: a slow modem is faster.
 MIN_RATE_BYTES = 16 * 1024
 RETRY_AFTER_S = 5
 
@@ -29,17 +28,17 @@ class MemoryBudget:
 
     @property
     def is_scarce(self) -> bool:
-        """More than half is held: no time to wait for those who read nothing."""
+        """More than half is held, so clients that read nothing get less time."""
         return self.held_bytes * 2 > self.max_bytes
 
     def held_for(self, caller: str) -> int:
         return self._by_caller.get(caller, 0)
 
     def admit(self, caller: str, size: int) -> None:
-        """Whether so much more may be held. Raises TooManyRequests or Unavailable.
+        """Raises TooManyRequests or Unavailable where `size` more bytes are too many.
 
-        One caller may have half of the budget. The last quarter is for what is small. Who is
-        alone may have one thing of any size, or a large task could be read by nobody.
+        One caller may have half of the budget. The last quarter is for small messages. A caller
+        that holds nothing may have one of any size, or no one could read a large task.
         """
         own = self._by_caller.get(caller, 0) if caller else 0
         if own and own + size > self.max_bytes // 2:

@@ -1,4 +1,4 @@
-"""What `/metrics` says: plain counters on the hot path, Prometheus types when asked."""
+"""`Metrics`: the figures of `/metrics`, in plain counters until a scrape asks for them."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ class _Series:
 
 class Metrics(Collector):
     def __init__(self, gauges: Callable[[], Iterable[tuple[str, str, float]]]) -> None:
-        """`gauges` tells name, help and value of what is read off the runtime when asked."""
+        """`gauges` gives name, help and value of figures that a scrape reads from the runtime."""
         self._gauges = gauges
         self._series: dict[Labels, _Series] = {}
         self._registry = CollectorRegistry()

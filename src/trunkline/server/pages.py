@@ -1,4 +1,4 @@
-"""The gateway's own pages: is it alive, is it ready, how is it doing, what is it."""
+"""The gateway's own pages: `/healthz`, `/readyz`, `/metrics` and `/version`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -44,7 +44,7 @@ def build_pages(
         return PlainTextResponse(text, status_code=503, headers={"Retry-After": "5"})
 
     async def metrics_page(request: Request) -> Response:
-        # Traffic figures are nobody else's business.
+        # Traffic figures are for callers that the gateway knows.
         try:
             access.identify(AsgiRequest(request.scope, request.receive))
         except TrunklineError as error:

@@ -11,7 +11,7 @@ from trunkline.server.flow_control import FlowControl
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
 from trunkline.server.memory_budget import MIN_RATE_BYTES, SMALL_BYTES, MemoryBudget
 
-# A body that nobody reads is taken in up to here; the rest waits at the client.
+# The connection buffers this much of a body that the handler does not read; then it stops reading.
 MAX_UNREAD_BYTES = 64 * 1024
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -53,13 +53,13 @@ class SocketRequest(Request):
         self.is_complete = False
         self._is_over = False
         self._waiter: asyncio.Future[None] | None = None
-        # When somebody first waited for the body, and how much of it came since.
+        # The time when the handler first waited for the body, and the bytes that arrived since.
         self._begun_at: float | None = None
         self._received_bytes = 0
         self._is_late = False
         self.keep_alive = True
         self.is_http_1_0 = False
-        # The client sends its body once it is told that somebody wants it.
+        # RFC 9110, 10.1.1: the client sends its body after a 100 (Continue).
         self.awaits_continue = False
 
     def again(self, length: bytes, body: bytes, length_at: int) -> "SocketRequest":
@@ -86,11 +86,11 @@ class SocketRequest(Request):
 
     @property
     def is_broken(self) -> bool:
-        """Nothing more will come of it, and nobody waits for an answer."""
+        """No more of the request will arrive, and no client waits for a response."""
         return self._is_over or self._flow.is_lost
 
     def whole_body(self, *, limit: int) -> bytes | None:
-        # Nearly all bodies are here, and in one piece, when somebody asks for them.
+        # Nearly all bodies are complete, and in one piece, when the handler asks for them.
         body = self._body
         # `is_broken`, without the call of a property for every request.
         if not self.is_complete or self._is_over or self._flow.is_lost:
@@ -111,7 +111,7 @@ class SocketRequest(Request):
         if self.is_broken:
             raise Disconnected
         if self._is_late:
-            # What is left of it may still come, and is not another request.
+            # The rest of the body may still arrive, and is not another request.
             self.keep_alive = False
             raise RequestTimedOut("The body of the request came too slowly; send it again")
         body, self._body = bytes(self._body), b""
@@ -119,7 +119,7 @@ class SocketRequest(Request):
         return body, not self.is_complete
 
     def expire_before(self, moment: float) -> None:
-        """Wait no longer for a body that should be here by then, for its size so far."""
+        """Give up a body that is slower than the lowest rate since its reader began to wait."""
         if self._begun_at is None or self.is_complete:
             return
         if self._begun_at + self._received_bytes / MIN_RATE_BYTES <= moment:
@@ -129,7 +129,7 @@ class SocketRequest(Request):
     def hold(self, size: int) -> None:
         if size <= SMALL_BYTES or size <= self.held_bytes:
             return
-        # All that is announced, so that a body that was let in once is let in whole.
+        # The announced length, so that a body that was admitted once is admitted whole.
         wanted = max(size, int(self.headers.get(CONTENT_LENGTH, 0)))
         self._budget.admit(self.caller, wanted - self.held_bytes)
         self._budget.hold(self.caller, wanted - self.held_bytes)
@@ -158,7 +158,7 @@ class SocketRequest(Request):
         if self._is_over:
             return
         if self._body:
-            # Most bodies are one piece and stay what they are.
+            # Most bodies are one piece and are not copied.
             if isinstance(self._body, bytes):
                 self._body = bytearray(self._body)
             self._body += data
@@ -176,7 +176,7 @@ class SocketRequest(Request):
             self.wake()
 
     def finish(self) -> None:
-        """It is answered, or can never be: what still comes of its body is not kept."""
+        """The request is answered, or never will be: drop the rest of its body."""
         self._is_over = True
         self._body = b""
         if self.held_bytes:
@@ -192,10 +192,10 @@ class SocketRequest(Request):
 _STATUS_LINES = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
 }
-# RFC 9112, 6.3: these have no body, whatever their headers say.
+# RFC 9112, 6.3: these responses have no body, regardless of their headers.
 _WITHOUT_BODY = frozenset({204, 304})
 _CLOSE = b"connection: close\r\n"
-# What would end a header early, and let its author write the rest of the response.
+# Characters that would end a header early, and let its author write the rest of the response.
 _BAD_NAME = re.compile(rb'[\x00-\x20\x7f()<>@,;:\\"/\[\]?={}]')
 _BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -211,7 +211,7 @@ class SocketResponse(Response):
         self._date = date
         self._head = b""
         self._is_chunked = False
-        # How much of the announced length is still to come; None when it was not announced.
+        # The bytes of the announced length that are still missing; None when it was not announced.
         self._missing: int | None = None
         self.is_complete = False
 
@@ -277,7 +277,7 @@ class SocketResponse(Response):
         if self.has_begun:
             raise RuntimeError("a request is answered once")
         if self._request.awaits_continue:
-            # The client may send its body nevertheless, and nobody would read it.
+            # The client may still send its body, which the gateway would take for the next request.
             self._request.keep_alive = False
 
     def admit(self, size: int) -> None:
@@ -300,7 +300,7 @@ class SocketResponse(Response):
 
     async def end(self) -> None:
         if self._missing:
-            # Nobody could tell where the next response begins.
+            # The client could not tell where the next response begins.
             self._request.keep_alive = False
         if self._is_chunked:
             self._flow.write(self._head + b"0\r\n\r\n")

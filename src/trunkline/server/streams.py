@@ -1,4 +1,4 @@
-"""Server-sent events: committed entries of a subscription to a client's socket."""
+"""`pump`: writes the committed entries of a subscription to a client as server-sent events."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ RETRY_AFTER_S = 5
 
 
 class StreamCounts:
-    """How many streams each principal holds open."""
+    """The number of open streams of each principal."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -60,7 +60,7 @@ class Frames:
         """Events have ids where a client can resume after one. `error` frames an error; as
         REST has it, where there is none."""
         self._dialect = dialect
-        # JSON of ours has no line breaks, so the general frame writer is not needed.
+        # The gateway's JSON has no line breaks, so `sse.frame` is not needed.
         self._before = b"data: " + envelope[0]
         self._behind = envelope[1] + b"\n\n"
         self._error = error or partial(rest.error_frame, version=dialect.version)
@@ -128,7 +128,7 @@ async def pump(
         response.admit(len(data))
         await response.begin(200, headers)
         if not waits_for_first:
-            # Show the client an open stream, also when nothing happens for a while.
+            # The client sees an open stream at once, also when no event follows for a while.
             await response.write(b": open\n\n")
             items = await reader.next()
             data = frames.joined(items, is_over=reader.is_over) if items else b""

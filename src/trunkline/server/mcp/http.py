@@ -45,7 +45,7 @@ class McpEndpoint:
             make_server(open_tools, version=version),
             max_request_body_size=max_body_bytes,
             session_idle_timeout=idle_s,
-            # Who may open one is decided here, because it depends on the caller.
+            # `Sessions` limits them, because the limit depends on the caller.
             max_sessions=None,
         )
         self._sessions = Sessions(
@@ -70,7 +70,7 @@ class McpEndpoint:
         request = AsgiRequest(scope, receive)
         try:
             principal = self._access.identify(request)
-            # The MCP specification asks for it, whoever calls.
+            # MCP, Transports, Security: servers must validate Origin, for every caller.
             check_origin(request, reads=True)
             if request.method == "POST":
                 receive = await self._checked(request, receive)
@@ -80,7 +80,7 @@ class McpEndpoint:
             return
         except Disconnected:
             return
-        # Whoever opened a session is the only one who may use it.
+        # Only the caller that opened a session may use it.
         token = AccessToken(token="", client_id=principal, scopes=[])
         known = {**scope, "user": AuthenticatedUser(token)}
         with anyio.CancelScope() as cancelable:
@@ -91,8 +91,7 @@ class McpEndpoint:
                 self._open.discard(cancelable)
 
     async def _checked(self, request: Request, receive: Receive) -> Receive:
-        """The body, for whoever reads it next, once it is known to be no more than a parser
-        should see."""
+        """A `receive` that gives the body again, after it was found to be within the limits."""
         body = await request.body(limit=self._max_body_bytes)
         check_json(body, max_depth=self._max_json_depth)
         pending = [{"type": "http.request", "body": body, "more_body": False}]

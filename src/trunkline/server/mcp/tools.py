@@ -73,7 +73,7 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
 
 
 async def _run(tool: Tool, arguments: object, context: Context) -> Envelope:
-    """The result. A caller who cancels calls the request off, and it ends in good order."""
+    """The result. When the caller cancels, the tool is told to stop, and this waits for its end."""
     count = 0
 
     async def on_update(update: Envelope) -> None:
@@ -92,7 +92,7 @@ async def _run(tool: Tool, arguments: object, context: Context) -> Envelope:
         await asyncio.shield(running)
     except asyncio.CancelledError:
         called_off.set()
-        # To cancel the remote task takes a moment, for which the tool has a limit of its own.
+        # Canceling the remote task takes a moment, which the tool itself limits.
         with anyio.CancelScope(shield=True):
             await asyncio.wait([running])
         raise
@@ -100,10 +100,10 @@ async def _run(tool: Tool, arguments: object, context: Context) -> Envelope:
 
 
 async def serve_stdio(tools: Tools, *, version: str, on_end: Callable[[], None]) -> None:
-    """Until stdin ends; what runs then is called off.
+    """Serve until stdin ends; running tools are then told to stop.
 
-    Canceled, it ends the calls in the same way and says so by `on_end`, but returns only when
-    stdin has something to read: nothing else wakes the thread that waits for it.
+    When it is canceled, it stops the tools in the same way and calls `on_end`, but returns only
+    when stdin has something to read: nothing else wakes the thread that waits for it.
     """
     server = make_server(lambda: nullcontext(tools), version=version)
     async with stdio_server() as (incoming, outgoing):
