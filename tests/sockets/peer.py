@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import struct
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -102,7 +103,11 @@ class Peer:
 
 class Server:
     def __init__(
-        self, handler: Handler, *, max_held_bytes: int = 256 * 1024 * 1024, **limits: int
+        self,
+        handler: Handler,
+        *,
+        max_held_bytes: int = 256 * 1024 * 1024,
+        max_connections: int = sys.maxsize,
     ) -> None:
         self.budget = MemoryBudget(max_held_bytes)
         self.shared = Shared(
@@ -111,7 +116,7 @@ class Server:
             keep_alive_s=75.0,
             budget=self.budget,
             body_timeout_s=BODY_TIMEOUT_S,
-            **limits,
+            max_connections=max_connections,
         )
         self._port = 0
         self._peers: list[Peer] = []

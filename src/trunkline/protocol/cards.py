@@ -8,9 +8,6 @@ from msgspec import Struct
 
 from trunkline.model.card import (
     AgentCard,
-    AgentCardSignature,
-    AgentExtension,
-    AgentProvider,
     AgentSkill,
     SecurityRequirement,
     SecurityScheme,
@@ -39,51 +36,6 @@ class Shape(Struct, frozen=True, kw_only=True):
 STANDARD: Final = Shape()
 
 
-class Interface03(Struct, frozen=True, kw_only=True):
-    url: str
-    transport: str
-
-
-class Capabilities03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    streaming: bool | None = None
-    push_notifications: bool | None = None
-    state_transition_history: bool | None = None
-    extensions: tuple[AgentExtension, ...] = ()
-
-
-class Skill03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    id: str
-    name: str
-    description: str
-    tags: tuple[str, ...]
-    examples: tuple[str, ...] = ()
-    input_modes: tuple[str, ...] = ()
-    output_modes: tuple[str, ...] = ()
-    security: tuple[dict[str, tuple[str, ...]], ...] = ()
-
-
-class Card03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    protocol_version: str
-    name: str
-    description: str
-    url: str
-    preferred_transport: str
-    additional_interfaces: tuple[Interface03, ...] = ()
-    provider: AgentProvider | None = None
-    version: str
-    documentation_url: str | None = None
-    capabilities: Capabilities03
-    security_schemes: dict[str, dict[str, Any]] = {}
-    security: tuple[dict[str, tuple[str, ...]], ...] = ()
-    authentication: dict[str, tuple[str, ...]] | None = None
-    default_input_modes: tuple[str, ...]
-    default_output_modes: tuple[str, ...]
-    skills: tuple[Skill03, ...]
-    supports_authenticated_extended_card: bool | None = None
-    signatures: tuple[AgentCardSignature, ...] = ()
-    icon_url: str | None = None
-
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -95,7 +47,7 @@ def encode(card: AgentCard, form: Form, shape: Shape = STANDARD) -> bytes:
         return _encode(to_v03(card, shape))
     if not _interfaces_03(card):
         return _encode(card)
-    return _encode(_merged(msgspec.to_builtins(card), msgspec.to_builtins(to_v03(card, shape))))
+    return _encode(_merged(msgspec.to_builtins(card), to_v03(card, shape)))
 
 
 def form_for(stated: Version | None, query_format: str | None) -> Form:
@@ -118,78 +70,75 @@ def etag(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
-def to_v03(card: AgentCard, shape: Shape = STANDARD) -> Card03:
+def to_v03(card: AgentCard, shape: Shape = STANDARD) -> dict[str, Any]:
+    """The card of 0.3 (5.5), with the members in the order of its specification."""
     interfaces = _interfaces_03(card)
     if not interfaces:
         raise VersionNotSupported(
             "this agent has no A2A 0.3 interface; ask for its card with A2A-Version: 1.0",
             metadata={"supportedVersions": Version.V1_0},
         )
-    first = interfaces[0]
-    schemes = tuple(card.security_schemes) if shape.names_authentication else ()
+    tree: dict[str, Any] = msgspec.to_builtins(card)
+    capabilities = tree["capabilities"]
     extends = card.capabilities.extended_agent_card
-    return Card03(
-        protocol_version=shape.v03_protocol_version,
-        name=card.name,
-        description=card.description,
-        url=first.url,
-        preferred_transport=first.transport,
-        additional_interfaces=tuple(interfaces[0 if shape.repeats_interface else 1 :]),
-        provider=card.provider,
-        version=card.version,
-        documentation_url=card.documentation_url,
-        capabilities=Capabilities03(
+    schemes = [*card.security_schemes] if shape.names_authentication else []
+    old = {
+        "protocolVersion": shape.v03_protocol_version,
+        "name": card.name,
+        "description": card.description,
+        "url": interfaces[0]["url"],
+        "preferredTransport": interfaces[0]["transport"],
+        "additionalInterfaces": interfaces[0 if shape.repeats_interface else 1 :] or None,
+        "provider": tree.get("provider"),
+        "version": card.version,
+        "documentationUrl": card.documentation_url,
+        "capabilities": _present(
             streaming=card.capabilities.streaming,
-            push_notifications=card.capabilities.push_notifications,
-            state_transition_history=shape.state_transition_history,
-            extensions=card.capabilities.extensions,
+            pushNotifications=card.capabilities.push_notifications,
+            stateTransitionHistory=shape.state_transition_history,
+            extensions=capabilities.get("extensions"),
         ),
-        security_schemes={
+        "securitySchemes": {
             name: _scheme_03(scheme) for name, scheme in card.security_schemes.items()
-        },
-        security=_security_03(card.security_requirements),
-        authentication={"schemes": schemes} if schemes else None,
-        default_input_modes=card.default_input_modes,
-        default_output_modes=card.default_output_modes,
-        skills=tuple([_skill_03(skill) for skill in card.skills]),
-        supports_authenticated_extended_card=extends
+        }
+        or None,
+        "security": _security_03(card.security_requirements),
+        "authentication": {"schemes": schemes} if schemes else None,
+        "defaultInputModes": card.default_input_modes,
+        "defaultOutputModes": card.default_output_modes,
+        "skills": [_skill_03(skill) for skill in card.skills],
+        "supportsAuthenticatedExtendedCard": extends
         if extends or shape.denies_extended_card
         else None,
-        signatures=card.signatures,
-        icon_url=card.icon_url,
-    )
+        "signatures": tree.get("signatures"),
+        "iconUrl": card.icon_url,
+    }
+    return _present(**old)
 
 
-def _interfaces_03(card: AgentCard) -> list[Interface03]:
+def _present(**members: Any) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _interfaces_03(card: AgentCard) -> list[dict[str, str]]:
     return [
-        Interface03(url=interface.url, transport=interface.protocol_binding)
+        {"url": interface.url, "transport": interface.protocol_binding}
         for interface in card.supported_interfaces
         if interface.protocol_version == "0.3" or interface.protocol_version.startswith("0.3.")
     ]
 
 
-def _security_03(
-    requirements: tuple[SecurityRequirement, ...],
-) -> tuple[dict[str, tuple[str, ...]], ...]:
-    return tuple(
-        [
-            {name: scopes.list for name, scopes in requirement.schemes.items()}
-            for requirement in requirements
-        ]
-    )
+def _security_03(requirements: tuple[SecurityRequirement, ...]) -> list[dict[str, Any]] | None:
+    return [
+        {name: scopes.list for name, scopes in requirement.schemes.items()}
+        for requirement in requirements
+    ] or None
 
 
-def _skill_03(skill: AgentSkill) -> Skill03:
-    return Skill03(
-        id=skill.id,
-        name=skill.name,
-        description=skill.description,
-        tags=skill.tags,
-        examples=skill.examples,
-        input_modes=skill.input_modes,
-        output_modes=skill.output_modes,
-        security=_security_03(skill.security_requirements),
-    )
+def _skill_03(skill: AgentSkill) -> dict[str, Any]:
+    tree: dict[str, Any] = msgspec.to_builtins(skill)
+    tree.pop("securityRequirements", None)
+    return tree | _present(security=_security_03(skill.security_requirements))
 
 
 def _scheme_03(scheme: SecurityScheme) -> dict[str, Any]:

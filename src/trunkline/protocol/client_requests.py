@@ -112,16 +112,10 @@ def _push_config_03(config: TaskPushNotificationConfig) -> PushConfig03:
 
 
 def _list_03(request: ListTasksRequest) -> List03:
+    fields = structs.asdict(request)
+    del fields["tenant"]
     is_filtered = request.status is not TaskState.UNSPECIFIED
-    return List03(
-        context_id=request.context_id,
-        status=STATE_NAMES[request.status] if is_filtered else "",
-        page_size=request.page_size,
-        page_token=request.page_token,
-        history_length=request.history_length,
-        status_timestamp_after=request.status_timestamp_after,
-        include_artifacts=request.include_artifacts,
-    )
+    return List03(**fields | {"status": STATE_NAMES[request.status] if is_filtered else ""})
 
 
 def _rest(version: Version, operation: Operation, value: RequestValue) -> Call:

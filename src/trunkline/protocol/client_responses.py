@@ -4,7 +4,8 @@ Everything here raises InvalidAgentResponse, and nothing else, for an answer tha
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -37,18 +38,6 @@ class TaskPage(Struct, frozen=True, kw_only=True, rename="camel"):
     total_size: int = 0
 
 
-class Answers(Protocol):
-    """One version on one binding, as a client reads it. All take the JSON of a result."""
-
-    def sent(self, payload: bytes) -> Task | Message: ...
-    def event(self, payload: bytes) -> StreamItem: ...
-    def task(self, payload: bytes) -> Task: ...
-    def page(self, payload: bytes) -> TaskPage: ...
-    def card(self, payload: bytes) -> AgentCard: ...
-    def push_config(self, payload: bytes) -> TaskPushNotificationConfig: ...
-    def push_configs(self, payload: bytes) -> tuple[TaskPushNotificationConfig, ...]: ...
-
-
 def _read(payload: bytes, into: type[T]) -> T:
     try:
         return protojson.decode(payload, into)
@@ -77,7 +66,9 @@ class _PushConfigs1(Struct, rename="camel"):
     configs: tuple[TaskPushNotificationConfig, ...] = ()
 
 
-class _V1:
+class Answers:
+    """A2A 1.0 as a client reads it. All methods take the JSON of a result."""
+
     def sent(self, payload: bytes) -> Task | Message:
         return _sent(self.event(payload))
 
@@ -147,10 +138,19 @@ class _PushConfigs03(Struct):
 _kind = msgspec.json.Decoder(_Kind03).decode
 
 
-class _V03:
+class _Answers03(Answers):
+    """A2A 0.3 on one binding."""
+
     def __init__(self, *, is_rest: bool) -> None:
         self._is_rest = is_rest
-        self._reader = Reader03(is_rest=is_rest)
+        self._reader = reader = Reader03(is_rest=is_rest)
+        self._objects: dict[str, tuple[type, Callable[[Any], StreamItem]]] = {
+            "task": (Task03, reader.task),
+            "message": (Message03, partial(reader.message, path="message")),
+            "status-update": (StatusUpdate03, reader.status_update),
+            "artifact-update": (ArtifactUpdate03, reader.artifact_update),
+        }
+        self._converters = dict(self._objects.values())
 
     def _core(self, convert: Callable[..., T], value: object, *path: str) -> T:
         try:
@@ -158,44 +158,24 @@ class _V03:
         except (TrunklineError, ValueError) as error:
             raise InvalidAgentResponse(f"the answer is not valid: {error}") from None
 
-    def sent(self, payload: bytes) -> Task | Message:
-        return _sent(self.event(payload))
-
     def event(self, payload: bytes) -> StreamItem:
-        return self._wrapped(payload) if self._is_rest else self._kinded(payload)
-
-    def _wrapped(self, payload: bytes) -> StreamItem:
-        item = _read(payload, _Item03)
-        message = item.message or item.msg
-        match item.artifact_update or item.status_update or item.task or message:
-            case Task03() as task:
-                return self._core(self._reader.task, task)
-            case Message03() as message:
-                return self._core(self._reader.message, message, "message")
-            case StatusUpdate03() as status:
-                return self._core(self._reader.status_update, status)
-            case ArtifactUpdate03() as artifact:
-                return self._core(self._reader.artifact_update, artifact)
-            case None:
+        if self._is_rest:
+            item = _read(payload, _Item03)
+            value = (
+                item.artifact_update or item.status_update or item.task or item.message or item.msg
+            )
+            if value is None:
                 raise _is_none()
-
-    def _kinded(self, payload: bytes) -> StreamItem:
+            return self._core(self._converters[type(value)], value)
         try:
             kind = _kind(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise InvalidAgentResponse("the answer is not an object of A2A 0.3") from None
-        reader = self._reader
-        match kind.kind or _guess(kind):
-            case "task":
-                return self._core(reader.task, _read(payload, Task03))
-            case "message":
-                return self._core(reader.message, _read(payload, Message03), "message")
-            case "status-update":
-                return self._core(reader.status_update, _read(payload, StatusUpdate03))
-            case "artifact-update":
-                return self._core(reader.artifact_update, _read(payload, ArtifactUpdate03))
-            case _:
-                raise InvalidAgentResponse("the answer is of a kind that A2A 0.3 does not have")
+        found = self._objects.get(kind.kind or _guess(kind))
+        if found is None:
+            raise InvalidAgentResponse("the answer is of a kind that A2A 0.3 does not have")
+        into, convert = found
+        return self._core(convert, _read(payload, into))
 
     def task(self, payload: bytes) -> Task:
         return self._core(self._reader.task, _read(payload, Task03))
@@ -208,9 +188,6 @@ class _V03:
             page_size=page.page_size,
             total_size=page.total_size,
         )
-
-    def card(self, payload: bytes) -> AgentCard:
-        return card_reading.decode(payload)
 
     def push_config(self, payload: bytes) -> TaskPushNotificationConfig:
         return self._push_config(_read(payload, _PushConfig03))
@@ -239,10 +216,10 @@ def _guess(kind: _Kind03) -> str:
 
 
 ANSWERS: Final[dict[tuple[Binding, Version], Answers]] = {
-    ("JSONRPC", Version.V1_0): _V1(),
-    ("HTTP+JSON", Version.V1_0): _V1(),
-    ("JSONRPC", Version.V0_3): _V03(is_rest=False),
-    ("HTTP+JSON", Version.V0_3): _V03(is_rest=True),
+    ("JSONRPC", Version.V1_0): Answers(),
+    ("HTTP+JSON", Version.V1_0): Answers(),
+    ("JSONRPC", Version.V0_3): _Answers03(is_rest=False),
+    ("HTTP+JSON", Version.V0_3): _Answers03(is_rest=True),
 }
 
 

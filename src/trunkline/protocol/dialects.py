@@ -1,54 +1,23 @@
 """`Dialects`: the versions, method names, shapes and errors of one agent, chosen by its profile."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from trunkline.model.card import AgentCard
-from trunkline.model.events import Entry
 from trunkline.model.profile import Profile
 from trunkline.protocol import jsonrpc as rpc
 from trunkline.protocol import openclaw
-from trunkline.protocol.cards import STANDARD, Form, Shape
-from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH, Decoder, Operation
+from trunkline.protocol.cards import Form
+from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH, Operation
 from trunkline.protocol.v03 import V03Dialect
 from trunkline.protocol.v03_reading import Reader03
 from trunkline.protocol.v03_writing import Writer03
-from trunkline.protocol.v1 import V1
+from trunkline.protocol.v1 import V1, V1Dialect
 from trunkline.protocol.versions import ALL, Version
 
-
-class Dialect(Protocol):
-    """One version on one binding.
-
-    Encoders take the canonical JSON of the model, which is that of 1.0. Those on the path of
-    most requests return pieces, which are joined where they are written.
-    """
-
-    @property
-    def version(self) -> Version: ...
-
-    @property
-    def decoders(self) -> Mapping[Operation, Decoder]: ...
-
-    def task(self, task: bytes) -> bytes:
-        """A task as the response of get and cancel."""
-
-    def sent_task(self, task: bytes) -> tuple[bytes, ...]:
-        """A task as the response of send, or as an event of a stream."""
-
-    def sent_message(self, message: bytes) -> tuple[bytes, ...]:
-        """A message as the response of send, or as the only event of a stream."""
-
-    def event(self, entry: Entry, *, goes_on: bool = False) -> tuple[bytes, ...]:
-        """A journal entry as an event of a stream, which `goes_on` after it or ends there."""
-
-    def page(
-        self, tasks: Sequence[bytes], *, next_page_token: str, page_size: int, total_size: int
-    ) -> bytes: ...
-
-    def card(self, card: AgentCard, shape: Shape = STANDARD) -> bytes: ...
+# One version on one binding.
+Dialect: TypeAlias = V1Dialect | V03Dialect
 
 
 class Dialects(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 import msgspec
@@ -188,15 +189,11 @@ def _remedy(method: str) -> tuple[str, Operation | None]:
 
 
 def _is_id(id: bytes) -> bool:
-    if id[:1] == b'"':
-        # A skipped value is not checked for UTF-8, and this one is sent back.
-        return id.isascii() or _is_utf8(id)
-    return id == NULL or _INTEGER.fullmatch(id) is not None
-
-
-def _is_utf8(text: bytes) -> bool:
+    if id[:1] != b'"':
+        return id == NULL or _INTEGER.fullmatch(id) is not None
+    # A skipped value is not checked for UTF-8, and this one is sent back.
     try:
-        text.decode()
+        id.decode()
     except UnicodeDecodeError:
         return False
     return True
@@ -223,54 +220,39 @@ def _bad_params(params: bytes) -> InvalidParams:
 
 
 def _check_params(id: bytes, version: Version, params: bytes) -> None:
-    if params in (b"", NULL):
-        error = InvalidParams.at("params", "is required", case=Case.PARAMS)
-        raise Rejected(id, version, error)
-    if params[:1] == b"{" and _has_empty_name(params):
-        error = InvalidParams.at("params", "has a member without a name", case=Case.PARAMS)
-        raise Rejected(id, version, error)
-
-
-def _has_empty_name(params: bytes) -> bool:
-    try:
-        return "" in _members(params)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # A name that is not UTF-8; the decoder of the parameters reports it.
-        return False
+    problem = "is required" if params in (b"", NULL) else ""
+    if params[:1] == b"{":
+        # A name that is not UTF-8 is left to the decoder of the parameters, which reports it.
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            problem = "has a member without a name" if "" in _members(params) else ""
+    if problem:
+        raise Rejected(id, version, InvalidParams.at("params", problem, case=Case.PARAMS))
 
 
 def _unknown_method(
     method: str, version: Version, names: Names, stated: Version | None
 ) -> MethodNotFound:
-    shown = method[:64]
-    return MethodNotFound(
-        _method_hint(method, shown, version, names, stated),
-        metadata={"method": shown, "version": version},
-    )
-
-
-def _method_hint(
-    method: str, shown: str, version: Version, names: Names, stated: Version | None
-) -> str:
-    known = names.methods[version]
+    known, shown = names.methods[version], method[:64]
+    hint = f'unknown method "{shown}"; A2A {version} has {", ".join(known)}'
     for other, methods in METHODS.items():
         operation = methods.get(method)
         if operation is None or operation not in known.values():
             continue
         name = METHOD_OF[version][operation]
         if names.only is not None:
-            return (
+            hint = (
                 f"Method not found: {shown}; this agent speaks A2A {version} alone, "
                 f'where it is "{name}"'
             )
-        why = f"states version {version}"
-        if stated is None:
-            why = f"has no A2A-Version, which means {version}"
-        return (
-            f'method "{shown}" belongs to A2A {other}, but the request {why}: '
+            break
+        # A2A 1.0, 3.6.2: a request without A2A-Version is of 0.3.
+        why = "states version" if stated is not None else "has no A2A-Version, which means"
+        hint = (
+            f'method "{shown}" belongs to A2A {other}, but the request {why} {version}: '
             f'call "{name}", or send "A2A-Version: {other}"'
         )
-    return f'unknown method "{shown}"; A2A {version} has {", ".join(known)}'
+        break
+    return MethodNotFound(hint, metadata={"method": shown, "version": version})
 
 
 def _diagnose(body: bytes, version: Version, names: Names) -> Rejected:

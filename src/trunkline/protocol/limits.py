@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sized
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import parse_qsl
 
 from trunkline.model.errors import InvalidParams, InvalidRequest, ParseFailed
+from trunkline.model.values import Message
+from trunkline.protocol.v03_types import LooseMessage03, Message03
 
 # Every value costs about 100 ns to decode, and more to check, store and write again. These
 # are for all lists and objects of a request together, so they also bound what `metadata`
@@ -154,20 +156,7 @@ def check_send_tree(tree: object) -> None:
             check_list(items, f"{member}.{name}", limit)
 
 
-class Listing(Protocol):
-    """A message of either version."""
-
-    @property
-    def parts(self) -> Sized: ...
-
-    @property
-    def extensions(self) -> Sized: ...
-
-    @property
-    def reference_task_ids(self) -> Sized: ...
-
-
-def check_message(message: Listing) -> None:
+def check_message(message: Message | Message03 | LooseMessage03) -> None:
     """The same for a message that was decoded."""
     check_list(message.parts, "message.parts", MAX_PARTS)
     check_list(message.extensions, "message.extensions", MAX_EXTENSIONS)

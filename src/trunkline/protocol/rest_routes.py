@@ -46,14 +46,21 @@ class _Path(Struct, frozen=True, kw_only=True):
     config_id: str = ""
 
 
-_SEND: Final = {"POST": Operation.SEND_MESSAGE}
-_STREAM: Final = {"POST": Operation.SEND_STREAMING_MESSAGE}
-_LIST: Final = {"GET": Operation.LIST_TASKS}
-_GET: Final = {"GET": Operation.GET_TASK}
-_CANCEL: Final = {"POST": Operation.CANCEL_TASK}
-# The text of the specification says POST, its proto says GET.
-_SUBSCRIBE: Final = {"GET": Operation.SUBSCRIBE_TO_TASK, "POST": Operation.SUBSCRIBE_TO_TASK}
-_CARD: Final = {"GET": Operation.GET_EXTENDED_AGENT_CARD}
+_COMMON: Final = {
+    "message:send": _Path(verbs={"POST": Operation.SEND_MESSAGE}),
+    "message:stream": _Path(verbs={"POST": Operation.SEND_STREAMING_MESSAGE}),
+    "tasks": _Path(verbs={"GET": Operation.LIST_TASKS}),
+}
+_CARD: Final = _Path(verbs={"GET": Operation.GET_EXTENDED_AGENT_CARD})
+_FIXED: Final = {
+    Version.V1_0: _COMMON | {"extendedAgentCard": _CARD},
+    Version.V0_3: _COMMON | {"card": _CARD},
+}
+_TASK_VERBS: Final = {
+    "cancel": {"POST": Operation.CANCEL_TASK},
+    # A2A 1.0, 11.3 says POST, the proto of the specification says GET.
+    "subscribe": {"GET": Operation.SUBSCRIBE_TO_TASK, "POST": Operation.SUBSCRIBE_TO_TASK},
+}
 _ALL_CONFIGS: Final = {
     "GET": Operation.LIST_PUSH_CONFIGS,
     "POST": Operation.CREATE_PUSH_CONFIG,
@@ -61,21 +68,6 @@ _ALL_CONFIGS: Final = {
 _ONE_CONFIG: Final = {
     "GET": Operation.GET_PUSH_CONFIG,
     "DELETE": Operation.DELETE_PUSH_CONFIG,
-}
-
-_FIXED: Final = {
-    Version.V1_0: {
-        "message:send": _Path(verbs=_SEND),
-        "message:stream": _Path(verbs=_STREAM),
-        "tasks": _Path(verbs=_LIST),
-        "extendedAgentCard": _Path(verbs=_CARD),
-    },
-    Version.V0_3: {
-        "message:send": _Path(verbs=_SEND),
-        "message:stream": _Path(verbs=_STREAM),
-        "tasks": _Path(verbs=_LIST),
-        "card": _Path(verbs=_CARD),
-    },
 }
 
 
@@ -164,11 +156,10 @@ def _find(version: Version, segments: Sequence[str]) -> _Path | None:
 def _task_path(segment: str) -> _Path | None:
     # An id may hold colons itself; only the verbs at its end are ours.
     task, _, verb = segment.rpartition(":")
-    if verb == "cancel":
-        return _Path(verbs=_CANCEL, task_id=task) if task else None
-    if verb == "subscribe":
-        return _Path(verbs=_SUBSCRIBE, task_id=task) if task else None
-    return _Path(verbs=_GET, task_id=segment)
+    verbs = _TASK_VERBS.get(verb)
+    if verbs is None:
+        return _Path(verbs={"GET": Operation.GET_TASK}, task_id=segment)
+    return _Path(verbs=verbs, task_id=task) if task else None
 
 
 def _other_version(

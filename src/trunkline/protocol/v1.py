@@ -68,7 +68,10 @@ def _query_push_config(params: bytes, *, needs_id: bool = True) -> PushConfigQue
 _decode_send = partial(protojson.decode, into=SendMessageRequest)
 
 
-class _V1:
+class V1Dialect:
+    """Encoders take the canonical JSON of the model, which is that of 1.0. Those on the path of
+    most requests return pieces, which are joined where they are written."""
+
     version = Version.V1_0
     decoders: Mapping[Operation, Decoder] = {
         Operation.SEND_MESSAGE: _decode_send,
@@ -87,15 +90,19 @@ class _V1:
     }
 
     def task(self, task: bytes) -> bytes:
+        """A task as the response of get and cancel."""
         return task
 
     def sent_task(self, task: bytes) -> tuple[bytes, ...]:
+        """A task as the response of send, or as an event of a stream."""
         return b'{"task":', task, b"}"
 
     def sent_message(self, message: bytes) -> tuple[bytes, ...]:
+        """A message as the response of send, or as the only event of a stream."""
         return b'{"message":', message, b"}"
 
     def event(self, entry: Entry, *, goes_on: bool = False) -> tuple[bytes, ...]:
+        """A journal entry as an event of a stream, which `goes_on` after it or ends there."""
         member = _STORED_AS_SHOWN.get(entry.kind)
         if member is not None:
             return member, entry.body, b"}"
@@ -116,4 +123,4 @@ class _V1:
         return cards.encode(card, "1.0")
 
 
-V1: Final = _V1()
+V1: Final = V1Dialect()

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from msgspec import Struct, field
+
 from trunkline.background import next_pass
 from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
 from trunkline.model.card import AgentCard
@@ -52,29 +54,20 @@ LARGE_BODY_BYTES = 1024 * 1024
 PASSES_PER_SEND = 16
 
 
-class A2AHandler:
-    def __init__(
-        self,
-        *,
-        access: Access,
-        streams: StreamCounts,
-        metrics: Metrics,
-        clock: Clock,
-        logs_requests: bool = False,
-    ) -> None:
-        self._access = access
-        self._streams = streams
-        self._metrics = metrics
-        self._clock = clock
-        self._logs_requests = logs_requests
-        self._large_bodies = asyncio.Lock()
+class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
+    access: Access
+    streams: StreamCounts
+    metrics: Metrics
+    clock: Clock
+    logs_requests: bool = False
+    large_bodies: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def serve(self, call: Call, request: Request, response: Response) -> None:
-        started = self._clock.monotonic()
+        started = self.clock.monotonic()
         endpoint, outcome = call.endpoint, "ok"
         try:
             # Before anything else: an unknown caller learns nothing, and costs nothing.
-            principal = request.caller = self._access.identify(request)
+            principal = request.caller = self.access.identify(request)
             call.begin(request)
             limit = endpoint.limits.max_body_bytes
             body = request.whole_body(limit=limit)
@@ -91,12 +84,12 @@ class A2AHandler:
             assert operation is not None
             if operation in STREAMING:
                 options = _stream_options(call, request, value)
-                self._streams.enter(principal)
+                self.streams.enter(principal)
                 try:
                     reader = await endpoint.handlers[operation](caller, value, **options)
                     await _pump(call, request, response, caller, reader, **options)
                 finally:
-                    self._streams.leave(principal)
+                    self.streams.leave(principal)
             else:
                 result = await endpoint.handlers[operation](caller, value)
                 await _answer(call, response, caller, result)
@@ -107,7 +100,7 @@ class A2AHandler:
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
             _log.exception("request failed", extra={"agent": endpoint.agent.handle})
             outcome = await _refuse(call, response, error)
-        seconds = self._clock.monotonic() - started
+        seconds = self.clock.monotonic() - started
         labels = (
             endpoint.agent.handle,
             call.operation or "unknown",
@@ -115,14 +108,14 @@ class A2AHandler:
             call.dialect.version,
             outcome,
         )
-        self._metrics.observe(labels, seconds)
-        if self._logs_requests:
+        self.metrics.observe(labels, seconds)
+        if self.logs_requests:
             extra = dict(zip(LABELS, labels, strict=True)) | {"ms": round(seconds * 1000, 2)}
             _log.info("request", extra=extra)
 
     async def _wait_for_turn(self) -> None:
         """Large bodies are decoded one at a time, with room for others to be served in between."""
-        async with self._large_bodies:
+        async with self.large_bodies:
             for _ in range(PASSES_PER_SEND):
                 await next_pass()
 

@@ -1,6 +1,6 @@
 """`JsonRpcCall` and `RestCall`: one call of an operation, as its binding reads and answers it."""
 
-from typing import Protocol
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from trunkline.model.errors import (
@@ -12,7 +12,6 @@ from trunkline.model.errors import (
     WrongHttpMethod,
 )
 from trunkline.protocol import jsonrpc, rest, sse
-from trunkline.protocol.dialects import Dialect
 from trunkline.protocol.limits import check_json
 from trunkline.protocol.operations import OPTIONAL, STREAMING, Operation, RequestValue
 from trunkline.protocol.rest_routes import Route, match
@@ -22,34 +21,10 @@ from trunkline.server.endpoint import Endpoint
 from trunkline.server.http import Request
 
 
-class Call(Protocol):
+class JsonRpcCall:
     """`begin` and `read` come first, with the body between them; results and errors are then
     written in the version that the request used."""
 
-    binding: str
-    endpoint: Endpoint
-    operation: Operation | None
-    dialect: Dialect
-    content_type: bytes
-    # The bytes before and behind every result.
-    envelope: tuple[bytes, bytes]
-
-    def begin(self, request: Request) -> None:
-        """Raises for a head that is wrong."""
-
-    def read(self, request: Request, body: bytes) -> RequestValue: ...
-
-    def error(self, error: Exception) -> tuple[int, bytes]: ...
-
-    def error_event(self, error: Exception) -> bytes | None:
-        """The error as the one event of a refused stream, where clients expect a stream even
-        then; None where the error is a response of its own."""
-
-    def error_frame(self, error: Exception) -> bytes:
-        """The error as one more event of a stream that has begun."""
-
-
-class JsonRpcCall:
     __slots__ = ("_id", "_stated", "dialect", "endpoint", "envelope", "operation")
 
     binding = "jsonrpc"
@@ -61,9 +36,11 @@ class JsonRpcCall:
         self._stated: Version | None = None
         self.dialect = endpoint.dialects.jsonrpc[endpoint.dialects.names.default]
         self.operation: Operation | None = None
+        # The bytes before and behind every result.
         self.envelope = (b"", b"")
 
     def begin(self, request: Request) -> None:
+        """Raises for a head that is wrong."""
         if request.method != "POST":
             raise WrongHttpMethod("JSON-RPC requests are POSTed to this address", allow="POST")
         if request.headers.get(b"content-type") != b"application/json":
@@ -141,6 +118,8 @@ class JsonRpcCall:
         return style.http_status(error), body
 
     def error_event(self, error: Exception) -> bytes | None:
+        """The error as the one event of a refused stream, where clients expect a stream even
+        then; None where the error is a response of its own."""
         if self.operation not in STREAMING:
             return None
         # 0.3, 3.3.1: the response of message/stream and tasks/resubscribe is text/event-stream.
@@ -156,6 +135,7 @@ class JsonRpcCall:
         return self.error_frame(error)
 
     def error_frame(self, error: Exception) -> bytes:
+        """The error as one more event of a stream that has begun."""
         return sse.frame(self.error(error)[1], event=self.endpoint.dialects.errors.event_name)
 
 
@@ -219,6 +199,9 @@ class RestCall:
 
     def error_frame(self, error: Exception) -> bytes:
         return rest.error_frame(error, self.dialect.version)
+
+
+Call: TypeAlias = JsonRpcCall | RestCall
 
 
 def _path_below(prefix: str, request: Request) -> str:

@@ -15,6 +15,7 @@ from typing import TypeAlias, cast
 from urllib.parse import unquote
 
 import httptools
+from msgspec import Struct, field
 
 from trunkline.background import BackgroundTasks
 from trunkline.server.flow_control import FlowControl
@@ -54,31 +55,21 @@ NO_ROOM = _refusal(
 SHORT_GRACE_S = 10.0
 
 
-class Shared:
+class Shared(Struct, eq=False):
     """State and limits that the connections of one listener share."""
 
-    def __init__(
-        self,
-        handler: Handler,
-        *,
-        max_header_bytes: int,
-        keep_alive_s: float,
-        budget: MemoryBudget,
-        body_timeout_s: float,
-        max_connections: int = sys.maxsize,
-    ) -> None:
-        self.handler = handler
-        self.budget = budget
-        self.body_timeout_s = body_timeout_s
-        self.max_header_bytes = max_header_bytes
-        self.keep_alive_s = keep_alive_s
-        self.max_connections = max_connections
-        # The line of the Date header, which the listener renews.
-        self.date = b""
-        self.connections: set[Connection] = set()
-        self.background = BackgroundTasks("connections")
-        # Tasks of connections whose client has left, or that a stop has to wait for.
-        self.tasks: set[asyncio.Task[None]] = set()
+    handler: Handler
+    max_header_bytes: int
+    keep_alive_s: float
+    budget: MemoryBudget
+    body_timeout_s: float
+    max_connections: int = sys.maxsize
+    # The line of the Date header, which the listener renews.
+    date: bytes = b""
+    connections: "set[Connection]" = field(default_factory=set)
+    background: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("connections"))
+    # Tasks of connections whose client has left, or that a stop has to wait for.
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def close_idle(self, now: float) -> None:
         """One look at all connections is cheaper than a timer for each request."""
@@ -94,16 +85,11 @@ class Shared:
             connection.abort()
 
 
-class _HeadTooLarge(Exception):
-    pass
+class _Refused(Exception):
+    """Raised inside the parser, with the response for the client."""
 
-
-class _UnknownCoding(Exception):
-    pass
-
-
-class _Ambiguous(Exception):
-    pass
+    def __init__(self, answer: bytes = BAD_REQUEST) -> None:
+        self.answer = answer
 
 
 # A proxy in front may act on the first of two headers and the gateway on the second, so a request
@@ -111,11 +97,6 @@ class _Ambiguous(Exception):
 _ONCE = frozenset(
     {b"host", b"authorization", b"x-api-key", b"idempotency-key", b"transfer-encoding"}
 )
-# Responses to errors that our callbacks raise inside the parser.
-_ANSWERS: dict[type, bytes] = {
-    _HeadTooLarge: HEAD_TOO_LARGE,
-    _UnknownCoding: UNKNOWN_CODING,
-}
 
 
 class Connection(asyncio.Protocol):
@@ -218,7 +199,8 @@ class Connection(asyncio.Protocol):
             except httptools.HttpParserUpgrade as upgrade:
                 self._feed_on(data, upgrade)
         except httptools.HttpParserError as error:
-            self._refuse(_ANSWERS.get(type(error.__context__), BAD_REQUEST))
+            cause = error.__context__
+            self._refuse(cause.answer if isinstance(cause, _Refused) else BAD_REQUEST)
         else:
             if self._unfinished_bytes:
                 self._check_unfinished(len(data))
@@ -291,13 +273,13 @@ class Connection(asyncio.Protocol):
         names = [name for name, _ in request.header_lines if name in _ONCE]
         is_nameless = b"host" not in names and self._parser.get_http_version() == "1.1"
         if is_nameless or len(names) != len(set(names)):
-            raise _Ambiguous
+            raise _Refused
 
     def _check_size(self) -> None:
         """The bytes that were read may hold more than the head, so count the head alone."""
         size = len(self._url) + sum(len(n) + len(v) + 4 for n, v in self._header_lines)
         if size > self._shared.max_header_bytes:
-            raise _HeadTooLarge
+            raise _Refused(HEAD_TOO_LARGE)
 
     def on_body(self, data: bytes) -> None:
         self._unfinished_bytes = 0
@@ -420,7 +402,7 @@ def _check_coding(codings: bytes) -> None:
     """
     if codings != b"chunked":
         is_last = codings.rpartition(b",")[2].strip() == b"chunked"
-        raise _UnknownCoding if is_last else _Ambiguous
+        raise _Refused(UNKNOWN_CODING if is_last else BAD_REQUEST)
 
 
 # Most requests have one of a few addresses.

@@ -21,6 +21,8 @@ from trunkline.server.http import Disconnected, Request
 from trunkline.server.mcp.tools import OpenTools, make_server
 
 _SESSION_ID = b"mcp-session-id"
+# For a caller that has too many sessions open.
+RETRY_AFTER_S = 60
 
 
 class McpEndpoint:
@@ -105,16 +107,31 @@ class McpEndpoint:
         self, request: Request, principal: str, scope: Scope, receive: Receive, send: Send
     ) -> None:
         session_id = request.header(_SESSION_ID)
-        if session_id is None:
-            await self._open_session(principal, scope, receive, send)
-            return
-        status = 0
+        status, opened = 0, None
 
         async def watch(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
+            nonlocal status, opened
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                found = dict(message.get("headers", ())).get(_SESSION_ID)
+                opened = None if found is None or status >= 400 else found.decode("latin-1")
             await send(message)
 
+        if session_id is None:
+            try:
+                self._sessions.begin_opening(principal)
+            except (TooManyRequests, Unavailable) as error:
+                # MCP: the body of an error is a JSON-RPC response without an id.
+                body = jsonrpc.error(jsonrpc.NULL, error, Version.V1_0)
+                await AsgiResponse(send).answer(
+                    wire(error).http, body, headers=error_headers(error)
+                )
+                return
+            try:
+                await self._manager.handle_request(scope, receive, watch)
+            finally:
+                self._sessions.end_opening(principal, opened)
+            return
         self._sessions.enter(session_id)
         try:
             await self._manager.handle_request(scope, receive, watch)
@@ -122,33 +139,6 @@ class McpEndpoint:
             self._sessions.leave(session_id)
         if request.method == "DELETE" and status == 200:
             self._sessions.end(session_id)
-
-    async def _open_session(
-        self, principal: str, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        try:
-            self._sessions.begin_opening(principal)
-        except (TooManyRequests, Unavailable) as error:
-            # MCP: the body of an error is a JSON-RPC response without an id.
-            body = jsonrpc.error(jsonrpc.NULL, error, Version.V1_0)
-            await AsgiResponse(send).answer(wire(error).http, body, headers=error_headers(error))
-            return
-        opened: str | None = None
-
-        async def watch(message: Message) -> None:
-            nonlocal opened
-            if message["type"] == "http.response.start" and message["status"] < 400:
-                found = dict(message.get("headers", ())).get(_SESSION_ID)
-                opened = None if found is None else found.decode("latin-1")
-            await send(message)
-
-        try:
-            await self._manager.handle_request(scope, receive, watch)
-        finally:
-            self._sessions.end_opening(principal, opened)
-
-
-RETRY_AFTER_S = 60
 
 
 class _Session(Struct):
