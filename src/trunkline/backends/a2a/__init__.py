@@ -2,7 +2,7 @@
 
 Read `notes` (what is kept of an upstream task, and what a restart makes of it), `request` (the
 message as the upstream gets it), `outputs` (what its events become), `failures` (what the caller
-is told when a call fails), then `run` (one turn) with `retries`, `cards` (the upstream's card,
+is told when a call fails), then `run` (one turn), `cards` (the upstream's card,
 kept fresh), `upstream` and `backend`.
 """
 

@@ -1,9 +1,10 @@
 """One turn: the message goes to the upstream, and what it says comes back."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -11,7 +12,6 @@ from trunkline.backends.a2a import failures
 from trunkline.backends.a2a.notes import Ask, Follow, LookAt, LookFor, TurnNotes
 from trunkline.backends.a2a.outputs import Copy, still_asks
 from trunkline.backends.a2a.request import context_for, headers_for, request_for
-from trunkline.backends.a2a.retries import FIRST_RETRY_S, LONGEST_RETRY_S, Retries
 from trunkline.backends.a2a.upstream import MakeUpstream, Reach, Upstream
 from trunkline.backends.output_channel import OutputChannel
 from trunkline.backends.turn_task import TurnTask
@@ -34,6 +34,10 @@ from trunkline.remote.errors import PeerRefused, PeerUnreachable, RemoteError
 
 _log = logging.getLogger("trunkline.backends.a2a")
 
+T = TypeVar("T")
+
+# Between two attempts to reach an agent.
+FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 # Between two looks at a task of an agent that does not stream.
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.1, 5.0
 # The task that a message began is looked for among this many latest tasks of its context.
@@ -65,9 +69,6 @@ class Run(TurnTask):
         self._copy = Copy(turn.history if turn.is_resumed else ())
         self._context_id = context_for(turn)
         self._notes = TurnNotes(turn, self._context_id)
-        self._insist = Retries(
-            clock, retry_s=reach.retry_s, on_failure=self._retries, on_waiting=self._waits
-        ).until_done
         # Whether the upstream has said anything in this turn.
         self._is_heard = False
         # An answer was given, and nothing came back yet.
@@ -307,11 +308,24 @@ class Run(TurnTask):
                 await self._notes.waits()
             await self.channel.put(output)
 
-    def _retries(self, error: RemoteError) -> None:
-        self._warn("the agent behind the gateway is tried again", error)
-
-    async def _waits(self) -> None:
-        await self.channel.put(Note((Part(text=failures.TRYING),)))
+    async def _insist(
+        self, call: Callable[[], Awaitable[T]], may_repeat: Callable[[RemoteError], bool]
+    ) -> T:
+        """Call until the upstream can be reached, or the time for that is over."""
+        until = self._clock.monotonic() + self._reach.retry_s
+        pause_s, is_told = FIRST_RETRY_S, False
+        while True:
+            try:
+                return await call()
+            except RemoteError as error:
+                if not may_repeat(error) or self._clock.monotonic() + pause_s > until:
+                    raise
+                self._warn("the agent behind the gateway is tried again", error)
+            if not is_told:
+                is_told = True
+                await self.channel.put(Note((Part(text=failures.TRYING),)))
+            await self._clock.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_RETRY_S)
 
     def _warn(self, what: str, error: RemoteError) -> None:
         _log.warning(

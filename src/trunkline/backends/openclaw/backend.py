@@ -62,25 +62,18 @@ class OpenClawBackend(TurnTaskBackend[Run]):
 
     def turn_task(self, turn: TurnRequest) -> Run:
         address = self._address
-        notes = RunNotes(turn, turn.session or self._memory)
-        exchange = Exchange(
-            turn,
-            agent_id=address.agent_id,
-            session_key=self.session_key(turn),
-            link=self._link,
-            notes=notes,
-            clock=self._clock,
-            tasks=self.tasks,
-            times=self._times,
-            max_output_bytes=address.max_output_bytes,
-        )
         return Run(
-            exchange,
-            link=self._link,
-            notes=notes,
-            clock=self._clock,
-            tasks=self.tasks,
-            times=self._times,
+            Exchange(
+                turn,
+                agent_id=address.agent_id,
+                session_key=self.session_key(turn),
+                link=self._link,
+                notes=RunNotes(turn, turn.session or self._memory),
+                clock=self._clock,
+                tasks=self.tasks,
+                times=self._times,
+                max_output_bytes=address.max_output_bytes,
+            )
         )
 
     def session_key(self, turn: TurnRequest) -> str:

@@ -91,11 +91,11 @@ class Exchange:
         self._asks = False
         self._attention = asyncio.Event()
         self._agent_id = agent_id
-        self._link = link
-        self._notes = notes
-        self._clock = clock
-        self._tasks = tasks
-        self._times = times
+        self.link = link
+        self.notes = notes
+        self.clock = clock
+        self.tasks = tasks
+        self.times = times
         self._note: RunNote | None = None
         self._answers: Answers | None = None
         self._first: asyncio.Future[Response] | None = None
@@ -107,7 +107,7 @@ class Exchange:
 
     async def attach(self, connection: Connection) -> None:
         """Get in touch with the run, for the first time or again. Raises Unfit, too."""
-        self._link.listen(self)
+        self.link.listen(self)
         await connection.subscribe(self.session_key)
         if self._answers is not None and self._note is not None:
             await self._answer(connection, self._note, self._answers)
@@ -133,9 +133,7 @@ class Exchange:
                 self._asks = False
                 # A restart must know what was asked as soon as anybody is told of it.
                 if self._note is not None:
-                    await self._notes.keep_question(
-                        structs.replace(self._note, question=self.asked)
-                    )
+                    await self.notes.keep_question(structs.replace(self._note, question=self.asked))
                 self.tell([Question(asked(self.asked.questions))])
             elif self.is_cut:
                 return
@@ -164,7 +162,7 @@ class Exchange:
 
     def lose(self) -> None:
         if not self.is_cut:
-            self._seen_ms = self._clock.now_ms()
+            self._seen_ms = self.clock.now_ms()
         self.is_cut = True
         self._attention.set()
         if self._first is not None and not self._first.done():
@@ -173,7 +171,7 @@ class Exchange:
     async def leave(self) -> None:
         """The reader has left: the connection and the link forget the run."""
         self._stop_hearing()
-        await self._link.forget(self)
+        await self.link.forget(self)
 
     def extra(self) -> dict[str, str]:
         """The log fields of the run."""
@@ -196,10 +194,10 @@ class Exchange:
             openclaw_id=self.openclaw_id,
             session_key=self.session_key,
             boot=connection.hello.boot,
-            sent_ms=self._clock.now_ms(),
+            sent_ms=self.clock.now_ms(),
         )
         # First, so that a restart of ours knows that OpenClaw may have it.
-        await self._notes.keep_run(self._note)
+        await self.notes.keep_run(self._note)
         self.is_sent = True
         self._first = asyncio.get_running_loop().create_future()
         self._stop_hearing()
@@ -207,7 +205,7 @@ class Exchange:
             lambda id: encode_request(id, "agent", params), self._hear_response
         )
         try:
-            async with asyncio.timeout(self._times.accept_s):
+            async with asyncio.timeout(self.times.accept_s):
                 response = await self._first
         except TimeoutError:
             raise unreachable("it does not accept a run") from None
@@ -247,15 +245,15 @@ class Exchange:
         is_settled = response.fault.detail == "QUESTION_ALREADY_TERMINAL"
         if response.ok or (is_settled and self.turn.is_resumed):
             self._note = structs.replace(note, question=None)
-            await self._notes.keep_run(self._note)
-            await self._notes.forget_question()
+            await self.notes.keep_run(self._note)
+            await self.notes.forget_question()
             self._spawn_follow(self.openclaw_id)
             return
         # Too late, answered by another client, or forgotten in a restart: the run has gone on
         # without it. The session knows the question, so the answer is a message like others.
         _log.info("a question is no longer open: %s", response.fault.code, extra=self.extra())
         self.is_sent = False
-        await self._notes.forget_question()
+        await self.notes.forget_question()
         await self._rename(self.turn.run_id, connection)
         await self._send(connection)
 
@@ -297,21 +295,21 @@ class Exchange:
             self._spawn_follow(verdict.run_id)
         else:
             self._adopts = True
-            self._tasks.spawn(self._give_up_later(), name=f"recover {self.openclaw_id}")
+            self.tasks.spawn(self._give_up_later(), name=f"recover {self.openclaw_id}")
 
     async def _give_up_later(self) -> None:
-        await self._clock.sleep(self._times.recovery_s)
+        await self.clock.sleep(self.times.recovery_s)
         if self._adopts and not self.is_over:
             self._adopts = False
             self.tell([Failed(LOST)])
 
     def _spawn_follow(self, run_id: str) -> None:
-        self._tasks.spawn(self._follow(run_id), name=f"follow {run_id}")
+        self.tasks.spawn(self._follow(run_id), name=f"follow {run_id}")
 
     async def _follow(self, run_id: str) -> None:
         """Wait for the end of a run whose second answer goes to another connection."""
         try:
-            connection = await self._link.connection()
+            connection = await self.link.connection()
             while not self.is_over and not self.fold.is_ended:
                 response = await connection.call(
                     "agent.wait",
@@ -324,7 +322,7 @@ class Exchange:
                     self._conclude(judge(self._seen(connection), history, waited))
                     return
                 # It may have answered at once: that it does not know the run, or does not wait.
-                await self._clock.sleep(_BETWEEN_WAITS_S)
+                await self.clock.sleep(_BETWEEN_WAITS_S)
         except Trouble:
             # Whoever reads the outputs notices, and gets in touch anew.
             return
@@ -342,12 +340,12 @@ class Exchange:
             message=text_of(self.turn.message.parts),
             same_boot=note.boot.is_same(hello.boot),
             attributes=hello.attributes_messages,
-            unseen_s=(self._clock.now_ms() - max(note.sent_ms, self._seen_ms)) / 1000,
+            unseen_s=(self.clock.now_ms() - max(note.sent_ms, self._seen_ms)) / 1000,
         )
 
     async def _rename(self, run_id: str, connection: Connection) -> None:
         """Listen to the run under another id."""
-        await self._link.forget(self)
+        await self.link.forget(self)
         self.openclaw_id = run_id
-        self._link.listen(self)
+        self.link.listen(self)
         await connection.subscribe(self.session_key)

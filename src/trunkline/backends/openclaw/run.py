@@ -4,15 +4,12 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from trunkline.backends.openclaw.address import Times
 from trunkline.backends.openclaw.connection import Connection
 from trunkline.backends.openclaw.exchange import Exchange
 from trunkline.backends.openclaw.failures import Trouble, Unfit, unreachable
 from trunkline.backends.openclaw.link import Link
-from trunkline.backends.openclaw.notes import RunNotes
 from trunkline.backends.openclaw.questions import answers_in, asked
 from trunkline.backends.turn_task import TurnTask
-from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import Failed, Note, Question, Refused
 from trunkline.model.values import Part
 from trunkline.ports.clock import Clock
@@ -28,25 +25,14 @@ class Run(TurnTask):
     # Nothing is left to do for a turn whose end was read.
     winds_down = False
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        *,
-        link: Link,
-        notes: RunNotes,
-        clock: Clock,
-        tasks: BackgroundTasks,
-        times: Times,
-    ) -> None:
-        super().__init__(exchange.turn, tasks, exchange.channel)
+    def __init__(self, exchange: Exchange) -> None:
+        super().__init__(exchange.turn, exchange.tasks, exchange.channel)
         self._exchange = exchange
-        self._link = link
-        self._notes = notes
-        self._clock = clock
-        self._times = times
+        self._link, self._clock = exchange.link, exchange.clock
+        self._unreachable_s = exchange.times.unreachable_s
         # While OpenClaw is away: when to stop waiting for it.
         self._give_up_at: float | None = None
-        self._attached_at = clock.monotonic()
+        self._attached_at = self._clock.monotonic()
 
     async def work(self) -> None:
         exchange = self._exchange
@@ -74,11 +60,11 @@ class Run(TurnTask):
     async def _look_back(self) -> None:
         """What earlier turns, or this one before a restart of ours, have left."""
         turn, exchange = self.turn, self._exchange
-        if turn.is_resumed and (note := await self._notes.run()) is not None:
+        if turn.is_resumed and (note := await exchange.notes.run()) is not None:
             exchange.go_on_with(note)
             return
         # A first message answers nothing.
-        note = await self._notes.question() if turn.history else None
+        note = await exchange.notes.question() if turn.history else None
         if note is None or note.question is None:
             return
         answers = answers_in(turn.message, note.question.questions)
@@ -104,7 +90,7 @@ class Run(TurnTask):
             except Trouble as trouble:
                 is_first = self._give_up_at is None
                 if self._give_up_at is None:
-                    self._give_up_at = self._clock.monotonic() + self._times.unreachable_s
+                    self._give_up_at = self._clock.monotonic() + self._unreachable_s
                 if trouble.is_lasting or self._is_late():
                     _log.error("%s. %s", trouble.found, trouble.remedy, extra=exchange.extra())
                     exchange.tell([Failed(trouble.told)])
@@ -120,13 +106,13 @@ class Run(TurnTask):
         if self._held_on():
             self._give_up_at = None
         elif self._give_up_at is None:
-            self._give_up_at = now + self._times.unreachable_s
+            self._give_up_at = now + self._unreachable_s
         self._exchange.has_heard = False
 
     def _held_on(self) -> bool:
         """Whether the last connection was of use: it lasted, or brought something."""
         lasted_s = self._clock.monotonic() - self._attached_at
-        return self._exchange.has_heard or lasted_s > self._times.unreachable_s
+        return self._exchange.has_heard or lasted_s > self._unreachable_s
 
     def _is_late(self) -> bool:
         return self._give_up_at is not None and self._clock.monotonic() >= self._give_up_at
