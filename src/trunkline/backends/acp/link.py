@@ -30,17 +30,19 @@ class Link:
     def send(self, method: str, params: dict[str, Any]) -> int:
         """Ask something; the id is that of its answer."""
         call_id = next(self._ids)
-        self.child.write(rpc.request(call_id, method, params))
+        self.child.write(rpc.line(id=call_id, method=method, params=params))
         return call_id
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        self.child.write(rpc.notification(method, params))
+        self.child.write(rpc.line(method=method, params=params))
 
     def answer(self, call_id: str | int, result: Any) -> None:
-        self.child.write(rpc.answer(call_id, result))
+        self.child.write(rpc.line(id=call_id, result=result))
 
     def refuse(self, request: rpc.Request) -> None:
-        self.child.write(rpc.refusal(request.id, request.method))
+        message = f"{request.method} is not offered by this client"
+        error = {"code": rpc.METHOD_NOT_FOUND, "message": message}
+        self.child.write(rpc.line(id=request.id, error=error))
 
     async def receive(self) -> rpc.Incoming:
         """The next message. Raises LinkLost, Flooded and LineTooLong."""

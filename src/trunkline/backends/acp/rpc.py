@@ -74,24 +74,7 @@ def _told(error: dict[str, Any]) -> str:
     return f"{text(error.get('message'))}{more}"
 
 
-def request(call_id: int, method: str, params: dict[str, Any]) -> bytes:
-    return _line({"id": call_id, "method": method, "params": params})
-
-
-def notification(method: str, params: dict[str, Any]) -> bytes:
-    return _line({"method": method, "params": params})
-
-
-def answer(call_id: str | int, result: Any) -> bytes:
-    return _line({"id": call_id, "result": result})
-
-
-def refusal(call_id: str | int, method: str) -> bytes:
-    error = {"code": METHOD_NOT_FOUND, "message": f"{method} is not offered by this client"}
-    return _line({"id": call_id, "error": error})
-
-
-def _line(frame: dict[str, Any]) -> bytes:
+def line(**frame: Any) -> bytes:
     return _encode({"jsonrpc": "2.0", **frame}) + b"\n"
 
 

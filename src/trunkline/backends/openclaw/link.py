@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from trunkline.backends.openclaw.connection import Connection, Introduction
@@ -36,13 +37,14 @@ class Listener(Protocol):
         ...
 
 
-class Dial(Protocol):
-    async def __call__(self) -> WebSocket: ...
-
-
 class Link:
     def __init__(
-        self, *, dial: Dial, introduce: Introduction, clock: Clock, tasks: BackgroundTasks
+        self,
+        *,
+        dial: Callable[[], Awaitable[WebSocket]],
+        introduce: Introduction,
+        clock: Clock,
+        tasks: BackgroundTasks,
     ) -> None:
         self._dial = dial
         self._introduce = introduce
