@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from trunkline.config.problems import Path, Problem, did_you_mean, one_of, shown
+from trunkline.config.problems import Path, Problem, bad_value, did_you_mean, one_of
 from trunkline.config.secret import MASK, Secret
 from trunkline.config.urls import URL_TEXT, url_fault
 
@@ -69,21 +69,15 @@ def origin_problems(origins: Iterable[str], path: Path) -> Iterator[Problem]:
         if parts and (parts.path not in ("", "/") or parts.query or parts.fragment):
             fault = "expected scheme, host and port alone"
         if fault:
-            yield Problem(
-                path=(*path, i),
-                value=shown(origin),
-                what=fault,
-                remedy='Example: trusted_origins = ["https://rpc.example.com"].',
+            yield bad_value(
+                (*path, i), fault, 'Example: trusted_origins = ["https://rpc.example.com"].'
             )
 
 
 def card_path_problems(card_path: str, path: Path) -> Iterator[Problem]:
     if card_path and ("://" in card_path or not URL_TEXT.fullmatch(card_path)):
-        yield Problem(
-            path=path,
-            value=shown(card_path),
-            what="expected a path",
-            remedy='Example: card_path = "/.well-known/agent-card.json".',
+        yield bad_value(
+            path, "expected a path", 'Example: card_path = "/.well-known/agent-card.json".'
         )
 
 
@@ -92,11 +86,10 @@ def transport_problems(
 ) -> Iterator[Problem]:
     for i, name in enumerate(names):
         if name not in TRANSPORTS:
-            yield Problem(
-                path=(*path, i),
-                value=shown(name),
-                what="is a binding that we cannot speak",
-                remedy=f"{did_you_mean(name.upper(), TRANSPORTS)}Known: {one_of(TRANSPORTS)}.",
+            yield bad_value(
+                (*path, i),
+                "is a binding that we cannot speak",
+                f"{did_you_mean(name.upper(), TRANSPORTS)}Known: {one_of(TRANSPORTS)}.",
                 reads=reads,
             )
 
@@ -114,14 +107,12 @@ def header_problems(
 def _header(name: str, value: Secret, path: Path) -> Iterator[Problem]:
     if not HEADER_NAME.fullmatch(name):
         yield Problem(
-            path=path,
-            what="cannot be the name of a header",
-            remedy="Use letters, digits and hyphens, for example X-Team.",
+            path,
+            "cannot be the name of a header",
+            "Use letters, digits and hyphens, for example X-Team.",
         )
     elif name.lower() in OWN_HEADERS:
-        yield Problem(
-            path=path, what="is a header that the call itself decides", remedy="Remove it."
-        )
+        yield Problem(path, "is a header that the call itself decides", "Remove it.")
     if not HEADER_VALUE.fullmatch(value.reveal()):
         yield Problem(
             path=path,
@@ -142,11 +133,10 @@ def credential_problems(credentials: CredentialSettings, path: Path) -> Iterator
             yield from _secret(credentials.client_secret, (*path, "client_secret"))
             fault = url_fault(credentials.token_url)
             if fault:
-                yield Problem(
-                    path=(*path, "token_url"),
-                    value=shown(credentials.token_url),
-                    what=fault,
-                    remedy='Example: token_url = "https://login.example.com/oauth2/token".',
+                yield bad_value(
+                    (*path, "token_url"),
+                    fault,
+                    'Example: token_url = "https://login.example.com/oauth2/token".',
                 )
 
 
@@ -177,7 +167,7 @@ def _twice(
     for name in headers:
         if name.lower() == taken.lower():
             yield Problem(
-                path=(*path, "headers", name),
-                what="is set by the credentials already",
-                remedy="Keep one of the two.",
+                (*path, "headers", name),
+                "is set by the credentials already",
+                "Keep one of the two.",
             )

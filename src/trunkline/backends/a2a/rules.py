@@ -10,19 +10,14 @@ from trunkline.config.called_agents import (
     origin_problems,
     transport_problems,
 )
-from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.problems import Path, Problem, bad_value
 from trunkline.config.urls import url_fault
 
 
 def a2a_problems(backend: A2aBackend, path: Path) -> Iterator[Problem]:
     fault = url_fault(backend.url)
     if fault:
-        yield Problem(
-            path=(*path, "url"),
-            value=shown(backend.url),
-            what=fault,
-            remedy='Example: url = "https://support.example.com".',
-        )
+        yield bad_value((*path, "url"), fault, 'Example: url = "https://support.example.com".')
     yield from card_path_problems(backend.card_path, (*path, "card_path"))
     yield from transport_problems(backend.transports, (*path, "transports"))
     yield from header_problems(backend.headers, backend.credentials, path)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from trunkline.backends.openai.settings import OpenAIBackend
-from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.problems import Path, Problem, bad_value
 from trunkline.config.urls import web_url_fault
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -24,18 +24,14 @@ _OWN_HEADERS = frozenset({"content-type", "content-length", "transfer-encoding",
 
 def openai_problems(backend: OpenAIBackend, path: Path) -> Iterator[Problem]:
     if fault := web_url_fault(backend.base_url):
-        yield Problem(
-            path=(*path, "base_url"),
-            value=shown(backend.base_url),
-            what=fault,
-            remedy='Example: base_url = "http://127.0.0.1:11434/v1".',
+        yield bad_value(
+            (*path, "base_url"), fault, 'Example: base_url = "http://127.0.0.1:11434/v1".'
         )
     elif backend.base_url.rstrip("/").endswith("/chat/completions"):
-        yield Problem(
-            path=(*path, "base_url"),
-            value=shown(backend.base_url),
-            what="names the operation, too",
-            remedy="Leave /chat/completions out: the gateway adds it.",
+        yield bad_value(
+            (*path, "base_url"),
+            "names the operation, too",
+            "Leave /chat/completions out: the gateway adds it.",
         )
     if backend.api_key is not None:
         yield from _key_problems(backend, path)
@@ -43,9 +39,7 @@ def openai_problems(backend: OpenAIBackend, path: Path) -> Iterator[Problem]:
         if name in _OWN:
             setting = _OWN[name]
             remedy = f"Use {setting} of this table." if setting else "Remove it."
-            yield Problem(
-                path=(*path, "extra_body", name), what="is for the gateway to say", remedy=remedy
-            )
+            yield Problem((*path, "extra_body", name), "is for the gateway to say", remedy)
     yield from _header_problems(backend, path)
 
 
@@ -53,15 +47,15 @@ def _key_problems(backend: OpenAIBackend, path: Path) -> Iterator[Problem]:
     key = backend.api_key.reveal() if backend.api_key is not None else ""
     if not key or _CONTROL.search(key) or not key.isascii():
         yield Problem(
-            path=(*path, "api_key"),
-            what="expected the key, without line breaks" if key else "is empty",
-            remedy="Leave api_key out for a server that needs none.",
+            (*path, "api_key"),
+            "expected the key, without line breaks" if key else "is empty",
+            "Leave api_key out for a server that needs none.",
         )
     if any(name.lower() == "authorization" for name in backend.headers):
         yield Problem(
-            path=(*path, "headers", "Authorization"),
-            what="api_key is sent in this header",
-            remedy="Keep one of the two.",
+            (*path, "headers", "Authorization"),
+            "api_key is sent in this header",
+            "Keep one of the two.",
         )
 
 
@@ -69,12 +63,10 @@ def _header_problems(backend: OpenAIBackend, path: Path) -> Iterator[Problem]:
     for name, value in backend.headers.items():
         here = (*path, "headers", name)
         if not _HEADER.fullmatch(name):
-            yield Problem(path=here, what="is not the name of a header", remedy="Correct it.")
+            yield Problem(here, "is not the name of a header", "Correct it.")
         elif name.lower() in _OWN_HEADERS:
-            yield Problem(path=here, what="is for the gateway to say", remedy="Remove it.")
+            yield Problem(here, "is for the gateway to say", "Remove it.")
         elif _CONTROL.search(value.reveal()) or not value.reveal().isascii():
             yield Problem(
-                path=here,
-                what="has a line break, or letters beyond ASCII",
-                remedy="Write the value on one line.",
+                here, "has a line break, or letters beyond ASCII", "Write the value on one line."
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trunkline.backends.openclaw.settings import OpenClawBackend
-from trunkline.config.problems import Path, Problem, shown
+from trunkline.config.problems import Path, Problem, bad_value
 from trunkline.config.urls import web_url_fault
 
 _AGENT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -17,18 +17,17 @@ _RESERVED: Final = ("a2a", "acp", "cron", "hook", "subagent")
 def openclaw_problems(backend: OpenClawBackend, path: Path) -> Iterator[Problem]:
     yield from _url_problems(backend, path)
     if not _AGENT_ID.fullmatch(backend.agent_id):
-        yield Problem(
-            path=(*path, "agent_id"),
-            value=shown(backend.agent_id),
-            what="expected the id of an agent: letters, digits, - and _",
-            remedy="`openclaw agents list` shows the ids.",
+        yield bad_value(
+            (*path, "agent_id"),
+            "expected the id of an agent: letters, digits, - and _",
+            "`openclaw agents list` shows the ids.",
         )
     yield from _key_problems(backend.session_key, (*path, "session_key"))
     if backend.surface == "http" and backend.device_identity:
         yield Problem(
-            path=(*path, "device_identity"),
-            what="a device is known over the WebSocket only",
-            remedy='Set surface = "websocket", or device_identity = false.',
+            (*path, "device_identity"),
+            "a device is known over the WebSocket only",
+            'Set surface = "websocket", or device_identity = false.',
         )
 
 
@@ -36,11 +35,10 @@ def _url_problems(backend: OpenClawBackend, path: Path) -> Iterator[Problem]:
     scheme, colon, rest = backend.url.partition("://")
     web = {"ws": "http", "wss": "https"}.get(scheme, scheme)
     if fault := web_url_fault(f"{web}{colon}{rest}"):
-        yield Problem(
-            path=(*path, "url"),
-            value=shown(backend.url),
-            what=fault.replace("http or https", "ws, wss, http or https"),
-            remedy='Example: url = "ws://127.0.0.1:18789".',
+        yield bad_value(
+            (*path, "url"),
+            fault.replace("http or https", "ws, wss, http or https"),
+            'Example: url = "ws://127.0.0.1:18789".',
         )
 
 
@@ -58,9 +56,6 @@ def _key_problems(template: str, path: Path) -> Iterator[Problem]:
     elif not template.isprintable() or any(character.isspace() for character in template):
         what = "expected a key without spaces"
     if what:
-        yield Problem(
-            path=path,
-            value=shown(template),
-            what=what,
-            remedy='Leave it out, or write it like "agent:{agent_id}:br-{context}".',
+        yield bad_value(
+            path, what, 'Leave it out, or write it like "agent:{agent_id}:br-{context}".'
         )
