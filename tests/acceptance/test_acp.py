@@ -12,8 +12,8 @@ from tests.acceptance.trials import is_running
 from tests.programs import backends as make
 
 from trunkline.backends.acp.backend import AcpBackend
-from trunkline.backends.acp.conversation import AcpOptions
 from trunkline.backends.acp.doctor import check_acp
+from trunkline.backends.acp.session import AcpOptions
 from trunkline.backends.acp.updates import DENIED
 from trunkline.backends.programs.children import Limits
 from trunkline.backends.programs.program import Program

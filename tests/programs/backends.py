@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.backends.acp.backend import AcpBackend
-from trunkline.backends.acp.conversation import AcpOptions
+from trunkline.backends.acp.session import AcpOptions
 from trunkline.backends.command.backend import CommandBackend
 from trunkline.backends.command.claude import ClaudeFormat
 from trunkline.backends.command.codex import CodexFormat

@@ -1,4 +1,4 @@
-"""What a caller is told when a call to the upstream fails; the log has the rest."""
+"""Sentences for the caller when a call to the upstream fails; the log has the rest."""
 
 from trunkline.model.errors import StoreError
 from trunkline.model.outputs import Failed, Output, Refused

@@ -1,8 +1,8 @@
 """Agents that speak the Agent Client Protocol over standard input and output.
 
 Read in this order, all without I/O: `rpc` (lines and content blocks), `updates` (reports of an
-agent, as outputs), `permission` (a question and the answer to it); then `link` (requests and
-answers on one process), `conversation` (one session on it), `run` (one turn) and `backend`.
+agent, as outputs), `permission` (a question and the answer to it); then `connection` (requests and
+answers on one process), `session` (one session on it), `run` (one turn) and `backend`.
 """
 
 from trunkline.backends.acp.settings import AcpBackend

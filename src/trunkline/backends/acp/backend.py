@@ -4,9 +4,9 @@ import asyncio
 
 from msgspec import convert
 
-from trunkline.backends.acp.conversation import AcpOptions, Conversation, Paused
 from trunkline.backends.acp.permission import CANCELLED
 from trunkline.backends.acp.run import Run, hush
+from trunkline.backends.acp.session import AcpOptions, Conversation, Paused
 from trunkline.backends.acp.settings import AcpBackend as AcpSettings
 from trunkline.backends.kind import Resources
 from trunkline.backends.programs.backend import ProgramBackend

@@ -1,7 +1,7 @@
 """Findings of `trunkline doctor` about an agent that speaks ACP."""
 
-from trunkline.backends.acp.conversation import NotSpoken, introduce
-from trunkline.backends.acp.link import CallFailed, Link, LinkLost
+from trunkline.backends.acp.connection import CallFailed, Link, LinkLost
+from trunkline.backends.acp.session import NotSpoken, introduce
 from trunkline.backends.acp.settings import AcpBackend
 from trunkline.backends.kind import Resources
 from trunkline.backends.programs.child import Flooded

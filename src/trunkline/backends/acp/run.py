@@ -5,16 +5,16 @@ import logging
 from typing import TYPE_CHECKING
 
 from trunkline.backends.acp import rpc
-from trunkline.backends.acp.conversation import (
+from trunkline.backends.acp.connection import CallFailed, Link, LinkLost, result_of
+from trunkline.backends.acp.permission import CANCELLED, asked, chosen, question, rejected
+from trunkline.backends.acp.rpc import blocks
+from trunkline.backends.acp.session import (
     Conversation,
     NotSpoken,
     Paused,
     introduce,
     open_session,
 )
-from trunkline.backends.acp.link import CallFailed, Link, LinkLost, result_of
-from trunkline.backends.acp.permission import CANCELLED, asked, chosen, question, rejected
-from trunkline.backends.acp.rpc import blocks
 from trunkline.backends.acp.updates import Updates
 from trunkline.backends.json_values import table
 from trunkline.backends.programs import failures

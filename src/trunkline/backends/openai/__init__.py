@@ -1,7 +1,7 @@
 """An agent that is a model behind an OpenAI-compatible server: chat completions.
 
 Pure: `options` and `conversation` (what the model is told), `wire` and
-`answer` (what it says), `failures`. With I/O: `exchange` (one question), `tool_calls`, `run`
+`answer` (what it says), `failures`. With I/O: `model_client` (one question), `tool_calls`, `run`
 (one turn), `backend`, and `doctor`.
 """
 

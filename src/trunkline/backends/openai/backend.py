@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from trunkline.backends.kind import Resources
-from trunkline.backends.openai.exchange import Exchange
+from trunkline.backends.openai.model_client import ModelClient
 from trunkline.backends.openai.options import Options, openai_options
 from trunkline.backends.openai.run import Turn
 from trunkline.backends.openai.settings import OpenAIBackend as OpenAISettings
@@ -23,10 +23,10 @@ class OpenAIBackend(TurnTaskBackend[Turn]):
         super().__init__("openai")
         self._options = options
         self._http = HttpClient(Guard.of(options.base_url))
-        self._exchange = Exchange(options, self._http, clock, chance)
+        self._client = ModelClient(options, self._http, clock, chance)
 
     def turn_task(self, turn: TurnRequest) -> Turn:
-        return Turn(turn, self.tasks, self._options, self._exchange)
+        return Turn(turn, self.tasks, self._options, self._client)
 
     async def close(self) -> None:
         await super().close()

@@ -1,4 +1,4 @@
-"""The conversation that a model is told: what came before, within a budget, and what is asked."""
+"""The messages of a request: the conversation within its budget, and the question."""
 
 from collections.abc import Iterable
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""How asking a model fails: what the caller reads, what the operator does about it."""
+"""`ModelFailure`: a sentence for the caller, and the remedy for the operator."""
 
 from typing import Final
 

@@ -8,8 +8,8 @@ from trunkline.backends.model_content import NotTaken
 from trunkline.backends.openai import failures
 from trunkline.backends.openai.answer import Answer
 from trunkline.backends.openai.conversation import conversation
-from trunkline.backends.openai.exchange import Exchange
 from trunkline.backends.openai.failures import ModelFailure
+from trunkline.backends.openai.model_client import ModelClient
 from trunkline.backends.openai.options import Options
 from trunkline.backends.openai.tool_calls import ToolCalls
 from trunkline.backends.openai.wire import Usage
@@ -28,11 +28,11 @@ _FILTERED = "The model server stopped the answer: its filter does not allow the 
 
 class Turn(TurnTask):
     def __init__(
-        self, turn: TurnRequest, tasks: BackgroundTasks, options: Options, exchange: Exchange
+        self, turn: TurnRequest, tasks: BackgroundTasks, options: Options, client: ModelClient
     ) -> None:
         super().__init__(turn, tasks)
         self._options = options
-        self._exchange = exchange
+        self._client = client
         self._usage = Usage()
         # Whether the message under way has any text.
         self._has_spoken = False
@@ -67,7 +67,7 @@ class Turn(TurnTask):
     async def _answer(self, messages: list[dict[str, Any]]) -> Answer:
         answer = Answer(max_bytes=self._options.limits.max_answer_bytes)
         goes_on, self._has_spoken = self._has_spoken, False
-        async with aclosing(self._exchange.ask(messages, answer)) as pieces:
+        async with aclosing(self._client.ask(messages, answer)) as pieces:
             async for piece in pieces:
                 if goes_on:
                     # The text before the tool calls is a message of its own.

@@ -1,8 +1,8 @@
 """OpenClaw behind the gateway.
 
-Meanings and decisions, without I/O: `frames`, `hello`, `prompt`, `questions`, `fold` (events to
-outputs), `recovery` (what became of a run). Around them: `address`, `device` (the key),
-`connection` (one socket), `link` (the shared connection), `agents` (what OpenClaw has), `notes`
+Meanings and decisions, without I/O: `frames`, `handshake`, `prompt`, `questions`, `outputs` (of
+events), `recovery` (what became of a run). Around them: `address`, `device` (the key),
+`connection` (one socket), `shared_connection`, `agents` (what OpenClaw has), `notes`
 (what outlives the gateway), `exchange` (the messages about a run), `run` (one turn), `backend`,
 and the same over HTTP: `completions`.
 """

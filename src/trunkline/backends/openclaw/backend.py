@@ -13,11 +13,11 @@ from trunkline.backends.openclaw.completions import OpenClawHttpBackend
 from trunkline.backends.openclaw.device import Device, load_device, proof
 from trunkline.backends.openclaw.exchange import Exchange
 from trunkline.backends.openclaw.failures import Trouble
-from trunkline.backends.openclaw.hello import connect_params
-from trunkline.backends.openclaw.link import Link
+from trunkline.backends.openclaw.handshake import connect_params
 from trunkline.backends.openclaw.notes import MemoryNotes, RunNotes, note_of_run
 from trunkline.backends.openclaw.run import Run, stop_run
 from trunkline.backends.openclaw.settings import OpenClawBackend as OpenClawSettings
+from trunkline.backends.openclaw.shared_connection import Link
 from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.background import BackgroundTasks
 from trunkline.ports.backend import Backend, Notes, TurnRequest

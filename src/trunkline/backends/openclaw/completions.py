@@ -10,7 +10,7 @@ from trunkline.backends.json_values import json_object, table, tables, text
 from trunkline.backends.openclaw.address import Address, session_key_of
 from trunkline.backends.openclaw.agents import no_such_agent
 from trunkline.backends.openclaw.failures import Trouble, Unfit, misconfigured, unreachable
-from trunkline.backends.openclaw.fold import fit_for_callers
+from trunkline.backends.openclaw.outputs import fit_for_callers
 from trunkline.backends.openclaw.prompt import Prompt, prompt_for
 from trunkline.backends.output_channel import OutputChannel
 from trunkline.backends.turn_task import TurnTask, TurnTaskBackend

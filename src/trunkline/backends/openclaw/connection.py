@@ -18,7 +18,7 @@ from trunkline.backends.openclaw.frames import (
     fields_of,
     happening,
 )
-from trunkline.backends.openclaw.hello import Hello, read_hello, refused
+from trunkline.backends.openclaw.handshake import Hello, read_hello, refused
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import BadPeerAnswer, RemoteError
 from trunkline.remote.websocket import SocketClosed, WebSocket

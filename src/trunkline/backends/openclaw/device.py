@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from trunkline.backends.openclaw.hello import CLIENT_ID, CLIENT_MODE, ROLE, SCOPES
+from trunkline.backends.openclaw.handshake import CLIENT_ID, CLIENT_MODE, ROLE, SCOPES
 from trunkline.extras import install_command
 from trunkline.model.errors import ConfigError
 

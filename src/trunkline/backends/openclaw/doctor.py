@@ -12,7 +12,7 @@ from trunkline.backends.openclaw.backend import make_link
 from trunkline.backends.openclaw.completions import check_completions
 from trunkline.backends.openclaw.connection import Connection
 from trunkline.backends.openclaw.failures import Trouble
-from trunkline.backends.openclaw.hello import Hello
+from trunkline.backends.openclaw.handshake import Hello
 from trunkline.backends.openclaw.settings import OpenClawBackend
 from trunkline.background import BackgroundTasks
 from trunkline.model.errors import ConfigError

@@ -17,7 +17,6 @@ from trunkline.backends.openclaw.failures import (
     not_accepted,
     unreachable,
 )
-from trunkline.backends.openclaw.fold import RunFold
 from trunkline.backends.openclaw.frames import (
     AgentEvent,
     ChatEvent,
@@ -26,11 +25,12 @@ from trunkline.backends.openclaw.frames import (
     Response,
     encode_request,
 )
-from trunkline.backends.openclaw.link import Link
 from trunkline.backends.openclaw.notes import RunNote, RunNotes
+from trunkline.backends.openclaw.outputs import RunFold
 from trunkline.backends.openclaw.prompt import agent_params
 from trunkline.backends.openclaw.questions import Answers, asked
 from trunkline.backends.openclaw.recovery import LOST, Action, Seen, Verdict, judge
+from trunkline.backends.openclaw.shared_connection import Link
 from trunkline.backends.output_channel import OutputChannel
 from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import ENDS_TURN, Failed, Note, Output, Question

@@ -1,4 +1,4 @@
-"""What must outlive this process: which run of OpenClaw a turn has, and what a task is asked."""
+"""Notes that outlive the gateway: the OpenClaw run of a turn, and the open question of a task."""
 
 from collections import OrderedDict
 from typing import Final
@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.backends.openclaw.frames import QuestionEvent
-from trunkline.backends.openclaw.hello import Boot
+from trunkline.backends.openclaw.handshake import Boot
 from trunkline.ports.backend import Notes, TurnRequest
 
 _MOST: Final = 10_000

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import UNSET, Struct
 
 from trunkline.backends.openclaw.failures import Unfit
-from trunkline.backends.openclaw.hello import Hello
+from trunkline.backends.openclaw.handshake import Hello
 from trunkline.engine.session import DATA_ONLY, UNTRUSTED_DATA, labelled_data, untrusted_notes
 from trunkline.model.session import MsgContext
 from trunkline.model.values import Part

@@ -1,4 +1,4 @@
-"""What became of a run that we lost sight of, and what to do about it.
+"""Recovery of a run: its outcome after a lost connection or a restart, and the next step.
 
 A turn may have had effects in the world. So it is sent again only where that surely starts
 nothing twice: OpenClaw still knows the run by our id, or says that it never began.

@@ -7,8 +7,8 @@ from typing import Final
 from trunkline.backends.openclaw.connection import Connection
 from trunkline.backends.openclaw.exchange import Exchange
 from trunkline.backends.openclaw.failures import Trouble, Unfit, unreachable
-from trunkline.backends.openclaw.link import Link
 from trunkline.backends.openclaw.questions import answers_in, asked
+from trunkline.backends.openclaw.shared_connection import Link
 from trunkline.backends.turn_task import TurnTask
 from trunkline.model.outputs import Failed, Note, Question, Refused
 from trunkline.model.values import Part

@@ -1,4 +1,4 @@
-"""What a caller reads when a program does not do as it should: no paths, no stderr."""
+"""Sentences for the caller when a program fails: no paths, no stderr."""
 
 import signal
 

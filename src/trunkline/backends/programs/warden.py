@@ -1,4 +1,4 @@
-"""Sees to it that no child outlives the gateway, even one that is killed without warning."""
+"""`Warden`: kills the children of a gateway that was killed without warning."""
 
 import asyncio
 import logging

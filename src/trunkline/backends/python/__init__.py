@@ -1,7 +1,7 @@
 """Agents that are Python functions.
 
 Read in this order: `decorator` (what `@agent` makes), `turn` (what the function gets),
-`parts` and `content` (what it may say), `inline` (a turn of an async function), `threaded` (a
+`parts` and `outputs` (what it may say), `inline` (a turn of an async function), `threaded` (a
 turn of a plain function, in a thread), `backend`, `loader` (where agents are found).
 """
 
@@ -14,8 +14,8 @@ from trunkline.backends.python.rules import python_problems
 
 if TYPE_CHECKING:
     from trunkline.backends.python.backend import PythonBackend
-    from trunkline.backends.python.content import TurnEnd
     from trunkline.backends.python.decorator import Agent, agent
+    from trunkline.backends.python.outputs import TurnEnd
     from trunkline.backends.python.turn import Turn
 
 __all__ = ["KIND", "Agent", "PythonBackend", "Turn", "TurnEnd", "agent"]
@@ -24,7 +24,7 @@ _HOMES = {
     "Agent": "decorator",
     "PythonBackend": "backend",
     "Turn": "turn",
-    "TurnEnd": "content",
+    "TurnEnd": "outputs",
     "agent": "decorator",
 }
 

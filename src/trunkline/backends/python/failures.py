@@ -1,4 +1,4 @@
-"""Says which line of the user's code is at fault, and nothing about ours."""
+"""`blame`: the line of the user's code that keeps a file from being imported."""
 
 import importlib
 import traceback

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from types import AsyncGeneratorType
 from typing import Any
 
-from trunkline.backends.python.content import Answer, end_in, outputs_of_result
+from trunkline.backends.python.outputs import Answer, end_in, outputs_of_result
 from trunkline.backends.python.turn import Cancellation, Turn
 from trunkline.model.errors import AgentError
 from trunkline.model.outputs import ENDS_TURN, Output, Text

@@ -10,8 +10,8 @@ from contextlib import aclosing
 from typing import Any
 
 from trunkline.backends.output_channel import OutputChannel
-from trunkline.backends.python.content import Answer, TurnEnd, end_in, outputs_of_result
 from trunkline.backends.python.inline import InlineRun, as_exception
+from trunkline.backends.python.outputs import Answer, TurnEnd, end_in, outputs_of_result
 from trunkline.backends.python.turn import Cancellation, Turn
 from trunkline.backends.turn_task import done_within
 from trunkline.model.outputs import ENDS_TURN, Failed, Output

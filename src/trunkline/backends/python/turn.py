@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from trunkline.backends.python.content import TurnEnd
+from trunkline.backends.python.outputs import TurnEnd
 from trunkline.backends.python.parts import (
     ArtifactWriter,
     Content,

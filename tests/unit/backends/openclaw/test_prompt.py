@@ -7,7 +7,7 @@ import pytest
 
 from trunkline.backends.openclaw.address import DEFAULT_TEMPLATE, session_key_of
 from trunkline.backends.openclaw.failures import Unfit
-from trunkline.backends.openclaw.hello import Hello
+from trunkline.backends.openclaw.handshake import Hello
 from trunkline.backends.openclaw.prompt import (
     MAX_INLINE_BYTES,
     Prompt,

@@ -1,4 +1,4 @@
-"""Getting in: what we say of ourselves, what OpenClaw says of itself, and why it may refuse."""
+"""The handshake with OpenClaw: the introduction of the gateway, the hello, and refusals."""
 
 from typing import Any, Final
 

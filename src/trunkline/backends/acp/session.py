@@ -1,4 +1,4 @@
-"""One session with an agent, on a process of its own."""
+"""`Conversation`: one session with an ACP agent, on a process of its own."""
 
 import logging
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from trunkline.backends.acp import rpc
-from trunkline.backends.acp.link import CallFailed, Link
+from trunkline.backends.acp.connection import CallFailed, Link
 from trunkline.backends.acp.permission import Asked
 from trunkline.backends.acp.updates import Updates
 from trunkline.backends.json_values import table, text

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from trunkline.backends.openclaw.device import load_device, proof
 from trunkline.backends.openclaw.failures import Trouble
 from trunkline.backends.openclaw.frames import Fault, Garbled, Response, decode, message_text
-from trunkline.backends.openclaw.hello import Boot, connect_params, read_hello, refused
+from trunkline.backends.openclaw.handshake import Boot, connect_params, read_hello, refused
 from trunkline.model.errors import ConfigError
 
 DEEP = '{"type":"event","event":"agent","payload":' + "[" * 100_000

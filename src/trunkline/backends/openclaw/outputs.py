@@ -1,4 +1,4 @@
-"""What a run says and does, as outputs of ours.
+"""Events of an OpenClaw run as outputs of the turn.
 
 The text of a message comes whole again with every piece. So what we have told already is
 compared with what there is now: pieces that were missed or came twice make no difference.

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from trunkline.backends.openclaw.fold import FAILED, STOPPED, TIMED_OUT, RunFold, fit_for_callers
 from trunkline.backends.openclaw.frames import AgentEvent, ChatEvent, Fault, Response
+from trunkline.backends.openclaw.outputs import FAILED, STOPPED, TIMED_OUT, RunFold, fit_for_callers
 from trunkline.model.outputs import Failed, Final, StageStarted, Text, TextReplaced, ToolCalled
 from trunkline.model.values import Part
 

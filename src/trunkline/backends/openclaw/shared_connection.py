@@ -1,4 +1,4 @@
-"""The one connection to an OpenClaw that all runs share, made when it is needed."""
+"""`Link`: the connection to an OpenClaw that all runs share, opened when it is needed."""
 
 import asyncio
 import logging

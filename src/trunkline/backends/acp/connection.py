@@ -1,4 +1,4 @@
-"""Requests and answers on one process."""
+"""`Link`: requests and answers of the Agent Client Protocol on one process."""
 
 from itertools import count
 from typing import Any

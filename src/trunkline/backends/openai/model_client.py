@@ -1,4 +1,4 @@
-"""One question to the model's server, and the answer as it comes."""
+"""`ModelClient`: one request to the server of the model, and the answer as it arrives."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -32,7 +32,7 @@ _FRAME_BYTES: Final = 64 * 1024
 _END_S: Final = 1.0
 
 
-class Exchange:
+class ModelClient:
     def __init__(
         self, options: Options, http: HttpClient, clock: Clock, chance: Callable[[], float]
     ) -> None:
