@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 COPIED = (
     "pyproject.toml",
     "tools/check.py",
+    "tools/coverage_floors.py",
     "tools/tracked.py",
     "tests/conftest.py",
     "tests/failures_at_once.py",

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from trunkline.backends.scripted.outputs import outputs_of
 from trunkline.backends.scripted.script import Command, ScriptError, parse
+from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output
 from trunkline.model.values import text_of
 from trunkline.ports.backend import TurnRequest
@@ -132,6 +133,7 @@ class _Run:
         self.turn = turn
         self.ignores_cancel = False
         self._is_canceled = False
+        self._tasks = BackgroundTasks("scripted agent")
         self._pause: asyncio.Future[Any] | None = None
 
     @property
@@ -147,8 +149,12 @@ class _Run:
         """Wait for something, or for the cancel."""
         if self.is_over:
             return
-        async with asyncio.TaskGroup() as group:
-            self._pause = group.create_task(_await(what), name=f"pause {self.turn.run_id}")
+        # Not a TaskGroup, which ends some passes of the loop later than its task.
+        self._pause = self._tasks.start(_await(what), name=f"pause {self.turn.run_id}")
+        try:
+            await asyncio.wait({self._pause})
+        finally:
+            self._pause.cancel()
 
 
 async def _await(what: Awaitable[Any]) -> None:
