@@ -2,7 +2,8 @@
 
 import base64
 import binascii
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from trunkline.model.calls import (
     AuthenticationInfo,
@@ -40,6 +41,9 @@ from trunkline.protocol.v03_types import (
     StatusUpdate03,
     Task03,
 )
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class Reader03:
@@ -103,12 +107,7 @@ class Reader03:
             context_id=message.context_id,
             task_id=message.task_id,
             role=read_role(message.role, join(path, "role")),
-            parts=tuple(
-                [
-                    self.part(part, f"{join(path, name)}[{index}]")
-                    for index, part in enumerate(parts)
-                ]
-            ),
+            parts=_each(self.part, parts, join(path, name)),
             metadata=message.metadata,
             extensions=message.extensions,
             reference_task_ids=message.reference_task_ids,
@@ -121,12 +120,7 @@ class Reader03:
             artifact_id=artifact.artifact_id,
             name=artifact.name,
             description=artifact.description,
-            parts=tuple(
-                [
-                    self.part(part, f"{join(path, 'parts')}[{index}]")
-                    for index, part in enumerate(artifact.parts)
-                ]
-            ),
+            parts=_each(self.part, artifact.parts, join(path, "parts")),
             metadata=artifact.metadata,
             extensions=artifact.extensions,
         )
@@ -144,18 +138,8 @@ class Reader03:
             id=task.id,
             context_id=task.context_id or "",
             status=self.status(task.status, join(path, "status")),
-            artifacts=tuple(
-                [
-                    self.artifact(artifact, f"{join(path, 'artifacts')}[{index}]")
-                    for index, artifact in enumerate(task.artifacts)
-                ]
-            ),
-            history=tuple(
-                [
-                    self.message(message, f"{join(path, 'history')}[{index}]")
-                    for index, message in enumerate(task.history)
-                ]
-            ),
+            artifacts=_each(self.artifact, task.artifacts, join(path, "artifacts")),
+            history=_each(self.message, task.history, join(path, "history")),
             metadata=task.metadata,
         )
 
@@ -176,6 +160,10 @@ class Reader03:
             last_chunk=event.last_chunk or None,
             metadata=event.metadata,
         )
+
+
+def _each(read: Callable[[A, str], B], items: tuple[A, ...], path: str) -> tuple[B, ...]:
+    return tuple([read(item, f"{path}[{index}]") for index, item in enumerate(items)])
 
 
 def read_role(name: str, path: str) -> Role:

@@ -22,35 +22,20 @@ from trunkline.server.flow_control import FlowControl
 from trunkline.server.head_cache import HeadCache
 from trunkline.server.http import Disconnected, Header, Request, Response
 from trunkline.server.memory_budget import MemoryBudget
-from trunkline.server.sockets import SocketRequest, SocketResponse
+from trunkline.server.sockets import (
+    BAD_REQUEST,
+    FULL,
+    HEAD_TOO_LARGE,
+    NO_ROOM,
+    UNKNOWN_CODING,
+    SocketRequest,
+    SocketResponse,
+)
 
 _log = logging.getLogger("trunkline.server")
 
 Handler: TypeAlias = Callable[[Request, Response], Awaitable[None]]
 
-_REFUSAL = (
-    b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
-    b"content-length: %d\r\n\r\n%b"
-)
-
-
-def _refusal(status: bytes, text: bytes) -> bytes:
-    return _REFUSAL % (status, len(text), text)
-
-
-BAD_REQUEST = _refusal(b"400 Bad Request", b"Invalid HTTP request received.")
-HEAD_TOO_LARGE = _refusal(
-    b"431 Request Header Fields Too Large", b"The head of the request is too large."
-)
-UNKNOWN_CODING = _refusal(
-    b"501 Not Implemented", b"The only Transfer-Encoding that is known here is chunked."
-)
-
-_BUSY = b"503 Service Unavailable\r\nretry-after: 5"
-FULL = _refusal(_BUSY, b"Too many connections.")
-NO_ROOM = _refusal(
-    _BUSY, b"The gateway holds as much for its callers as it may (server.max_held_bytes)."
-)
 # Time for a client to read its response when memory is short or the server stops.
 SHORT_GRACE_S = 10.0
 

@@ -319,3 +319,28 @@ def _lines(headers: tuple[Header, ...]) -> bytes:
             raise ValueError(f"not a header: {name!r}: {value!r}")
         lines.append(b"%b: %b\r\n" % (name, value))
     return b"".join(lines)
+
+
+_REFUSAL = (
+    b"HTTP/1.1 %b\r\ncontent-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b"
+)
+
+
+def _refusal(status: bytes, text: bytes) -> bytes:
+    return _REFUSAL % (status, len(text), text)
+
+
+BAD_REQUEST = _refusal(b"400 Bad Request", b"Invalid HTTP request received.")
+HEAD_TOO_LARGE = _refusal(
+    b"431 Request Header Fields Too Large", b"The head of the request is too large."
+)
+UNKNOWN_CODING = _refusal(
+    b"501 Not Implemented", b"The only Transfer-Encoding that is known here is chunked."
+)
+
+_BUSY = b"503 Service Unavailable\r\nretry-after: 5"
+FULL = _refusal(_BUSY, b"Too many connections.")
+NO_ROOM = _refusal(
+    _BUSY, b"The gateway holds as much for its callers as it may (server.max_held_bytes)."
+)
