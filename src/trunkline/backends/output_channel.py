@@ -52,7 +52,9 @@ class OutputChannel:
         self._waiting: deque[tuple[Output, int]] = deque()
         self._waiting_bytes = 0
         self._total_bytes = 0
-        self._is_finished = False
+        # No output gets in any more; and none will be added to those that wait.
+        self._is_shut = False
+        self._has_ended = False
         self._failure: Exception | None = None
         self.is_closed = False
         # The run has said more than it may.
@@ -61,78 +63,97 @@ class OutputChannel:
         self._lock = threading.Lock()
         self._thread_room = threading.Condition(self._lock)
         self._room = asyncio.Event()
-        self._arrival = asyncio.Event()
-        # Whether a producer waits for room.
-        self._is_held_up = False
+        # The reader, while it waits.
+        self._reader: asyncio.Future[None] | None = None
+        # From when the limit is passed until half of it is read.
+        self._is_full = False
 
     def put_now(self, output: Output) -> None:
         """Ignored after `finish` and `close`."""
         with self._lock:
             self._append(output)
-        self._arrival.set()
+        if self._reader is not None:
+            self._wake_reader()
 
     async def put(self, output: Output) -> None:
         """Returns when there is room for another one."""
         self.put_now(output)
-        while self._is_full():
-            self._is_held_up = True
-            self._room.clear()
-            await self._room.wait()
+        if self._is_full:
+            await self._until_room()
 
     def put_from_thread(self, output: Output) -> None:
         """The same from a thread. Raises RuntimeError when the reader's loop is gone."""
         assert self._loop is not None
         with self._lock:
             self._append(output)
-            self._loop.call_soon_threadsafe(self._arrival.set)
-            while self._is_full():
-                self._is_held_up = True
-                self._thread_room.wait()
+        self._loop.call_soon_threadsafe(self._wake_reader)
+        if self._is_full:
+            with self._lock:
+                while self._is_full:
+                    self._thread_room.wait()
 
     def finish(self, failure: Exception | None = None) -> None:
         """Nothing follows. The first call counts."""
-        if not self._is_finished and not self.is_closed:
-            self._is_finished, self._failure = True, failure
-            self._arrival.set()
+        if not self._has_ended:
+            self._has_ended = self._is_shut = True
+            self._failure = failure
+            self._wake_reader()
 
     def close(self) -> None:
         """Nobody reads any more."""
         with self._lock:
-            self.is_closed, self._failure = True, None
+            self.is_closed = self._has_ended = self._is_shut = True
+            self._failure = None
             self._waiting.clear()
             self._waiting_bytes = 0
             self._let_go()
-        self._arrival.set()
+        self._wake_reader()
 
     async def take(self) -> Output | None:
         """The next output; None when none follows. Raises the failure of `finish`."""
         while not self._waiting:
-            if self._is_finished or self.is_closed:
+            if self._has_ended:
                 failure, self._failure = self._failure, None
                 if failure is not None:
                     raise failure
                 return None
-            self._arrival.clear()
-            await self._arrival.wait()
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
         with self._lock:
             output, size = self._waiting.popleft()
             self._waiting_bytes -= size
-            if self._is_held_up and self._is_half_empty():
+            if (
+                self._is_full
+                and 2 * len(self._waiting) <= self._max_waiting
+                and 2 * self._waiting_bytes <= self._max_waiting_bytes
+            ):
                 self._let_go()
         return output
 
+    async def _until_room(self) -> None:
+        while self._is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    def _wake_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None and not reader.done():
+            reader.set_result(None)
+
     def _append(self, output: Output) -> None:
-        if self._is_finished or self.is_closed or self.is_flooded:
+        if self._is_shut:
             return
         size = size_of(output)
         self._total_bytes += size
         if self._max_total_bytes is not None and self._total_bytes > self._max_total_bytes:
-            self.is_flooded = True
+            self.is_flooded = self._is_shut = True
             output, size = Failed(flooded(self._max_total_bytes)), 0
         if self._overflow:
             output, size = self._joined(output, size)
         self._waiting.append((output, size))
         self._waiting_bytes += size
+        if len(self._waiting) > self._max_waiting or self._waiting_bytes > self._max_waiting_bytes:
+            self._is_full = True
 
     def _joined(self, output: Output, size: int) -> tuple[Output, int]:
         """What to append for a producer that cannot wait."""
@@ -147,19 +168,9 @@ class OutputChannel:
             return Failed(self._overflow), 0
         return output, size
 
-    def _is_full(self) -> bool:
-        return (
-            len(self._waiting) > self._max_waiting or self._waiting_bytes > self._max_waiting_bytes
-        )
-
-    def _is_half_empty(self) -> bool:
-        return (
-            2 * len(self._waiting) <= self._max_waiting
-            and 2 * self._waiting_bytes <= self._max_waiting_bytes
-        )
-
     def _let_go(self) -> None:
-        self._is_held_up = False
+        """Producers that wait go on."""
+        self._is_full = False
         self._room.set()
         self._thread_room.notify_all()
 
@@ -167,7 +178,8 @@ class OutputChannel:
 def size_of(output: Output) -> int:
     """Bytes, as far as it matters; most outputs by far are pieces of text."""
     if isinstance(output, Text):
-        return len(output.delta.encode(errors="surrogatepass"))
+        text = output.delta
+        return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
     try:
         return len(_encode(output))
     except (TypeError, ValueError, OverflowError, RecursionError):
