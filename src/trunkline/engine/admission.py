@@ -17,7 +17,7 @@ from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState
 
 
 def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> None:
-    """What holds for a message to a task that exists."""
+    """Check a message to a task that exists (A2A 1.0, 3.4.3)."""
     # A2A: a context that differs from the task's is refused, never replaced.
     if message.context_id and message.context_id != context_id:
         raise InvalidParams.at(
@@ -41,7 +41,7 @@ def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> N
 
 
 def context_of(profile: Profile, message: Message) -> str:
-    """The context of a new task; empty when it is to get a new one."""
+    """The context of a new task; empty when it gets a new one."""
     if profile.context_mode != "stateless":
         return message.context_id
     if message.context_id and profile.stateless_context == "reject":
@@ -52,7 +52,7 @@ def context_of(profile: Profile, message: Message) -> str:
     return message.context_id or message.message_id
 
 
-# What an agent that takes anything says to a message of nothing.
+# The answer to an empty message, where the profile answers instead of refusing.
 NO_CONTENT: Final = "The inbound A2A request did not contain any supported text or data parts."
 
 
@@ -61,7 +61,7 @@ _USER: Final = Role.USER
 
 
 class MessageRules:
-    """What holds for every message to one agent."""
+    """The rules for every message to one agent."""
 
     def __init__(self, modes: tuple[str, ...], profile: Profile) -> None:
         self._modes = modes
@@ -100,7 +100,7 @@ class MessageRules:
                 )
 
     def _without_files(self, message: Message) -> tuple[Part, ...]:
-        """The parts that the agent gets to see."""
+        """The parts that the agent gets."""
         kept = []
         for index, part in enumerate(message.parts):
             if not _is_file(part):

@@ -1,8 +1,8 @@
-"""One message of an agent, put together from the ways in which agents tell it.
+"""`AgentMessage`: one message of an agent, assembled from pieces, blocks or the complete text.
 
-Text streams in pieces, or comes in blocks, or whole at the end, or in several of these
-ways at once. In the end the whole counts most, then what streamed, then the blocks;
-before the end what streams is ahead of the others.
+An agent streams its text in pieces, sends it in blocks, sends it complete at the end, or does
+several of these at once. At the end the complete text takes precedence over streamed text, and
+streamed text over blocks; before the end, streamed text takes precedence over both.
 """
 
 from trunkline.model.outputs import Block, Output, StageEnded, Text, TextPreview, TextReplaced
@@ -12,20 +12,20 @@ Parts = tuple[Part, ...]
 
 
 class AgentMessage:
-    """Adding a piece costs the piece, however long the text is by then."""
+    """The cost of adding a piece does not depend on the length of the text so far."""
 
     __slots__ = ("_blocks", "_final", "_length", "_pieces", "_streamed", "has_final", "streams")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._length = 0
-        # What streamed so far as parts, once somebody has asked for them.
+        # The streamed text as parts, made when they are first asked for.
         self._streamed: Parts = ()
         self._blocks: list[Part] = []
         self._final: Parts = ()
-        # The whole has been told; another whole is another message.
+        # The complete text has come; another complete text is another message.
         self.has_final = False
-        # Whether what streamed is more than blanks.
+        # Whether the streamed text is more than blanks.
         self.streams = False
 
     def hear(self, output: Output) -> None:

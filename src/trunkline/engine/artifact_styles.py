@@ -1,7 +1,7 @@
-"""How the artifacts are called that the gateway makes of an agent's output, by style.
+"""`ArtifactStyle`: the names of the artifacts that the gateway makes of the output of an agent.
 
-No name is given twice in a task: nothing that the gateway names overwrites what was there
-before. An agent may: an artifact that it calls by the id of an earlier one is its new version.
+The gateway gives no name twice in a task, so that none of its artifacts overwrites another. An
+agent may: an artifact with the id of an earlier one is its new version.
 """
 
 import re
@@ -25,28 +25,28 @@ class Label(Struct, frozen=True, gc=False):
 
 
 class ArtifactStyle(Protocol):
-    """The names of one turn; `number` counts the turns of the task, and `taken` are the
-    artifacts that it has already, of which there may be more while the turn goes on."""
+    """The names of one turn. `number` counts the turns of the task; `taken` holds the ids of its
+    artifacts, and grows during the turn."""
 
-    # What a chunk holds that only says that the one before was the last.
+    # The content of a chunk that only marks the chunk before as the last one.
     closing_parts: ClassVar[Parts]
-    # Whether the chunk before may say so instead, as long as it is not stored.
+    # Whether a last chunk that is not stored yet is marked in place instead.
     amends_last_chunk: ClassVar[bool]
-    # Whether a chunk that is not the last one says so.
+    # Whether a chunk that is not the last one has `lastChunk: false`.
     sends_last_chunk_false: ClassVar[bool]
-    # Whether the whole of an answer is shown before it is closed, as two events.
+    # Whether a complete answer is shown first and closed by a second event.
     closes_in_second_event: ClassVar[bool]
-    # Whether a task says that it is submitted before it says that it is worked on.
+    # Whether a task reports `submitted` before `working`.
     reports_submitted_first: ClassVar[bool]
-    # Whether a canceled turn is heard out, and ends with what the agent said last.
+    # Whether output during a stop still counts, and a canceled task ends with the last text.
     keeps_output_after_stop: ClassVar[bool]
 
     def __init__(self, number: int, taken: Collection[str]) -> None: ...
     def stage(self) -> Label: ...
 
     def beside(self, artifact_id: str) -> str:
-        """How an artifact is called that the agent itself calls so: another name, where the
-        turn has given that one to what the agent said."""
+        """The id of an artifact that the agent names itself: another one where the gateway gave
+        that id to text of the turn."""
 
     def tool(self, called: ToolCalled) -> Artifact | None: ...
     def summary(self, tool: str) -> Label: ...
@@ -189,7 +189,7 @@ class NumberedStyle:
         return self._sequence
 
 
-# By far the most frequent one.
+# The most frequent label, made once.
 _ANSWER: Final = Label("answer", "answer")
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 _DATA_KEYS: Final = {"start": "args", "update": "partialResult", "result": "result"}

@@ -1,4 +1,4 @@
-"""What a turn decides: events to record, in the order in which they are given."""
+"""`Chunk` and `Move`: the decisions of a turn, recorded as events in their order."""
 
 from typing import Any, TypeAlias
 
@@ -19,14 +19,14 @@ class Chunk(Struct, frozen=True, gc=False):
     artifact: Artifact
     append: bool
     last_chunk: bool
-    # Nothing new: it only says that the chunk before was the last one.
+    # It has no content, and only marks the chunk before as the last one.
     is_closing: bool = False
-    # It says itself that it is not the last one.
+    # It states that it is not the last one (`lastChunk: false`).
     is_open: bool = False
 
 
 class Move(Struct, frozen=True, gc=False):
-    """Record that the task takes this step, with what the agent says to it."""
+    """Record that the task takes this step, with the message of the agent."""
 
     step: Step
     message: Message | None = None
@@ -39,7 +39,7 @@ Decisions: TypeAlias = tuple[Decision, ...]
 
 
 class OutputStyle(Struct, frozen=True, kw_only=True):
-    """What a profile says about answers."""
+    """Where and how a profile shows the answer of an agent."""
 
     names: type[ArtifactStyle] = AnswerStyle
     texts: GatewayTexts = GatewayTexts()
@@ -64,5 +64,5 @@ def style_of(profile: Profile) -> OutputStyle:
         in_history="history" in profile.result_in,
         refusal=Step.REFUSE if profile.refusal_state == "rejected" else Step.FAIL,
     )
-    # The very same one, which is quickly told.
+    # The same object, so that `is` finds the most frequent style.
     return STANDARD if style == STANDARD else style

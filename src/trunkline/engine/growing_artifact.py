@@ -1,7 +1,5 @@
-"""An artifact that is streamed: appending costs the chunk and not the artifact.
-
-The pieces of a text are kept apart until somebody reads.
-"""
+"""`GrowingArtifact`: an artifact that is streamed. Appending costs the chunk, not the artifact,
+because the pieces of a text are joined only when it is read."""
 
 from typing import Any
 
@@ -33,7 +31,7 @@ class GrowingArtifact:
             self._text = []
 
     def extend(self, chunk: Artifact, *, replaces_metadata: bool = False) -> None:
-        """Metadata of the chunk are added to those there are, or take their place."""
+        """Append the chunk. Its metadata extend or replace those of the artifact."""
         # Most chunks bring nothing but parts, and most of them one of text.
         if chunk.metadata or chunk.name != self._head.name or chunk.description or chunk.extensions:
             known = None if replaces_metadata and chunk.metadata else self._head.metadata

@@ -1,4 +1,4 @@
-"""Who runs now and who waits: one lane per context, first in, first out.
+"""`Lanes`: which runs start and which wait. One lane per context, first in, first out.
 
 A lane runs one ticket at a time. `max_running` bounds all lanes together; lanes that
 are held up by it start in the order in which their turn came.
@@ -14,8 +14,8 @@ Ticket = TypeVar("Ticket", bound=Hashable)
 
 
 class _Queue(Generic[Ticket]):
-    """Tickets in the order in which they came. None of what it does takes longer when
-    there are more of them, so that a long queue can be listed and canceled."""
+    """Tickets in the order of their arrival. No operation takes longer in a longer queue, so that
+    one can be listed and canceled."""
 
     __slots__ = ("_gaps", "_numbers")
 
@@ -65,7 +65,8 @@ class Lanes(Generic[Lane, Ticket]):
         """`max_waiting` bounds one lane's queue; `max_running` 0 means no bound."""
         self._max_waiting = max_waiting
         self._max_running = max_running
-        # Who runs in a lane, or is the next to; and who is behind. Most lanes have one alone.
+        # The ticket that runs in a lane or is the next to run, and those behind it. Most lanes have
+        # one ticket.
         self._heads: dict[Lane, Ticket] = {}
         self._behind: dict[Lane, _Queue[Ticket]] = {}
         # Lanes whose head could start but for `max_running`, in order.
@@ -99,7 +100,7 @@ class Lanes(Generic[Lane, Ticket]):
             behind.append(ticket)
             return False
         self._heads[lane] = ticket
-        # The first test alone says so for most agents, and costs no call.
+        # For most agents the first test decides, without a call.
         if not self._max_running or self.has_room:
             self._running.add(lane)
             return True

@@ -1,4 +1,4 @@
-"""What a stopped run still says, where it is kept: text, and not without end."""
+"""`LateOutput`: the text of a run after its stop, up to a limit."""
 
 from trunkline.engine.agent_message import AgentMessage
 from trunkline.model.outputs import (
@@ -14,7 +14,7 @@ from trunkline.model.outputs import (
 )
 from trunkline.model.values import text_of
 
-# Enough to read what became of the work; a run that nobody can stop may never end.
+# Enough to read how the work ended; a run that ignores its stop may never end.
 MAX_LATE_CHARS = 64 * 1024
 
 
@@ -44,7 +44,7 @@ class LateOutput:
 
 
 def _size(output: Output) -> int:
-    """Nothing is for free, so that no number of outputs goes on for ever."""
+    """At least 1, so that any endless sequence of outputs reaches the limit."""
     match output:
         case Text():
             return 1 + len(output.delta)

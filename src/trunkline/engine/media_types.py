@@ -1,4 +1,4 @@
-"""Media types: what a part is, and whether the one who asked takes it."""
+"""Media types: the type of a part, and whether the caller accepts it."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -32,7 +32,7 @@ UNREPRESENTABLE: Final = "The response could not be represented in any accepted 
 
 
 class AcceptedModes:
-    """What a caller takes, when it does not take everything."""
+    """The media types of a caller that does not accept everything."""
 
     __slots__ = ("_modes", "named", "takes_text")
 
@@ -43,7 +43,7 @@ class AcceptedModes:
 
     @classmethod
     def of(cls, named: tuple[str, ...]) -> "AcceptedModes | None":
-        """None when everything will do: no mode at all asks for nothing in particular."""
+        """None when the caller accepts everything, which a list without a mode means too."""
         named = tuple(mode for mode in named if mode.strip())
         if not named or any(bare_mode(mode) in ("*", "*/*") for mode in named):
             return None
@@ -54,7 +54,7 @@ class AcceptedModes:
         return any(mode_matches(each, mode) for each in self._modes)
 
     def kept(self, parts: Iterable[Part]) -> tuple[Part, ...]:
-        """The parts that the caller takes."""
+        """The parts that the caller accepts."""
         return tuple(part for part in parts if self.accepts(mode_of(part)))
 
 

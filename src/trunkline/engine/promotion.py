@@ -1,4 +1,4 @@
-"""Message or task: whether a run that began without a task still does without one.
+"""`Staging`: decides whether a run ends as a direct message or needs a task.
 
 Text, blocks and the whole of one message fit into a direct reply; anything else, and a
 second message, does not. Until it is clear, what the agent says is held back. A run
@@ -28,10 +28,10 @@ from trunkline.model.outputs import (
 
 
 class Verdict(Enum):
-    """What is not the end of a run."""
+    """A decision before the end of a run."""
 
-    HOLD = "hold"  # it may still be either
-    PROMOTE = "promote"  # it needs a task, which begins with all that was held back
+    HOLD = "hold"  # it may still end as a message
+    PROMOTE = "promote"  # it needs a task, which begins with the output held back
 
 
 class Direct(Struct, frozen=True):
@@ -53,16 +53,16 @@ _Piece: TypeAlias = Text | TextPreview | TextReplaced | Block | StageStarted | S
 
 
 class Staging:
-    """Feed it outputs until it says something else than HOLD."""
+    """Feed it outputs until it returns something other than HOLD."""
 
     __slots__ = ("_accepted", "_has_final", "_held", "_is_active", "_is_hybrid")
 
     def __init__(self, *, is_hybrid: bool, accepted: AcceptedModes | None = None) -> None:
-        """Unless it is hybrid, nothing but a direct reply does without a task."""
+        """Unless the agent is hybrid, only a direct reply needs no task."""
         self._is_hybrid = is_hybrid
         self._accepted = accepted
         self._held: list[Output] = []
-        # Of the message under way: whether it says anything, and whether it was told whole.
+        # Whether the current message has content, and whether its complete text has come.
         self._is_active = False
         self._has_final = False
 
@@ -77,7 +77,7 @@ class Staging:
         return Verdict.PROMOTE if self._is_second(output) else Verdict.HOLD
 
     def take(self) -> list[Output]:
-        """All that was held back, in order; pieces of text that follow each other are one."""
+        """The output held back, in order; adjacent pieces of text are joined."""
         held, self._held = self._held, []
         merged: list[Output] = []
         pieces: list[str] = []
@@ -94,7 +94,7 @@ class Staging:
         return merged
 
     def _is_second(self, output: _Piece) -> bool:
-        """Whether a second message begins; otherwise the first one goes on."""
+        """Whether a second message begins; otherwise the first one continues."""
         match output:
             case StageStarted():
                 self._has_final = False
@@ -126,7 +126,7 @@ class Staging:
         return Direct(kept, output.metadata)
 
     def _content(self, final: Parts) -> Parts:
-        """What the one message says, in the form that counts most."""
+        """The content of the message, in the form that takes precedence."""
         if not self._is_hybrid:
             return final
         stage = AgentMessage()

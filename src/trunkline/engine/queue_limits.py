@@ -1,4 +1,4 @@
-"""How a message joins a queue: in which context, and why it may not just now."""
+"""`why_refused`: the limits of the queue that a message is to join."""
 
 from collections.abc import Hashable
 from typing import TypeVar
@@ -12,7 +12,7 @@ Ticket = TypeVar("Ticket", bound=Hashable)
 
 
 class Refusal(Struct, frozen=True):
-    """Why a message that is in order is not taken up, now."""
+    """Why a valid message is not accepted now."""
 
     reason: str
     text: str
@@ -29,7 +29,7 @@ INTERRUPTED = Refusal(
     "A request with this key was begun before, and its answer was lost when the gateway stopped. "
     "It was not run again; send it with a new key to run it.",
 )
-# How long a refused caller does well to wait. Nobody knows when a turn ends.
+# How long a refused caller should wait. The end of a turn cannot be predicted.
 RETRY_AFTER_S = 5
 
 

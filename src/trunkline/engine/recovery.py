@@ -1,4 +1,4 @@
-"""What a restart does with a task that had not ended."""
+"""`recover`: how a restart treats a task that has not ended."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -16,7 +16,7 @@ class Recovery(StrEnum):
 
 
 def recover(state: TaskState, policies: Collection[RestartPolicy], *, can_resume: bool) -> Recovery:
-    """`can_resume`: whether the agent goes on with a turn while the gateway is away."""
+    """`can_resume`: whether the agent continues a turn while the gateway is away."""
     if state is TaskState.SUBMITTED and "resume_queued" in policies:
         return Recovery.REQUEUE
     if state is TaskState.WORKING and "resume_running" in policies and can_resume:
@@ -29,7 +29,7 @@ def recover(state: TaskState, policies: Collection[RestartPolicy], *, can_resume
 
 
 def restart_reason(state: TaskState) -> str:
-    """What the caller of a task is told that a restart failed in this state."""
+    """The reason in a task that a restart failed in this state."""
     # A turn may have had effects in the world, so it is not run twice unasked.
     was, then = (
         ("working", "The turn was not repeated")

@@ -1,4 +1,4 @@
-"""A message of an agent as readers see it grow."""
+"""`ShownMessage`: a message of an agent as readers see it grow."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -11,15 +11,15 @@ from trunkline.model.values import Artifact, Message, Part
 
 
 class _Source(Enum):
-    """What readers are given as it comes, and so have all of."""
+    """The form of the message that readers follow as it comes."""
 
     STREAM = "stream"
     BLOCKS = "blocks"
 
 
 class ShownMessage(AgentMessage):
-    """What the agent says goes into an artifact, or into messages of the working status,
-    or is kept back for the end, as the style says."""
+    """Shows the text in an artifact or in messages of the working status, or holds it back until
+    the end, as the style says."""
 
     __slots__ = ("_follows", "_label", "_message", "_names", "_shown", "_style")
 
@@ -44,7 +44,7 @@ class ShownMessage(AgentMessage):
         self.add(delta)
         if self._follows is _Source.STREAM:
             return self._more((Part(text=delta),))
-        # Blanks are nothing to see yet; they come with what follows them.
+        # Blanks alone are not shown; they come with the text that follows.
         return self._follow(_Source.STREAM) if self.streams else ()
 
     def show_replacement(self, text: str) -> Decisions:
@@ -60,13 +60,13 @@ class ShownMessage(AgentMessage):
 
     def show_whole(self, parts: Parts) -> Decisions:
         self.complete(parts)
-        # What streams stays in view until the message is closed.
+        # Streamed text stays in view until the message is closed.
         if self.streams or not has_content(self.content()):
             return ()
         return self._show(self.content())
 
     def close(self, content: Parts, metadata: Metadata = None) -> Decisions:
-        """Nothing more comes; the message takes its final form, which is `content()`."""
+        """End the message in its final form, which is `content()`."""
         if self._style.texts.empty_answer and not has_content(content):
             content = ()
         if not self._style.in_artifact or not (content or self._label):
@@ -78,7 +78,7 @@ class ShownMessage(AgentMessage):
         return self._publish(content, True, metadata)
 
     def _follow(self, source: _Source) -> Decisions:
-        """Show what the source has, and from here on all that it gets."""
+        """Show the content of the source, and from here on every addition."""
         parts = self.streamed if source is _Source.STREAM else self.blocks
         decisions = self._show(parts)
         self._follows = source
@@ -94,17 +94,17 @@ class ShownMessage(AgentMessage):
         return self._publish(parts, False) if self._style.in_artifact else ()
 
     def _more(self, parts: Parts) -> Decisions:
-        """A further piece of what readers follow."""
+        """Show a further piece of the form that readers follow."""
         if self._style.in_working:
             return (self._piece(parts),)
         return (self._chunk(self._label, parts, True, False),) if self._label is not None else ()
 
     def _piece(self, parts: Parts) -> Move:
-        # History has the whole in the end; it does not need the pieces.
+        # History gets the complete text at the end, so it does not keep the pieces.
         return Move(Step.NOTE, self._message(parts), is_kept=False)
 
     def _publish(self, parts: Parts, is_last: bool, metadata: Metadata = None) -> Decisions:
-        """Bring the artifact from what readers have to these parts."""
+        """Change the artifact that readers have into these parts."""
         label, rest = self._label, None
         if label is None:
             label = self._label = self._names.stage()
@@ -116,7 +116,7 @@ class ShownMessage(AgentMessage):
         return (self._chunk(label, rest, True, is_last, metadata),)
 
     def _fix(self, shown: Parts) -> None:
-        """Readers have these, whatever comes."""
+        """Note that readers have exactly these parts."""
         self._shown = shown
         self._follows = None
 
@@ -138,7 +138,7 @@ class ShownMessage(AgentMessage):
 
 
 def _growth(before: Parts, after: Parts) -> Parts | None:
-    """What to append to get from one to the other, if that will do."""
+    """The parts to append that turn one into the other; None when appending cannot do it."""
     if len(before) != 1 or not after or not before[0].is_bare_text or not after[0].is_bare_text:
         return None
     old, new = before[0].text or "", after[0].text or ""

@@ -1,4 +1,4 @@
-"""A journal as a task: applying entries one by one gives the task at that point.
+"""`TaskFold`: a journal as a task. Applying entries one by one gives the task at that point.
 
 Folding in pieces equals folding at once, whatever the cut, also through a snapshot.
 """
@@ -46,13 +46,13 @@ _BETWEEN_TURNS = INTERRUPTED | {TaskState.SUBMITTED}
 
 
 class Pending(Struct, frozen=True, gc=False):
-    """A message that no turn has taken up yet."""
+    """A message that waits for its turn."""
 
     message: Message
     options: TurnOptions | None
     # When it was accepted, so that a restart can tell what came first.
     since: str
-    # The entry that accepted it, and how often it was taken up in vain: both name its run.
+    # The entry that accepted it, and the number of turns that were undone: both name its run.
     seq: int
     retries: int = 0
 
@@ -63,7 +63,7 @@ class Pending(Struct, frozen=True, gc=False):
 
 
 class TaskFold:
-    """The task as the entries up to `seq` tell it."""
+    """The task as of entry `seq`."""
 
     __slots__ = (
         "_artifacts",
@@ -85,13 +85,13 @@ class TaskFold:
         self.status = task.status
         self._history = list(task.history)
         self._known = set(map(_MESSAGE_ID, task.history))
-        # An artifact that nothing was appended to is kept as it came.
+        # An artifact without appended chunks is kept as it came.
         self._artifacts: dict[str, Artifact | GrowingArtifact] = {}
         for artifact in task.artifacts:
             self._artifacts[artifact.artifact_id] = artifact
-        # Whether some artifact was put together from chunks, and may be larger than any.
+        # Whether an artifact was assembled from chunks, and so may be larger than each of them.
         self.has_grown = False
-        # What the turn under way took up, and what there was of the task by then.
+        # The message of the current turn; then history length, artifacts and status before it.
         self._before_turn: tuple[Pending, int, tuple[Artifact, ...], TaskStatus] | None = None
         # Messages that no turn has taken up yet.
         self.pending: list[Pending] = []
@@ -99,7 +99,7 @@ class TaskFold:
             last = task.history[-1] if task.history else None
             if last is not None and last.role is _USER:
                 self.pending.append(Pending(last, options, task.status.timestamp, seq))
-        # What was last said or begun.
+        # The last status that had a message or began a turn.
         self._asking = task.status
 
     @classmethod
@@ -142,28 +142,28 @@ class TaskFold:
 
     @property
     def knows_turn(self) -> bool:
-        """Whether it has seen the turn under way begin, so that it can be run again."""
+        """Whether the fold has seen the current turn begin, so that the turn can be run again."""
         return self.state is TaskState.WORKING and self._before_turn is not None
 
     @property
     def under_way(self) -> Pending | None:
-        """What the turn under way took up, if it has seen that turn begin."""
+        """The message of the current turn, if the fold has seen that turn begin."""
         before = self._before_turn
         return before[0] if before is not None and self.knows_turn else None
 
     @property
     def earlier_artifacts(self) -> tuple[Artifact, ...]:
-        """What there was before the turn under way."""
+        """The artifacts from before the current turn."""
         return self._before_turn[2] if self._before_turn is not None else ()
 
     @property
     def asked_by(self) -> str:
-        """The run whose last word waits for an answer, by no means always a question."""
+        """The run whose last message, a question or not, the next message answers."""
         return _run_of(self._asking)
 
     @property
     def answered(self) -> str:
-        """The run whose last word the turn under way answers."""
+        """The run whose last message the current turn answers."""
         return _run_of(self._before_turn[3]) if self._before_turn is not None else ""
 
     @property
@@ -175,7 +175,7 @@ class TaskFold:
         return tuple(artifacts)
 
     def slim(self, slim: Callable[[tuple[Part, ...]], tuple[Part, ...]]) -> None:
-        """Have `slim` replace large texts of artifacts that were put together from chunks."""
+        """Have `slim` replace large texts of artifacts that were assembled from chunks."""
         for key, each in self._artifacts.items():
             if isinstance(each, GrowingArtifact):
                 artifact = each.artifact()
@@ -187,14 +187,14 @@ class TaskFold:
         if entry.seq != self.seq + 1:
             raise GatewayBug(f"entry {entry.seq} does not follow {self.seq}")
         self.seq = entry.seq
-        # Not by way of the property where it is known: this runs for every entry.
+        # Without the property where possible: this runs for every entry.
         event = entry.decoded or entry.event
         if isinstance(event, TaskArtifactUpdateEvent):
             self._apply_artifact(event)
         elif isinstance(event, TaskStatusUpdateEvent):
             self._apply_status(event.status)
         elif isinstance(event, MessageAccepted):
-            # Clients reuse message ids; what they said is kept all the same.
+            # Clients reuse message ids, so every message is kept.
             self._known.add(event.message.message_id)
             self._history.append(event.message)
             since = event.status_update.status.timestamp
@@ -212,7 +212,7 @@ class TaskFold:
         if self._before_turn is None or not self.knows_turn:
             raise GatewayBug(f"task {self._task.id} has no turn to run again")
         taken_up, length, artifacts, self._asking = self._before_turn
-        # What callers said since stays; it waits for later turns.
+        # Later messages of callers stay, and wait for later turns.
         self._history[length:] = [m for m in self._history[length:] if m.role is Role.USER]
         self._artifacts = {artifact.artifact_id: artifact for artifact in artifacts}
         self.pending.insert(0, structs.replace(taken_up, retries=taken_up.retries + 1))
@@ -287,7 +287,7 @@ class TaskFold:
 
 
 def _run_of(status: TaskStatus) -> str:
-    """Which run said what a task says while no turn is under way; empty for none."""
+    """The run that sent the message of a status between turns; empty for none."""
     if status.message is None or status.state not in _BETWEEN_TURNS:
         return ""
     # A run names its messages after itself, and numbers them.

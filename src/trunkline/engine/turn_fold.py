@@ -1,4 +1,4 @@
-"""An agent's outputs as events of its task.
+"""`TurnFold`: the outputs of an agent as events of its task.
 
 The answer goes where clients of either protocol version look for it: into an artifact
 while it streams, and into the message of the last status, which history keeps. A profile
@@ -53,8 +53,7 @@ _APPROVAL_STATUSES = frozenset({"approval-pending", "needs_approval"})
 
 
 class TurnFold:
-    """One turn: feed it outputs, record what it decides. It has ended after a Move that
-    is no note."""
+    """One turn: feed it outputs and record its decisions. A Move that is not a note ends it."""
 
     __slots__ = (
         "_accepted",
@@ -96,7 +95,7 @@ class TurnFold:
         self._messages = said
         self._is_plain = style is STANDARD and accepted is None
         self._stage: ShownMessage | None = None
-        # The newest message that has something to say in the status.
+        # The newest message with content for the status.
         self._last: Parts = ()
         # Media types of content that the caller does not take, in order.
         self._left_out: tuple[str, ...] = ()
@@ -130,13 +129,13 @@ class TurnFold:
                 return self._signal(output)
 
     def may_be_all(self, output: Output) -> bool:
-        """Whether the turn may well say this text and nothing else."""
+        """Whether this text may be the whole answer."""
         return (
             type(output) is Text
             and self._is_plain
             and self._stage is None
             and not self._last
-            # Surely JSON: nobody could be told any more that half a character is not.
+            # ASCII is always valid JSON; half a surrogate pair would fail too late to be reported.
             and output.delta.isascii()
             and not is_blank(output.delta)
         )
@@ -155,7 +154,7 @@ class TurnFold:
                 return (*self._close(), self._say(self._style.refusal, output.reason))
 
     def hear(self, output: Output) -> Decisions:
-        """What a turn still says while it is being stopped: it cannot end itself any more."""
+        """Decide on output during a stop: the turn can no longer end itself."""
         match output:
             case DirectReply() | Final():
                 decisions = self._complete(output.parts) if output.parts else ()
@@ -166,7 +165,7 @@ class TurnFold:
         return tuple(decision for decision in decisions if isinstance(decision, Chunk))
 
     def stop(self, step: Step, reason: str) -> Decisions:
-        """The turn was ended from outside."""
+        """End the turn from outside."""
         closing = self._close() if self._names.keeps_output_after_stop else ()
         if self._names.keeps_output_after_stop and step is Step.CANCEL and has_text(self._last):
             return (*closing, Move(step, self._message(_texts(self._last))))
@@ -200,7 +199,7 @@ class TurnFold:
         return self._grow(rest) if rest != text else stage.show_replacement(text)
 
     def _complete(self, parts: Parts) -> Decisions:
-        """The whole of a message; a second one is another message."""
+        """Take the complete text of a message; a second one is another message."""
         closing = self._close() if self._stage is not None and self._stage.has_final else ()
         return (*closing, *self._open().show_whole(self._take(parts)))
 
@@ -255,7 +254,7 @@ class TurnFold:
         return (*decisions, Move(_COMPLETE, message, self._style.in_history))
 
     def _tell_at_once(self, parts: Parts, metadata: Metadata) -> Decisions:
-        """By far the most frequent answer, for which a stage would be too much."""
+        """Answer in one piece, by far the most frequent case, without assembling a message."""
         label = self._names.stage()
         artifact = Artifact(
             artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=metadata
@@ -280,7 +279,7 @@ class TurnFold:
         return Move(Step.FAIL, self._message((Part(text=UNREPRESENTABLE),), metadata))
 
     def _close(self, metadata: Metadata = None) -> Decisions:
-        """The message under way is over."""
+        """End the current message."""
         stage, self._stage = self._stage, None
         if stage is None:
             return ()
@@ -289,7 +288,7 @@ class TurnFold:
         return stage.close(content, metadata)
 
     def _remember(self, content: Parts) -> None:
-        """What the status says in the end is the newest message that says something."""
+        """Keep the newest message with content for the last status."""
         says = has_text if self._style.in_artifact else has_content
         if not self._last or says(content):
             self._last = content
@@ -300,7 +299,7 @@ class TurnFold:
         return bool(self._take((Part(text="text"),)))
 
     def _take(self, parts: Parts) -> Parts:
-        """The parts that the caller takes."""
+        """The parts that the caller accepts."""
         if self._accepted is None:
             return parts
         kept = self._accepted.kept(parts)
@@ -338,8 +337,8 @@ def _texts(parts: Parts) -> Parts:
 
 
 def approval_asked(called: ToolCalled) -> str | None:
-    """What to ask the caller, empty where the tool has no words for it; None when the
-    call does not wait for anybody."""
+    """The question for the caller, empty when the tool has no text for it; None when the call
+    needs no approval."""
     result = called.data
     if called.phase != "result" or called.is_error or not isinstance(result, dict):
         return None

@@ -1,4 +1,4 @@
-"""What things are: frozen values without behaviour that needs the outside world.
+"""Frozen values without behaviour that needs the outside world.
 
 The JSON form of these values, written by msgspec, *is* the JSON form of A2A 1.0
 (camelCase names, enum names, defaults left out), so the journal, the wire and the

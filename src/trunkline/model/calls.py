@@ -1,4 +1,4 @@
-"""What a client asks: one request type per A2A operation, and who asks it."""
+"""Requests of clients: one type per A2A operation, and the `Caller`."""
 
 from typing import Any
 
@@ -111,12 +111,12 @@ class GetExtendedAgentCardRequest(
     tenant: str = ""
 
 
-# The principal of everybody who shows no credential. Names of keys cannot be so.
+# The principal of every caller without a credential. No key can have this name.
 ANONYMOUS = "@anonymous"
 
 
 class Caller(Struct, frozen=True, gc=False, kw_only=True):
-    """Who asks, from credentials alone, and what the request brought beside its body."""
+    """The principal, from credentials alone, and the fields of the request beside its body."""
 
     principal: str
     is_anonymous: bool = False

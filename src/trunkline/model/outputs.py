@@ -1,4 +1,4 @@
-"""What an agent emits while it runs a turn."""
+"""Outputs: the items that an agent emits during a turn."""
 
 from typing import Any, TypeAlias
 
@@ -71,14 +71,14 @@ class ToolCalled(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ToolSummarized(Struct, frozen=True, gc=False):
-    """What a tool gave, told for people to read."""
+    """The result of a tool, for people to read."""
 
     parts: tuple[Part, ...]
     tool: str = ""
 
 
 class Note(Struct, frozen=True, gc=False):
-    """A word on what is going on; shown as the message of the working status."""
+    """A progress note; shown as the message of the working status."""
 
     parts: tuple[Part, ...]
 
@@ -144,5 +144,5 @@ Output: TypeAlias = (
     | Refused
 )
 
-# What ends a turn. Anything an agent emits afterwards is dropped.
+# Outputs that end a turn. Anything an agent emits afterwards is dropped.
 ENDS_TURN = (Question, AuthNeeded, DirectReply, Final, Failed, Refused)

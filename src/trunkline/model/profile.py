@@ -324,7 +324,7 @@ _OPENCLAW_TEXTS: Final = GatewayTexts(
     cancel="Task cancellation requested by the client.",
 )
 
-# What a preset says differently from `standard`.
+# The keys in which a preset differs from `standard`.
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "standard": {},
     "openclaw-inbound": {
@@ -378,7 +378,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
     },
 }
 
-# Keys of features that are still to come, with what they wait for.
+# Keys of features that are still to come, and the name of each feature.
 NOT_AVAILABLE: Final[dict[str, str]] = {
     "push": "push notifications",
     "auth": "authentication per agent",

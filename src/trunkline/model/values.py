@@ -31,7 +31,7 @@ TERMINAL = frozenset(
     {TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED}
 )
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
-# States in which somebody has to do something for the task.
+# States in which the gateway or the agent has work to do for the task.
 HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 
 

@@ -1,4 +1,4 @@
-"""What a check of a configured part finds."""
+"""`Finding`: one result of a check of a configured part."""
 
 from typing import Literal
 

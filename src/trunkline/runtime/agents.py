@@ -1,4 +1,4 @@
-"""A published agent, as far as the runtime knows it."""
+"""`PublishedAgent`: an agent with its backend, profile and lanes."""
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ from trunkline.runtime.run import Run
 
 
 class Lane(Struct, frozen=True, cache_hash=True, gc=False):
-    """What shares a queue: turns of one lane run one after the other."""
+    """A queue of turns, which run one after the other."""
 
     scope: Scope
     # By the profile's `context_mode` a context, a task, or nothing more than the caller.
@@ -44,11 +44,11 @@ class PublishedAgent:
         self.input_modes = input_modes
         self.profile = profile or Profile()
         self.rules = MessageRules(input_modes, self.profile)
-        # What a caller takes who names no output modes; None: anything.
+        # The media types for a caller that names none; None: anything.
         bounds = self.profile.unnamed_output == "card"
         self.unnamed_modes = AcceptedModes.of(output_modes) if bounds else None
         self.style = style_of(self.profile)
-        # Whether its runs go on while the gateway is away.
+        # Whether its runs continue while the gateway is away.
         self.resumes = backend.can_resume and "resume_running" in self.profile.on_restart
         is_whole = self.profile.stream_shape == "snapshots"
         self.reader = SnapshotSubscription if is_whole else Subscription

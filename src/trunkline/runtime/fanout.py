@@ -1,4 +1,5 @@
-"""Readers of committed entries: bounded, so that a slow one costs only itself."""
+"""`Subscription`: a bounded queue of committed entries for one stream, so that a slow reader costs
+only itself."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +19,7 @@ MAX_PENDING_BYTES = 8 * 1024 * 1024
 
 
 class Opening(Struct, frozen=True, gc=False):
-    """The task as of `seq`; what follows continues right after it."""
+    """The task as of `seq`; the entries that follow continue right after it."""
 
     seq: int
     task: bytes
@@ -37,7 +38,7 @@ class NoReply(Struct, frozen=True):
 
 
 class Gap(Struct, frozen=True):
-    """The journal no longer has what comes after `after`; it resumes at `resumes_at`."""
+    """The journal no longer has the entries after `after`; it resumes at `resumes_at`."""
 
     after: int
     resumes_at: int
@@ -60,7 +61,7 @@ _BEAT = Beat()
 
 
 class Subscription:
-    """What one reader has not been sent yet. Pushed to by the journal, read by one task."""
+    """The items that one reader has not been sent yet. The journal pushes, one task reads."""
 
     __slots__ = (
         "_bytes",
@@ -80,7 +81,7 @@ class Subscription:
     def __init__(
         self, *, closes_on: frozenset[TaskState], limit: int, wakeups: Wakeups | None = None
     ) -> None:
-        """`wakeups` is what it shares with other readers."""
+        """All readers share `wakeups`."""
         self.closes_on = closes_on
         self._limit = limit
         self._items: list[Item] = []
@@ -97,12 +98,12 @@ class Subscription:
 
     @property
     def is_ended(self) -> bool:
-        """Nothing more is taken for it; what is pending may still be read."""
+        """Whether it accepts no more items; pending ones may still be read."""
         return self._is_ended
 
     @property
     def is_over(self) -> bool:
-        """Nothing comes after what was read last."""
+        """Whether the reader has read the last item."""
         return self._is_ended and not self._items
 
     def on_close(self, callback: Callable[["Subscription"], None]) -> None:
@@ -110,7 +111,7 @@ class Subscription:
         self._on_close = callback
 
     def push(self, entries: Sequence[Entry], shares: "Shares | None" = None) -> bool:
-        """What was committed just now. Returns whether the reader takes what comes next.
+        """Take entries that were committed just now. Returns whether the reader takes more.
 
         `shares` are of these entries, if there are any.
         """
@@ -130,12 +131,11 @@ class Subscription:
         return not self._is_ended
 
     def open_with(self, opening: Opening) -> None:
-        """Begin with this snapshot as soon as its entry is committed; what was committed up to
-        it is in there."""
+        """Begin with this snapshot once its entry is committed. It holds all earlier entries."""
         self._opening = opening
 
     def catch_up(self, step: Callable[[], Awaitable[None]], *, after: int) -> None:
-        """Begin with what the journal has after that entry.
+        """Begin with the entries that the journal has after that one.
 
         `step` is awaited whenever the reader wants more, and calls `replay` with some of
         it or `caught_up`. So a reader holds one step of the journal, however long it is.
@@ -144,12 +144,12 @@ class Subscription:
         self._replayed = after
 
     def replay(self, entries: Sequence[Entry]) -> None:
-        # A question in there may long be answered; whoever replays ends the stream if not.
+        # A replayed question may have been answered; `Replay` ends the stream if it was not.
         self._take(entries, self.closes_on & TERMINAL)
         self._replayed = entries[-1].seq
 
     def caught_up(self) -> None:
-        """From here on, what is pushed follows what was replayed."""
+        """Take pushed entries from here on; they follow the replayed ones."""
         self._catch_up = None
 
     def _take(
@@ -194,7 +194,7 @@ class Subscription:
             self._wake(_BEAT)
 
     def stop(self, reason: str, seq: int) -> None:
-        """End the stream early; what is pending still goes out."""
+        """End the stream early; pending items still go out."""
         if not self._is_ended:
             at = seq if self._catch_up is None else self._replayed
             self._items.append(CutOff(reason, at))
@@ -272,7 +272,7 @@ class SnapshotSubscription(Subscription):
 
 
 class Share(NamedTuple):
-    """What a reader takes of a commit: all of it, or as far as its stream goes."""
+    """The part of a commit that a reader takes: all of it, or up to the end of its stream."""
 
     entries: Sequence[Entry]
     size: int

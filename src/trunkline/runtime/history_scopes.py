@@ -11,7 +11,7 @@ from trunkline.ports.store import Scope, Snapshot, Store, TaskQuery
 
 _PAGE = 50
 # The latest tasks of the caller that are looked at. Plans are not indexed, and one request must
-# not read all that somebody has ever stored.
+# not read everything that a caller has ever stored.
 _MAX_TASKS = 1000
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Task).decode

@@ -1,4 +1,4 @@
-"""What has to happen now and then, each in its own supervised loop."""
+"""`Housekeeping`: periodic work, each kind in its own supervised loop."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -69,7 +69,7 @@ class Housekeeping:
         )
 
     async def look_after_store(self) -> None:
-        """An idle gateway notices here that its store is gone, or works again."""
+        """Let an idle gateway notice that its store is gone, or works again."""
         await self.renew_lease()
         await self._store.check()
 
@@ -99,7 +99,7 @@ class Housekeeping:
         self._service.subscriptions.tick()
 
     async def prune(self) -> None:
-        """Forget the ended tasks and the exchanges that are past what each agent keeps."""
+        """Delete the ended tasks and the exchanges that are older than each agent keeps them."""
         now_ms = self._clock.now_ms()
         jump_s = self._trust.observe(now_ms=now_ms, monotonic_s=self._clock.monotonic())
         if jump_s:

@@ -16,94 +16,10 @@ from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
 from trunkline.runtime.run import Run
 
-_encode = msgspec.json.Encoder().encode
-
-
-class IdempotencyKeys:
-    def __init__(self, *, store: Store, registry: Registry, journal: Journal) -> None:
-        self._store = store
-        self._registry = registry
-        self._journal = journal
-        # Keys whose task is not in the store yet, or has not left the memory.
-        self._known: dict[tuple[Scope, str], tuple[bytes, LiveTask]] = {}
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
-        """Know the key from now on, and store it with what is recorded next."""
-        self._journal.attach_key(live, record)
-        live.keys += (record,)
-        self._known[record.scope, record.key] = (record.digest, live)
-
-    async def recall(self, wanted: IdempotencyRecord) -> LiveTask | Snapshot | None:
-        """What became of the request that was made with the key before, if there was one."""
-        scope, record = wanted.scope, None
-        if (scope, wanted.key) not in self._known:
-            record = await self._store.recall(scope, wanted.key)
-        # Another request with the key may have come while this one waited.
-        known = self.in_memory(wanted)
-        if known is not None or record is None:
-            return known
-        check_digest(record.digest, wanted.digest)
-        live = self._registry.live(scope, record.task_id)
-        if live is not None:
-            return live
-        stored = await self._store.get(scope, record.task_id)
-        return snapshot_of(stored) if stored is not None else None
-
-    async def until_free(
-        self, live: LiveTask, record: IdempotencyRecord
-    ) -> LiveTask | Snapshot | None:
-        """Wait until the key can go with the next append, which holds one at most."""
-        known: LiveTask | Snapshot | None = self.in_memory(record)
-        while known is None and live.idempotency is not None:
-            await self._journal.durable(live)
-            known = await self.recall(record)
-        return known
-
-    def forget(self, live: LiveTask) -> None:
-        """The store knows the keys by now, unless one came with what is not committed yet."""
-        if live.unflushed or live.in_flight:
-            return
-        for record in live.keys:
-            known = self._known.get((record.scope, record.key))
-            if known is not None and known[1] is live:
-                del self._known[record.scope, record.key]
-        live.keys = ()
-
-    def in_memory(self, wanted: IdempotencyRecord) -> LiveTask | None:
-        """The task of the key, if the store may not know it yet. Raises IdempotencyConflict."""
-        known = self._known.get((wanted.scope, wanted.key))
-        if known is None:
-            return None
-        check_digest(known[0], wanted.digest)
-        return known[1]
-
-
-def key_of(caller: Caller, message: Message) -> str:
-    """The key that the caller gave, or else the id of the message."""
-    if caller.idempotency_key:
-        return f"key:{caller.idempotency_key}"
-    return f"message:{message.message_id}"
-
-
-def digest_of(request: SendMessageRequest) -> bytes:
-    return hashlib.sha256(_encode(request)).digest()
-
-
-def check_digest(known: bytes, digest: bytes) -> None:
-    """Raises IdempotencyConflict when a key comes with another request than before."""
-    if known != digest:
-        raise IdempotencyConflict(
-            "The idempotency key was used before for another request; use a new key"
-        )
-
-
 # Notes of agents are below the names that they choose; none of those begins like this.
 _PREFIX = "idempotency-key "
-# The answer is stored beside its note. When a crash comes in between, it is looked for among
-# so many of the latest of its conversation.
+# The answer is stored beside its note. After a crash in between, it is looked for among this many
+# of the latest answers of its conversation.
 _LOOKED_AT = 100
 
 
@@ -138,7 +54,79 @@ _decode_exchange = msgspec.json.Decoder(tuple[Raw, Raw]).decode
 _decode_id = msgspec.json.Decoder(_Id).decode
 
 
+class IdempotencyKeys:
+    """Keys of requests that made a task, which carries them."""
+
+    def __init__(self, *, store: Store, registry: Registry, journal: Journal) -> None:
+        self._store = store
+        self._registry = registry
+        self._journal = journal
+        # Keys whose task is not in the store yet, or has not left the memory.
+        self._known: dict[tuple[Scope, str], tuple[bytes, LiveTask]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
+        """Know the key from now on, and store it with the next append."""
+        self._journal.attach_key(live, record)
+        live.keys += (record,)
+        self._known[record.scope, record.key] = (record.digest, live)
+
+    async def recall(self, wanted: IdempotencyRecord) -> LiveTask | Snapshot | None:
+        """The task of an earlier request with the key, if there was one."""
+        scope, record = wanted.scope, None
+        if (scope, wanted.key) not in self._known:
+            record = await self._store.recall(scope, wanted.key)
+        # Another request with the key may have come while this one waited.
+        known = self.in_memory(wanted)
+        if known is not None or record is None:
+            return known
+        check_digest(record.digest, wanted.digest)
+        live = self._registry.live(scope, record.task_id)
+        if live is not None:
+            return live
+        stored = await self._store.get(scope, record.task_id)
+        return snapshot_of(stored) if stored is not None else None
+
+    async def until_free(
+        self, live: LiveTask, record: IdempotencyRecord
+    ) -> LiveTask | Snapshot | None:
+        """Wait until the key can go with the next append, which holds one at most."""
+        known: LiveTask | Snapshot | None = self.in_memory(record)
+        while known is None and live.idempotency is not None:
+            await self._journal.durable(live)
+            known = await self.recall(record)
+        return known
+
+    def forget(self, live: LiveTask) -> None:
+        """Forget the keys, which the store knows unless the task has uncommitted entries."""
+        if live.unflushed or live.in_flight:
+            return
+        for record in live.keys:
+            known = self._known.get((record.scope, record.key))
+            if known is not None and known[1] is live:
+                del self._known[record.scope, record.key]
+        live.keys = ()
+
+    def in_memory(self, wanted: IdempotencyRecord) -> LiveTask | None:
+        """The task of the key, if the store may not know it yet. Raises IdempotencyConflict."""
+        known = self._known.get((wanted.scope, wanted.key))
+        if known is None:
+            return None
+        check_digest(known[0], wanted.digest)
+        return known[1]
+
+
 class DirectAnswers:
+    """Requests with a key that are answered without a task, each of them once.
+
+    A run without a task stores its key as a note of the caller's scope: as *begun* before the first
+    step of the agent, and with the answer before a client reads it. A repeat gets that answer.
+    Without an answer, the process ended while the agent worked, and its effects are unknown: the
+    repeat gets a failed task, and the agent does not run again.
+    """
+
     def __init__(self, *, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
@@ -166,7 +154,7 @@ class DirectAnswers:
         return run
 
     async def recall(self, wanted: IdempotencyRecord) -> Run | Reply | NoReply | Unanswered | None:
-        """What became of the request that was made with the key before."""
+        """The outcome of an earlier request with the key."""
         if (run := self.joined(wanted)) is not None:
             return run
         text = await self._store.kept(wanted.scope, "", _PREFIX + wanted.key)
@@ -223,4 +211,23 @@ class DirectAnswers:
                 text=_encode(kept).decode(),
                 at_ms=self._clock.now_ms(),
             )
+        )
+
+
+def key_of(caller: Caller, message: Message) -> str:
+    """The key that the caller gave, or else the id of the message."""
+    if caller.idempotency_key:
+        return f"key:{caller.idempotency_key}"
+    return f"message:{message.message_id}"
+
+
+def digest_of(request: SendMessageRequest) -> bytes:
+    return hashlib.sha256(_encode(request)).digest()
+
+
+def check_digest(known: bytes, digest: bytes) -> None:
+    """Raises IdempotencyConflict when a key comes with another request than before."""
+    if known != digest:
+        raise IdempotencyConflict(
+            "The idempotency key was used before for another request; use a new key"
         )

@@ -1,4 +1,4 @@
-"""Letting messages in: new tasks, further messages, and requests seen before."""
+"""`Intake`: accepts messages: new tasks, further messages, and repeated requests."""
 
 import asyncio
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ _BEGINNING = RunState.BEGINNING
 
 
 class Admitted(Struct, frozen=True, kw_only=True, gc=False):
-    """What became of a message. Exactly one of reply, live, run and earlier is set."""
+    """The outcome of accepting a message. Exactly one of reply, live, run and earlier is set."""
 
     # An answer that took neither task nor run.
     reply: Reply | None = None
@@ -182,7 +182,7 @@ class Intake:
         options: TurnOptions | None,
         reader: Subscription | None,
     ) -> Admitted | None:
-        """What became of the request if it was made with its key before."""
+        """The outcome of an earlier request with the same key, if there was one."""
         earlier = await self._keys.recall(record)
         if earlier is not None:
             return _admitted_before(earlier)
@@ -216,7 +216,7 @@ class Intake:
                 return None if live is None else Admitted(live=live)
 
     async def _answer_empty(self, scope: Scope, message: Message) -> Admitted:
-        """Say that there is no content, if the message could have been let in otherwise."""
+        """Answer that the message has no content, if it is otherwise acceptable."""
         context_id = message.context_id
         if message.task_id:
             live = await self._registry.load(scope, message.task_id)
@@ -237,7 +237,7 @@ class Intake:
         return Admitted(reply=Reply(_encode(said)))
 
     def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
-        """Queue again what a restart left."""
+        """Queue the runs that a restart left."""
         for run in self._left(tasks):
             self._runs.enter(run)
 

@@ -38,7 +38,7 @@ _log = logging.getLogger("trunkline.journal")
 SETTLED = TERMINAL | INTERRUPTED
 
 # A larger append waits until no other task has one under way. So does the end of a task that
-# recorded more than this: the whole of what it said is put together then.
+# recorded more than this, because it assembles the whole answer.
 LARGE_APPEND_BYTES = 1024 * 1024
 
 
@@ -50,13 +50,13 @@ class _Second(Struct, eq=False):
 
 
 class CommitObserver(Protocol):
-    """The one collaborator that learns how the store took what was recorded."""
+    """The one collaborator that learns whether the store committed or refused."""
 
     def settled(self, live: LiveTask) -> None:
         """A state in which nothing runs is committed, or nothing is left to store."""
 
     def refused(self, live: LiveTask, error: StoreError) -> None:
-        """The store refused, and the task is back at what is committed."""
+        """The store refused, and the task is back at its committed state."""
 
 
 class Journal:
@@ -105,7 +105,7 @@ class Journal:
         return asyncio.get_running_loop()
 
     def record(self, live: LiveTask, event: Event, *, state: TaskState, status_ms: int) -> Entry:
-        # First of all, for it raises when an agent emits what is no JSON.
+        # Before any change, because it raises for output that is not JSON.
         entry = Entry.of(live.seq + 1, event)
         live.seq = entry.seq
         live.unflushed.append(entry)
@@ -143,7 +143,7 @@ class Journal:
         return parts
 
     def amend(self, live: LiveTask, event: Event) -> None:
-        """Replace what was recorded last. Only as long as it is not on its way to the store."""
+        """Replace the last recorded event, which must not be on its way to the store."""
         entry = Entry.of(live.seq, event)
         live.recorded_bytes += len(entry.body) - len(live.unflushed[-1].body)
         live.unflushed[-1] = entry
@@ -239,7 +239,7 @@ class Journal:
             await waiter
 
     def take_large_turn(self, live: LiveTask) -> None:
-        """What was recorded for the task just now is large, and others wait until it is stored."""
+        """Let other large appends wait until the event just recorded is stored."""
         if self._large is None and live.is_dirty:
             self._large = live
 
@@ -324,7 +324,7 @@ class Journal:
         if append.values:
             live.in_flight_values = live.in_flight_values[len(append.values) :]
         self.committed_entries += len(entries)
-        # From here to the end there is no await: whoever attaches sees either this
+        # From here to the end there is no await: a reader that attaches sees either this
         # commit in its snapshot or the entries on its stream, never both or neither.
         if live.subscriptions:
             live.publish(entries)
@@ -402,7 +402,7 @@ class Journal:
             refuse_soon(None)
 
     def _refuse(self, live: LiveTask, error: StoreError) -> None:
-        """It will not be stored: back to what is committed, and tell everybody."""
+        """Return the task to its committed state, and tell all who wait that it was not stored."""
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()
@@ -413,7 +413,7 @@ class Journal:
             self._leave_large_turn()
         live.seq = live.committed_seq
         live.state = live.committed_state
-        # What cannot be stored may not fold either; it is read anew.
+        # Events that cannot be stored may not fold either; the task is loaded again.
         is_sound = live.exists and not isinstance(error, Unstorable)
         if is_sound and (timestamp := live.committed().status.timestamp):
             live.status_ms = parse_timestamp(timestamp)

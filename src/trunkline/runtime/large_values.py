@@ -1,4 +1,4 @@
-"""Large texts: taken out of what is recorded, and put back for agents and callers."""
+"""Large texts: replaced by references in the journal, and restored for agents and callers."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
@@ -89,7 +89,7 @@ class LargeValues:
                     await next_pass()
 
     async def request(self, scope: Scope, request: TurnRequest) -> TurnRequest:
-        """What an agent is to work on, with all the texts that it refers to."""
+        """The request with all the texts that it refers to."""
         texts: dict[str, str] = {}
         (message,) = await self._messages(scope, (request.message,), texts)
         history = await self._messages(scope, request.history, texts)
@@ -139,5 +139,5 @@ class LargeValues:
 
 
 def refers(text: str) -> bool:
-    # What is longer than this was never shortened.
+    # A longer text was never replaced by a reference.
     return len(text) <= SLICE_BYTES and MARK_TEXT in text

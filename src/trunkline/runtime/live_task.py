@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("trunkline.journal")
 
-# Entries of a long stream that nobody reads are folded in steps: each holds its text twice.
+# Entries of a long stream without readers are folded in steps: each holds its text twice.
 MAX_UNFOLDED = 64
 
 # Called with None after the commit, or with why there is none.
@@ -68,7 +68,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
     # the task exists.
     committed_seq: int = 0
     committed_state: TaskState = TaskState.SUBMITTED
-    # Folded when somebody reads: most tasks end before anybody does.
+    # Folded for the first reader: most tasks end before one comes.
     _fold: TaskFold | None = None
     _unfolded: list[Entry] = []
     _view: Snapshot | None = None
@@ -152,7 +152,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
         return fold
 
     def view(self) -> Snapshot:
-        """The committed task; encoded once for all who ask before the next commit."""
+        """The committed task; encoded once between two commits."""
         if self._view is None or self._view.seq != self.committed_seq:
             self._view = self.committed().snapshot()
         return self._view
@@ -173,12 +173,12 @@ class LiveTask(Struct, kw_only=True, eq=False):
             self._unfolded = []
             return
         self._unfolded.extend(entries)
-        # A long stream that nobody reads must not pile up in pieces.
+        # A long stream without readers must not pile up in pieces.
         if len(self._unfolded) > MAX_UNFOLDED:
             self.committed()
 
     def subscribe(self, reader: Subscription) -> None:
-        """Push to the reader what is committed from now on."""
+        """Push further commits to the reader."""
         self.subscriptions.add(reader)
 
     def unsubscribe(self, reader: Subscription) -> None:
@@ -220,7 +220,7 @@ def message_of_task(message: Message, task_id: str, context_id: str) -> Message:
 
 
 def fold_of(stored: StoredTask) -> TaskFold:
-    """Raises StoreUnusable when what is stored is not a task."""
+    """Raises StoreUnusable when the store holds something else than a task."""
     try:
         return TaskFold.of(stored.snapshot, stored.tail)
     except (msgspec.DecodeError, GatewayBug, LookupError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Queued follow-ups: what an agent says later goes onto the task as an artifact.
+"""`QueuedReplies`: records a later reply of an agent as an artifact of its task.
 
 It is journaled like everything else, so readers of the task see it, and whoever asks for
 the task later does. A task that has ended stays ended; it only has one artifact more.
@@ -64,7 +64,7 @@ class QueuedReplies:
             self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
             await self._journal.durable(live)
         except Unavailable:
-            # It may have been in memory alone, because somebody reads it.
+            # It may have been only in memory, because a client reads it.
             if await self._store.owner(task_id) is None:
                 return _not_found(task_id)
             raise

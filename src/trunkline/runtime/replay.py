@@ -1,4 +1,4 @@
-"""A reader that comes back: what it missed, from the journal."""
+"""`Replay`: gives a reader that resumes the entries it missed, from the journal."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,11 +8,11 @@ from trunkline.runtime.fanout import Gap, Subscription
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.wakeups import Wakeups
 
-# What a reader gets in one step: about half a millisecond of work in A2A 1.0, and two in
+# The entries of one step: about half a millisecond of work in A2A 1.0, and two in
 # 0.3, for small entries. A step has one entry at least.
 STEP_ENTRIES = 64
 STEP_BYTES = 64 * 1024
-# So many replays take a step in one pass of the loop.
+# Maximum number of replays that take a step in one pass of the loop.
 MAX_STEPS = 4
 
 
@@ -49,7 +49,7 @@ class Replay:
             if entries and entries[0].seq == self._seen + 1:
                 reader.replay(entries)
                 self._seen = entries[-1].seq
-                # At once: who reads the last entry is to know that it is the last one.
+                # At once, so that a reader of the last entry knows that it is the last one.
                 if self._seen == live.committed_seq and self._is_over:
                     reader.end()
                 return
@@ -66,7 +66,7 @@ class Replay:
         live = self._live
         if not self._read:
             found = await self._store.entries(live.task_id, after=self._seen, limit=self._chunk)
-            # The store may be ahead of what the journal was told; that is pushed later.
+            # The store may be ahead of the journal; those entries are pushed later.
             self._read = [entry for entry in found if entry.seq <= live.committed_seq]
         count = size = 0
         for entry in self._read[:STEP_ENTRIES]:

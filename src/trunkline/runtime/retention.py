@@ -1,4 +1,4 @@
-"""Forgetting ended tasks by age, by number, or both, and by age all else that is kept."""
+"""Retention: deletes ended tasks by age, by number or both, and other records by age."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -31,7 +31,7 @@ def forgets(profile: Profile) -> bool:
 async def count_prunable(
     store: Store, agent: str, *, before_ms: int | None, keep: int | None
 ) -> Gone:
-    """What `prune` would delete."""
+    """Count the tasks and exchanges that `prune` would delete."""
     old = exchanges = 0
     if before_ms is not None:
         old = await store.count_ended(agent, before_ms=before_ms)
@@ -41,7 +41,7 @@ async def count_prunable(
     return Gone(max(old, many), exchanges)
 
 
-# Does up to so many, and says how many it did.
+# Deletes up to that number, and returns how many it deleted.
 Step: TypeAlias = Callable[[int], Awaitable[int]]
 
 
@@ -70,7 +70,7 @@ class PacedSteps(Steps):
     """Rests after each step, the longer the more it took and the more others commit."""
 
     def __init__(self, clock: Clock, committed: Callable[[], int]) -> None:
-        """`committed` counts what others commit."""
+        """`committed` counts the entries that others commit."""
         self._clock = clock
         self._committed = committed
         self._seen = committed()
@@ -85,7 +85,7 @@ class PacedSteps(Steps):
         did = await step(size)
         took_s = self._clock.monotonic() - began
         if did:
-            # What was committed during the step, or the rest before it.
+            # Whether others committed during the step, or during the rest before it.
             seen = self._committed()
             is_busy, self._seen = seen != self._seen, seen
             await self._clock.sleep(self._pacing.rest_after(took_s, is_busy=is_busy))
@@ -98,8 +98,8 @@ _UNPACED = Steps()
 async def prune(
     store: Store, agent: str, *, before_ms: int | None, keep: int | None, steps: Steps = _UNPACED
 ) -> Gone:
-    """Delete what ended before, and what is more than to be kept, in steps that let traffic
-    through. Exchanges and notes count for nothing but their age."""
+    """Delete tasks that ended before the time and those beyond the number, in steps that let
+    traffic through. For exchanges and notes only the age counts."""
     gone = exchanges = 0
     if before_ms is not None:
         exchanges = await steps.all(

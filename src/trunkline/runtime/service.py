@@ -1,4 +1,4 @@
-"""One method per call: what a client may ask of the agents that run here."""
+"""`Service`: one method per operation of the protocol."""
 
 import asyncio
 from functools import partial
@@ -126,7 +126,7 @@ class Service:
             if admitted.run is not None:
                 assert admitted.run.answer is not None
                 answer = admitted.run.answer
-                # Others who sent the same request may wait for it, too.
+                # Repeats of the same request may wait for it, too.
                 outcome = await (answer if admitted.run.key is None else asyncio.shield(answer))
                 if isinstance(outcome, Reply):
                     return outcome
@@ -203,7 +203,7 @@ class Service:
             self._join(reader, live, history_length, None)
 
     def _follow_run(self, reader: Subscription, run: Run, history_length: int | None) -> None:
-        """Stream the outcome of a run that somebody else's request began."""
+        """Stream the outcome of a run that an earlier request began."""
         assert run.answer is not None
         reader.on_close(self.subscriptions.discard)
 
@@ -322,8 +322,8 @@ class Service:
         last_seq: int | None = None,
         closes_on_input_required: bool = False,
     ) -> Subscription:
-        """Follow a task: its snapshot and all that comes, or, after `last_seq`, just what
-        the reader has not seen."""
+        """Follow a task: its snapshot and all further entries, or only the entries after
+        `last_seq`."""
         profile = agent.profile
         if not profile.stream_replay:
             last_seq = None

@@ -33,12 +33,12 @@ class Sessions:
         self.large_values = LargeValues(store)
 
     def notes(self, agent: PublishedAgent, live: LiveTask) -> "StoredNotes":
-        """What the backend keeps in the conversation of a task."""
+        """The notes of the backend in the conversation of a task."""
         context_id = _session_context(agent.profile, live.context_id)
         return StoredNotes(self.store, self.clock, live.scope, context_id)
 
     def of_agent(self, handle: str) -> "StoredNotes":
-        """What the backend keeps for the agent as a whole, which is no caller's."""
+        """The notes of the backend for the agent as a whole, which belong to no caller."""
         return StoredNotes(self.store, self.clock, Scope(handle, "", ""), "")
 
     async def remember(self, run: Run, answer: Message) -> None:
@@ -81,9 +81,9 @@ class RunSession(Struct, frozen=True, eq=False):
             run.lane.scope, context_id=context_id, limit=limit
         ):
             messages = _decode(exchange.messages)
-            if messages[-1].message_id != run.task_id:  # which is what this run itself answered
+            if messages[-1].message_id != run.task_id:  # the answer of this run itself
                 told.append((exchange.at_ms, messages))
-        # Both came with the latest first; what is of one moment keeps its order.
+        # Both came with the latest first; messages of one moment keep their order.
         told.reverse()
         told.sort(key=lambda item: item[0])
         flat = [message for _, group in told for message in group]
@@ -106,7 +106,7 @@ class RunSession(Struct, frozen=True, eq=False):
         return await self._sessions.queued_replies.deliver(task_id, payload, agent=agent.handle)
 
     async def _tasks(self, context_id: str, limit: int) -> list[tuple[int, tuple[Message, ...]]]:
-        """What the tasks of the session hold, the latest first, and when each was last heard of."""
+        """The messages of the tasks of the session, the latest task first, with its time."""
         run, found = self._run, list[tuple[int, tuple[Message, ...]]]()
         own = run.live.task_id if run.live is not None else ""
         query = TaskQuery(scope=run.lane.scope, context_id=context_id, limit=_PAGE)
@@ -116,7 +116,7 @@ class RunSession(Struct, frozen=True, eq=False):
             for stored in page.tasks:
                 if stored.task_id != own:
                     fold = fold_of(stored)
-                    # What waits in the queue has not been said to the agent yet.
+                    # The agent has not got messages that wait in the queue.
                     messages = fold.settled_history()
                     count += len(messages)
                     found.append((stored.status_ms, messages))
@@ -132,7 +132,7 @@ class RunSession(Struct, frozen=True, eq=False):
 
 
 class StoredNotes:
-    """What a backend keeps for itself, in one context of one scope."""
+    """The notes of a backend in one context of one scope."""
 
     __slots__ = ("_clock", "_context_id", "_scope", "_store")
 

@@ -1,4 +1,4 @@
-"""What a caller gets to see of a committed task, as JSON bytes."""
+"""`task_json`: a committed task as JSON bytes for a caller, and page tokens of lists."""
 
 import base64
 import binascii
