@@ -2,6 +2,7 @@
 run may end as a direct reply."""
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec import structs
@@ -58,40 +59,30 @@ class Recorder:
         self._new_tasks = new_tasks
 
     def begin(self, run: Run) -> TurnFold:
-        """Record that the turn begins, in a new task if the run has none."""
+        """Record that the turn begins, in a new task if the run has none. A resumed turn has begun
+        before, and its artifacts keep the names they had."""
         live = run.live or self._new_tasks.promote(run)
         style = run.agent.style
+        made: Sequence[Artifact] = ()
         if run.is_resumed:
-            return self._resume(run, live)
-        live.turns += 1
-        made = [each.artifact_id for each in live.ahead().artifacts] if live.turns > 1 else ()
-        if style.names.reports_submitted_first:
-            self.move(live, Step.ACCEPT)
-        self.move(live, _START)
+            made = live.ahead().earlier_artifacts
+        else:
+            live.turns += 1
+            if live.turns > 1:
+                made = live.ahead().artifacts
+            if style.names.reports_submitted_first:
+                self.move(live, Step.ACCEPT)
+            self.move(live, _START)
         run.fold = TurnFold(
             run_id=run.run_id,
             task_id=live.task_id,
             context_id=live.context_id,
             number=live.turns,
-            artifact_ids=made,
+            artifact_ids=[each.artifact_id for each in made] if made else (),
             style=style,
             accepted=run.agent.unnamed_modes if run.options is None else _accepted(run),
-        )
-        return run.fold
-
-    def _resume(self, run: Run, live: LiveTask) -> TurnFold:
-        """Continue a turn that has begun before. Its artifacts keep the names they had."""
-        made = [each.artifact_id for each in live.ahead().earlier_artifacts]
-        run.fold = TurnFold(
-            run_id=run.run_id,
-            task_id=live.task_id,
-            context_id=live.context_id,
-            number=live.turns,
-            artifact_ids=made,
-            style=run.agent.style,
-            accepted=_accepted(run),
             # More than the messages it has sent so far, so that no two have the same id.
-            said=live.seq,
+            said=live.seq if run.is_resumed else 0,
         )
         return run.fold
 
