@@ -80,28 +80,16 @@ class Admitted(Struct, frozen=True, kw_only=True, gc=False):
     begun_after: int = 0
 
 
-class Intake:
-    def __init__(
-        self,
-        *,
-        keys: IdempotencyKeys,
-        direct: DirectAnswers,
-        registry: Registry,
-        journal: Journal,
-        runs: Runs,
-        new_tasks: NewTasks,
-        clock: Clock,
-        ids: Ids,
-    ) -> None:
-        self._keys = keys
-        self._direct = direct
-        self._registry = registry
-        self._journal = journal
-        self._runs = runs
-        self._new_tasks = new_tasks
-        self._clock = clock
-        self._ids = ids
-        self.is_closed = False
+class Intake(Struct, kw_only=True, eq=False):
+    keys: IdempotencyKeys
+    direct: DirectAnswers
+    registry: Registry
+    journal: Journal
+    runs: Runs
+    new_tasks: NewTasks
+    clock: Clock
+    ids: Ids
+    is_closed: bool = False
 
     async def admit(
         self,
@@ -130,14 +118,14 @@ class Intake:
         if caller.idempotency_key or agent.profile.deduplicate_messages:
             key = key_of(caller, message)
             digest = digest_of(request)
-            record = IdempotencyRecord(scope, key, digest, message.task_id or self._ids.new())
+            record = IdempotencyRecord(scope, key, digest, message.task_id or self.ids.new())
             before = await self._before(agent, record, message, options, reader)
             if before is not None:
                 return before
         if message.task_id:
             return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
-        task_id = record.task_id if record is not None else self._ids.new()
+        task_id = record.task_id if record is not None else self.ids.new()
         # A task without a context begins one, which is named after it.
         context_id = context_of(agent.profile, message) or task_id
         lane = agent.lane(scope, context_id, task_id)
@@ -164,11 +152,11 @@ class Intake:
             if not (waits and agent.profile.queued_send == "return"):
                 run.expect_answer(asyncio.get_running_loop().create_future(), reader)
                 if record is not None:
-                    self._direct.enter(run)
-                self._runs.enter(run)
+                    self.direct.enter(run)
+                self.runs.enter(run)
                 return Admitted(run=run)
-        live = self._new_tasks.create(run, record)
-        self._runs.enter(run)
+        live = self.new_tasks.create(run, record)
+        self.runs.enter(run)
         # A stream that begins in the queue begins with a snapshot, which shows the place.
         if reader is not None and run.state is not _QUEUED:
             live.subscribe(reader)
@@ -183,10 +171,10 @@ class Intake:
         reader: Subscription | None,
     ) -> Admitted | None:
         """The outcome of an earlier request with the same key, if there was one."""
-        earlier = await self._keys.recall(record)
+        earlier = await self.keys.recall(record)
         if earlier is not None:
             return _admitted_before(earlier)
-        direct = await self._direct.recall(record)
+        direct = await self.direct.recall(record)
         match direct:
             case Run():
                 return Admitted(run=direct, is_joined=True)
@@ -196,7 +184,7 @@ class Intake:
                 raise direct.error
             case Unanswered():
                 # Another repeat may have been told meanwhile, by the task that says so.
-                earlier = await self._keys.recall(record)
+                earlier = await self.keys.recall(record)
                 if earlier is not None:
                     return _admitted_before(earlier)
                 run = Run(
@@ -212,25 +200,25 @@ class Intake:
                 return Admitted(live=self._refuse(run, INTERRUPTED, record, reader))
             case None:
                 # It may have become a task while this one looked.
-                live = self._keys.in_memory(record)
+                live = self.keys.in_memory(record)
                 return None if live is None else Admitted(live=live)
 
     async def _answer_empty(self, scope: Scope, message: Message) -> Admitted:
         """Answer that the message has no content, if it is otherwise acceptable."""
         context_id = message.context_id
         if message.task_id:
-            live = await self._registry.load(scope, message.task_id)
+            live = await self.registry.load(scope, message.task_id)
             context_id = live.context_id
             try:
                 if live.state in TERMINAL:
                     # Nobody is told of an end that is not stored.
-                    await self._journal.durable(live)
+                    await self.journal.durable(live)
                 check_follow_up(message, context_id=context_id, state=live.state)
             finally:
-                self._registry.forget_if_idle(live)
+                self.registry.forget_if_idle(live)
         said = Message(
-            message_id=self._ids.new(),
-            context_id=context_id or self._ids.new(),
+            message_id=self.ids.new(),
+            context_id=context_id or self.ids.new(),
             role=Role.AGENT,
             parts=(Part(text=NO_CONTENT),),
         )
@@ -239,7 +227,7 @@ class Intake:
     def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
         """Queue the runs that a restart left."""
         for run in self._left(tasks):
-            self._runs.enter(run)
+            self.runs.enter(run)
 
     def _left(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> list[Run]:
         """Runs for what waited for its turn when a restart came, in the same order, and before
@@ -265,7 +253,7 @@ class Intake:
         profile = run.agent.profile
         if refused is QUEUE_FULL and profile.overflow == "error":
             raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
-        live = self._new_tasks.create(run, record, refused)
+        live = self.new_tasks.create(run, record, refused)
         if reader is not None:
             live.subscribe(reader)
         return live
@@ -278,15 +266,15 @@ class Intake:
         options: TurnOptions | None,
         record: IdempotencyRecord | None,
     ) -> Admitted:
-        live = await self._registry.load(scope, message.task_id)
+        live = await self.registry.load(scope, message.task_id)
         # It stays in memory while the message waits, or there would be two of it.
         live.pending_senders += 1
         try:
             if live.state in TERMINAL:
                 # Nobody is told of an end that is not stored.
-                await self._journal.durable(live)
+                await self.journal.durable(live)
             if record is not None:
-                earlier = await self._keys.until_free(live, record)
+                earlier = await self.keys.until_free(live, record)
                 if earlier is not None:
                     return _admitted_before(earlier)
             if live.is_stuck or live.is_dropped:
@@ -294,7 +282,7 @@ class Intake:
             return self._follow_up(agent, live, message, options, record)
         finally:
             live.pending_senders -= 1
-            self._registry.forget_if_idle(live)
+            self.registry.forget_if_idle(live)
 
     def _follow_up(
         self,
@@ -310,7 +298,7 @@ class Intake:
         if refused is not None:
             raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
         message = message_of_task(message, live.task_id, live.context_id)
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         is_orphan = live.is_orphan
         # The turn that an orphan was in is over, and will not say so itself.
         left_off = is_orphan and live.state is TaskState.WORKING
@@ -321,18 +309,18 @@ class Intake:
             status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
         )
         # The journal has references in place of large texts; the agent gets the message whole.
-        parts = self._journal.slim(live, message.parts)
+        parts = self.journal.slim(live, message.parts)
         recorded = message if parts is message.parts else structs.replace(message, parts=parts)
         event = MessageAccepted(message=recorded, status_update=update, options=options)
         if record is not None:
-            self._keys.keep(live, record)
+            self.keys.keep(live, record)
         left = self._left([(agent, live)]) if is_orphan else []
-        self._journal.record(live, event, state=state, status_ms=now_ms)
+        self.journal.record(live, event, state=state, status_ms=now_ms)
         pending = Pending(message, options, update.status.timestamp, live.seq)
         run = _run(agent, pending, live, recorded=recorded)
         # Messages that waited when the task was left come first.
         for each in (*left, run):
-            self._runs.enter(each)
+            self.runs.enter(each)
         has_begun = run.state is _BEGINNING
         return Admitted(live=live, begun_after=run.accepted_seq if has_begun else 0)
 

@@ -1,6 +1,6 @@
 """`NewTasks`: makes the task of a run, or a task that says why a message was refused."""
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from trunkline.engine.queue_limits import INTERRUPTED, RETRY_AFTER_S, Refusal
 from trunkline.engine.run_states import WAITING
@@ -21,34 +21,25 @@ _SUBMITTED = TaskState.SUBMITTED
 REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
 
 
-class NewTasks:
-    def __init__(
-        self,
-        *,
-        keys: IdempotencyKeys,
-        direct: DirectAnswers,
-        registry: Registry,
-        journal: Journal,
-        clock: Clock,
-    ) -> None:
-        self._keys = keys
-        self._direct = direct
-        self._registry = registry
-        self._journal = journal
-        self._clock = clock
+class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
+    keys: IdempotencyKeys
+    direct: DirectAnswers
+    registry: Registry
+    journal: Journal
+    clock: Clock
 
     def promote(self, run: Run) -> LiveTask:
         """Make the task of a run that began without one, whether the run waits or not."""
         live = self.create(run, run.key)
         # The task has the key from now on.
-        self._direct.leave(run)
+        self.direct.leave(run)
         return live
 
     def create(
         self, run: Run, key: IdempotencyRecord | None, refused: Refusal | None = None
     ) -> LiveTask:
         """Make the task of a message, which a refusal ends at once."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         task_id, context_id, scope = run.task_id, run.context_id, run.lane.scope
         is_waiting = run.state in WAITING
         live = LiveTask(
@@ -56,12 +47,12 @@ class NewTasks:
             scope=scope,
             context_id=context_id,
             epoch=1,
-            creation=Creation(scope, context_id, now_ms, self._registry.node),
+            creation=Creation(scope, context_id, now_ms, self.registry.node),
             run=None if is_waiting or refused is not None else run,
             waiting=[run] if is_waiting and refused is None else [],
         )
         if key is not None:
-            self._keys.keep(live, key)
+            self.keys.keep(live, key)
         state = _SUBMITTED
         said: Message | None = None
         if refused is not None:
@@ -73,7 +64,7 @@ class NewTasks:
         run.become(live, message)
         for part in message.parts:
             if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
-                parts = self._journal.slim(live, message.parts)
+                parts = self.journal.slim(live, message.parts)
                 message = structs.replace(message, parts=parts)
                 break
         task = Task(
@@ -84,8 +75,8 @@ class NewTasks:
         )
         options = run.options
         event = task if options is None else TaskSubmitted(task=task, options=options)
-        self._registry.add(live)
-        self._journal.record(live, event, state=state, status_ms=now_ms)
+        self.registry.add(live)
+        self.journal.record(live, event, state=state, status_ms=now_ms)
         return live
 
 

@@ -6,6 +6,8 @@ the task later does. A task that has ended stays ended; it only has one artifact
 
 from typing import Any
 
+from msgspec import Struct
+
 from trunkline.model.errors import TaskNotFound, Unavailable
 from trunkline.model.session import Delivered, ReplyPayload
 from trunkline.model.values import Artifact, Part, TaskArtifactUpdateEvent
@@ -20,12 +22,11 @@ TASK_REQUIRED = (
 )
 
 
-class QueuedReplies:
-    def __init__(self, *, store: Store, registry: Registry, journal: Journal, ids: Ids) -> None:
-        self._store = store
-        self._registry = registry
-        self._journal = journal
-        self._ids = ids
+class QueuedReplies(Struct, frozen=True, kw_only=True, eq=False):
+    store: Store
+    registry: Registry
+    journal: Journal
+    ids: Ids
 
     async def deliver(
         self, task_id: str, payload: ReplyPayload, *, agent: str, to: str = ""
@@ -38,16 +39,16 @@ class QueuedReplies:
             return Delivered(ok=False, error=TASK_REQUIRED)
         parts = _parts(payload)
         # An agent may know of its task before the store does.
-        scope = self._registry.owner(task_id) or await self._store.owner(task_id)
+        scope = self.registry.owner(task_id) or await self.store.owner(task_id)
         if scope is None or scope.agent != agent:
             return _not_found(task_id)
         if not parts:
             return Delivered(ok=True)
         try:
-            live = await self._registry.load(scope, task_id)
+            live = await self.registry.load(scope, task_id)
         except TaskNotFound:  # pruned meanwhile
             return _not_found(task_id)
-        message_id = f"queued-reply-{self._ids.new()}"
+        message_id = f"queued-reply-{self.ids.new()}"
         metadata = {"source": "queued-reply", "channel": "a2a", **({"to": to} if to else {})}
         event = TaskArtifactUpdateEvent(
             task_id=live.task_id,
@@ -55,21 +56,21 @@ class QueuedReplies:
             artifact=Artifact(
                 artifact_id=message_id,
                 name="Queued follow-up reply",
-                parts=self._journal.slim(live, parts),
+                parts=self.journal.slim(live, parts),
                 metadata=metadata,
             ),
             last_chunk=True,
         )
         try:
-            self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
-            await self._journal.durable(live)
+            self.journal.record(live, event, state=live.state, status_ms=live.status_ms)
+            await self.journal.durable(live)
         except Unavailable:
             # It may have been only in memory, because a client reads it.
-            if await self._store.owner(task_id) is None:
+            if await self.store.owner(task_id) is None:
                 return _not_found(task_id)
             raise
         finally:
-            self._registry.forget_if_idle(live)
+            self.registry.forget_if_idle(live)
         return Delivered(ok=True, message_id=message_id)
 
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from trunkline.engine.decisions import Chunk, Decision
 from trunkline.engine.late_output import LateOutput
@@ -46,22 +46,15 @@ LATE = "late-output"
 AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
 
 
-class Recorder:
-    def __init__(
-        self,
-        *,
-        journal: Journal,
-        clock: Clock,
-        new_tasks: NewTasks,
-    ) -> None:
-        self._journal = journal
-        self._clock = clock
-        self._new_tasks = new_tasks
+class Recorder(Struct, frozen=True, kw_only=True, eq=False):
+    journal: Journal
+    clock: Clock
+    new_tasks: NewTasks
 
     def begin(self, run: Run) -> TurnFold:
         """Record that the turn begins, in a new task if the run has none. A resumed turn has begun
         before, and its artifacts keep the names they had."""
-        live = run.live or self._new_tasks.promote(run)
+        live = run.live or self.new_tasks.promote(run)
         style = run.agent.style
         made: Sequence[Artifact] = ()
         if run.is_resumed:
@@ -94,7 +87,7 @@ class Recorder:
 
     def record_retry(self, live: LiveTask, run: Run | None = None) -> None:
         """Record that the turn under way is run again. `run` is the one that has not started."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         state = TABLE[live.state, Step.CONTINUE]
         update = TaskStatusUpdateEvent(
             task_id=live.task_id,
@@ -103,7 +96,7 @@ class Recorder:
             metadata={"reason": "gateway_restarted", "previousState": live.state.value},
         )
         event = TurnRetried(status_update=update)
-        self._journal.record(live, event, state=state, status_ms=now_ms)
+        self.journal.record(live, event, state=state, status_ms=now_ms)
         # The turn has the same number again, so that its artifacts have the same ids.
         live.turns -= 1
         if run is not None:
@@ -120,7 +113,7 @@ class Recorder:
         elif fold.may_be_all(output):
             assert isinstance(output, Text)
             run.first = output
-            self._journal.hold_back(live, partial(self._first_events, run))
+            self.journal.hold_back(live, partial(self._first_events, run))
             return False
         ended = False
         for decision in fold.feed(output):
@@ -150,7 +143,7 @@ class Recorder:
         live = run.live
         if live is not None and run.first is not None:
             for event in self._first_events(run):
-                self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
+                self.journal.record(live, event, state=live.state, status_ms=live.status_ms)
 
     def reveal(self, run: Run) -> bool:
         """Make a task of the run and record its output so far; False when some of that cannot
@@ -238,7 +231,7 @@ class Recorder:
         if isinstance(decision, Chunk):
             if not (decision.is_closing and self._close_last(live, decision)):
                 event = self._chunk_event(live, decision)
-                self._journal.record(live, event, state=live.state, status_ms=live.status_ms)
+                self.journal.record(live, event, state=live.state, status_ms=live.status_ms)
             return False
         step = decision.step
         # A message that waits is the answer to a question, and work left to do.
@@ -252,7 +245,7 @@ class Recorder:
         for part in artifact.parts:
             # Only longer texts can be large.
             if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
-                parts = self._journal.slim(live, artifact.parts)
+                parts = self.journal.slim(live, artifact.parts)
                 artifact = structs.replace(artifact, parts=parts)
                 break
         return TaskArtifactUpdateEvent(
@@ -271,26 +264,26 @@ class Recorder:
             or last.artifact.artifact_id != closing.artifact.artifact_id
         ):
             return False
-        self._journal.amend(live, structs.replace(last, last_chunk=True))
+        self.journal.amend(live, structs.replace(last, last_chunk=True))
         return True
 
     def move(
         self, live: LiveTask, step: Step, message: Message | None = None, *, is_kept: bool = True
     ) -> None:
         """Record a step of the task."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         state = TABLE[live.state, step]
         if message is not None:
             for part in message.parts:
                 if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
-                    parts = self._journal.slim(live, message.parts)
+                    parts = self.journal.slim(live, message.parts)
                     message = structs.replace(message, parts=parts)
                     break
         status = TaskStatus(state=state, message=message, timestamp=format_timestamp(now_ms))
         event = TaskStatusUpdateEvent(
             task_id=live.task_id, context_id=live.context_id, status=status
         )
-        self._journal.record(
+        self.journal.record(
             live,
             event if is_kept or message is None else StatusShown(status_update=event),
             state=state,

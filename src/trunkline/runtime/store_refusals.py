@@ -5,6 +5,8 @@ Nothing of them is lost, or shown before it is stored.
 
 from contextlib import suppress
 
+from msgspec import Struct
+
 from trunkline.background import BackgroundTasks
 from trunkline.engine.run_states import RunEvent
 from trunkline.engine.transitions import Step
@@ -32,67 +34,57 @@ STORE_RETRY_S = 2.0
 NOT_STORED = "The gateway could not store the task's progress. Its log has the details."
 
 
-class StoreRefusals:
-    def __init__(
-        self,
-        *,
-        journal: Journal,
-        registry: Registry,
-        recorder: Recorder,
-        runs: Runs,
-        tasks: BackgroundTasks,
-        clock: Clock,
-    ) -> None:
-        self._journal = journal
-        self._registry = registry
-        self._recorder = recorder
-        self._runs = runs
-        self._tasks = tasks
-        self._clock = clock
+class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
+    journal: Journal
+    registry: Registry
+    recorder: Recorder
+    runs: Runs
+    tasks: BackgroundTasks
+    clock: Clock
 
     def refused(self, live: LiveTask, error: StoreError) -> None:
         """Give up the run of a task whose progress the store refused."""
         has_run = live.run is not None or live.state is not TaskState.SUBMITTED
         if live.exists and not has_run and isinstance(error, StoreUnusable):
-            self._runs.drop_waiting(live, after_seq=live.committed_seq)
+            self.runs.drop_waiting(live, after_seq=live.committed_seq)
             if live.waiting:
                 # Messages that are stored still wait for their turn.
                 return
         if not live.exists or not isinstance(error, StoreUnusable):
             # No client knows of it, or memory cannot be relied on.
-            self._registry.drop(live)
+            self.registry.drop(live)
         elif live.state in HAS_WORK and not live.is_stuck:
             # Before its run is released: until it has failed, it stays in memory.
-            self._registry.mark_stuck(live)
-            self._tasks.spawn(self._fail_later(live), name=f"fail {live.task_id}")
+            self.registry.mark_stuck(live)
+            self.tasks.spawn(self._fail_later(live), name=f"fail {live.task_id}")
         # Before the run leaves its lane, which would start the next one.
-        self._runs.drop_waiting(live)
+        self.runs.drop_waiting(live)
         if live.run is not None:
-            self._runs.happen(live.run, RunEvent.GIVE_UP)
-        self._registry.forget_if_idle(live)
+            self.runs.happen(live.run, RunEvent.GIVE_UP)
+        self.registry.forget_if_idle(live)
         if live.exists and isinstance(error, StaleSeq | KeyTaken | Unstorable):
-            self._tasks.spawn(self._reload(live), name=f"reload {live.task_id}")
+            self.tasks.spawn(self._reload(live), name=f"reload {live.task_id}")
 
     async def _reload(self, dropped: LiveTask) -> None:
         """Fail the task if it is still this node's to run, so that it is not left without one."""
         try:
-            live = await self._registry.load(dropped.scope, dropped.task_id)
+            live = await self.registry.load(dropped.scope, dropped.task_id)
         except TaskNotFound:  # pruned meanwhile
             return
         if live.is_orphan and live.epoch == dropped.epoch:
-            self._registry.mark_stuck(live)
+            self.registry.mark_stuck(live)
             await self._fail_later(live)
-        self._registry.forget_if_idle(live)
+        self.registry.forget_if_idle(live)
 
     async def _fail_later(self, live: LiveTask) -> None:
         """Fail the task with the reason as soon as the store accepts writes again."""
         try:
             while not live.is_dropped:
-                await self._clock.sleep(STORE_RETRY_S)
+                await self.clock.sleep(STORE_RETRY_S)
                 if live.state not in TERMINAL and not live.is_dropped:
-                    self._recorder.move(live, Step.FAIL, say(live, f"store.{live.seq}", NOT_STORED))
+                    self.recorder.move(live, Step.FAIL, say(live, f"store.{live.seq}", NOT_STORED))
                 with suppress(Unavailable):
-                    await self._journal.durable(live)
+                    await self.journal.durable(live)
                     break
         finally:
-            self._registry.unmark_stuck(live)
+            self.registry.unmark_stuck(live)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import msgspec
+from msgspec import Struct
 
 from trunkline.engine.run_states import RunState
 from trunkline.model.errors import StoreError, TaskNotFound, TrunklineError
@@ -35,21 +36,12 @@ _RUNNING = RunState.RUNNING
 _encode = msgspec.json.Encoder().encode
 
 
-class Turns:
-    def __init__(
-        self,
-        *,
-        journal: Journal,
-        recorder: Recorder,
-        registry: Registry,
-        sessions: Sessions,
-        direct: DirectAnswers,
-    ) -> None:
-        self._journal = journal
-        self._recorder = recorder
-        self._registry = registry
-        self._sessions = sessions
-        self._direct = direct
+class Turns(Struct, frozen=True, kw_only=True, eq=False):
+    journal: Journal
+    recorder: Recorder
+    registry: Registry
+    sessions: Sessions
+    direct: DirectAnswers
 
     def request(self, run: Run) -> TurnRequest:
         """The turn as the backend gets it."""
@@ -76,19 +68,19 @@ class Turns:
             accepted_output_modes=options.accepted_output_modes,
             extensions=options.extensions,
             metadata=options.metadata,
-            session=RunSession(run, self._sessions),
+            session=RunSession(run, self.sessions),
             is_resumed=run.is_resumed,
         )
 
     async def restored(self, run: Run, request: TurnRequest) -> TurnRequest:
         """The request with the large texts that stored messages and artifacts refer to."""
-        request = await self._sessions.large_values.request(run.lane.scope, request)
+        request = await self.sessions.large_values.request(run.lane.scope, request)
         run.restore(request.message)
         return request
 
     async def consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:
         """Record the output of the agent until its turn ends."""
-        recorder = self._recorder
+        recorder = self.recorder
         if run.live is not None and run.fold is None:
             recorder.begin(run)
         async for output in outputs:
@@ -98,7 +90,7 @@ class Turns:
                 and isinstance(output, ENDS_TURN)
             ):
                 # The end of the turn assembles the whole answer: one task at a time.
-                await self._journal.large_turn(live)
+                await self.journal.large_turn(live)
             if run.state is not _RUNNING:
                 if recorder.feed_stopped(run, output):
                     return
@@ -111,14 +103,14 @@ class Turns:
                 # Large texts are in memory until they are stored.
                 or len(live.in_flight_values + live.values) > MAX_LARGE_UNCOMMITTED
             ):
-                await self._journal.durable(live)
+                await self.journal.durable(live)
         else:
             if run.live is not None and run.live.recorded_bytes > LARGE_APPEND_BYTES:
-                await self._journal.large_turn(run.live)
+                await self.journal.large_turn(run.live)
             if run.state is _RUNNING:
                 recorder.feed(run, Final())
         if run.live is not None and run.live.recorded_bytes > LARGE_APPEND_BYTES:
-            self._journal.take_large_turn(run.live)
+            self.journal.take_large_turn(run.live)
 
     async def reply(self, run: Run, outcome: Message | TrunklineError) -> None:
         """Answer without a task. The session remembers the answer before a client reads it, and
@@ -126,15 +118,15 @@ class Turns:
         try:
             if isinstance(outcome, TrunklineError):
                 if run.key is not None:
-                    await self._direct.refuse(run, outcome)
+                    await self.direct.refuse(run, outcome)
                 run.finish(NoReply(outcome))
                 return
             if run.key is None:
-                await self._sessions.remember(run, outcome)
+                await self.sessions.remember(run, outcome)
             else:
                 # Both go to the store in one commit.
                 await asyncio.gather(
-                    self._sessions.remember(run, outcome), self._direct.answer(run, outcome)
+                    self.sessions.remember(run, outcome), self.direct.answer(run, outcome)
                 )
         except StoreError as error:
             _log.error("an answer could not be stored", extra=extra_of(run), exc_info=error)
@@ -142,7 +134,7 @@ class Turns:
         else:
             run.finish(Reply(_encode(outcome)))
         finally:
-            self._direct.leave(run)
+            self.direct.leave(run)
 
     async def keep_late(self, run: Run) -> None:
         """Record the late output of a stopped run, once its task has ended."""
@@ -151,6 +143,6 @@ class Turns:
         # The task may have left the memory since.
         await asyncio.shield(run.stopping)
         with suppress(TaskNotFound):
-            live = await self._registry.load(run.lane.scope, run.live.task_id)
-            self._recorder.keep_late(run, live)
-            self._registry.forget_if_idle(live)
+            live = await self.registry.load(run.lane.scope, run.live.task_id)
+            self.recorder.keep_late(run, live)
+            self.registry.forget_if_idle(live)
