@@ -3,8 +3,8 @@
 The A2A paths are plain functions of a request and a response, because a framework's layers
 cost as much as the whole call; everything else is Starlette. Read in this order: `http`
 (requests and responses), `asgi` and `sockets` (the same from another server, and from our own
-connections), `access` (who calls), `endpoint` (an agent at its addresses), `exchange` (one
-request as each binding reads and answers it), `a2a` (the steps of every A2A request), `streams`,
+connections), `access` (who calls), `endpoint` (an agent at its addresses), `calls` (one
+call as each binding reads and answers it), `a2a` (the steps of every A2A request), `streams`,
 `large_answers`, `cards`, `application` (the routing), `pages` and `metrics`, `logs`. Below them
 are `listener` (the process as a server), `connection` (HTTP/1.1 on one socket), `head_cache`
 (request heads that were parsed before), `flow_control` and `memory_budget`. `mcp` serves tools.
