@@ -21,7 +21,7 @@ from trunkline.engine.decisions import (
     Parts,
 )
 from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes, mode_of
-from trunkline.engine.shown_message import ShownMessage
+from trunkline.engine.streamed_message import StreamedMessage
 from trunkline.engine.transitions import Step
 from trunkline.model.outputs import (
     ArtifactEmitted,
@@ -94,7 +94,7 @@ class TurnFold:
         self._names = style.names(number, self._known)
         self._messages = said
         self._is_plain = style is STANDARD and accepted is None
-        self._stage: ShownMessage | None = None
+        self._stage: StreamedMessage | None = None
         # The newest message with content for the status.
         self._last: Parts = ()
         # Media types of content that the caller does not take, in order.
@@ -171,9 +171,9 @@ class TurnFold:
             return (*closing, Move(step, self._message(_texts(self._last))))
         return (*closing, self._say(step, reason) if reason else Move(step))
 
-    def _open(self) -> ShownMessage:
+    def _open(self) -> StreamedMessage:
         if self._stage is None:
-            self._stage = ShownMessage(self._style, self._names, self._message)
+            self._stage = StreamedMessage(self._style, self._names, self._message)
         return self._stage
 
     def _next_stage(self) -> Decisions:

@@ -8,9 +8,9 @@ from weakref import WeakValueDictionary
 
 from trunkline.backends.kind import Resources
 from trunkline.backends.python import settings as python_settings
+from trunkline.backends.python.async_functions import InlineRun
 from trunkline.backends.python.decorator import Agent
-from trunkline.backends.python.inline import InlineRun
-from trunkline.backends.python.threaded import ThreadedRun
+from trunkline.backends.python.plain_functions import ThreadedRun
 from trunkline.backends.python.turn import Cancellation, Turn
 from trunkline.backends.turn_task import done_within
 from trunkline.model.errors import GatewayBug

@@ -12,8 +12,8 @@ from trunkline.config.problems import InvalidSettings, Problem
 from trunkline.model.errors import ConfigError
 from trunkline.settings.environment import expand, literal
 from trunkline.settings.load import Document, from_document, merged, python_backend, read_toml
-from trunkline.settings.openclaw import design, inbound, listen_address, outbound
-from trunkline.settings.openclaw.design import Design, parse_design
+from trunkline.settings.openclaw import a2a_section, inbound, listen_address, outbound
+from trunkline.settings.openclaw.a2a_section import Design, parse_design
 from trunkline.settings.openclaw.file import read
 from trunkline.settings.openclaw.inbound import Accounts, parse_accounts
 from trunkline.settings.openclaw.values import mapping_at
@@ -188,20 +188,20 @@ def _document(
     if server is not None:
         taken = [agent["agent_card_path"] for agent in agents.values()]
         ids = [account.id for account in accounts.all]
-        is_at_root = not has_default and design.ROOT_CARD not in taken
-        free_id = design.HANDLE if "default" in ids else "default"
+        is_at_root = not has_default and a2a_section.ROOT_CARD not in taken
+        free_id = a2a_section.HANDLE if "default" in ids else "default"
         extends = has_keys and server.hidden_skills
-        agents[design.HANDLE] = {
+        agents[a2a_section.HANDLE] = {
             **server.agent,
             "backend": dict(backend),
             "account_id": server.agent["account_id"] or free_id,
             "default": not has_default and not any(agent["default"] for agent in agents.values()),
-            **({"agent_card_path": design.ROOT_CARD} if is_at_root else {}),
+            **({"agent_card_path": a2a_section.ROOT_CARD} if is_at_root else {}),
             **({"extended_card": {"skills": server.hidden_skills}} if extends else {}),
         }
-        document["store"] = {"kind": "sqlite", "path": design.DATABASE}
+        document["store"] = {"kind": "sqlite", "path": a2a_section.DATABASE}
         if server.api_key is not None:
-            document["auth"]["keys"] = {design.PRINCIPAL: {"key": server.api_key}}
+            document["auth"]["keys"] = {a2a_section.PRINCIPAL: {"key": server.api_key}}
         if server.scheme:
             document["auth"]["schemes"] = [server.scheme]
     if not has_keys:
@@ -228,12 +228,12 @@ def _renamed(problem: Problem, accounts: Accounts) -> Problem:
     match problem.path:
         case ("server", "host"):
             return replace(problem, path=("gateway", "bind"))
-        case ("agents", design.HANDLE, str(key)) if key in design.SERVER_KEYS:
-            return replace(problem, path=("a2a", "server", design.SERVER_KEYS[key]))
-        case ("agents", design.HANDLE, str(key), *rest):
-            of_card = {ours: theirs for theirs, ours in design.CARD_KEYS.items()}
+        case ("agents", a2a_section.HANDLE, str(key)) if key in a2a_section.SERVER_KEYS:
+            return replace(problem, path=("a2a", "server", a2a_section.SERVER_KEYS[key]))
+        case ("agents", a2a_section.HANDLE, str(key), *rest):
+            of_card = {ours: theirs for theirs, ours in a2a_section.CARD_KEYS.items()}
             return replace(problem, path=("a2a", "agentCard", of_card.get(key, key), *rest))
-        case ("auth", "keys", design.PRINCIPAL, "key"):
+        case ("auth", "keys", a2a_section.PRINCIPAL, "key"):
             return replace(problem, path=("a2a", "server", "auth", "apiKey"))
         case ("agents", str(handle), str(key), *rest):
             account = inbound.handles(accounts).get(handle)

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Any
 
 from trunkline.backends.output_channel import OutputChannel
-from trunkline.backends.python.inline import InlineRun, as_exception
+from trunkline.backends.python.async_functions import InlineRun, as_exception
 from trunkline.backends.python.outputs import Answer, TurnEnd, end_in, outputs_of_result
 from trunkline.backends.python.turn import Cancellation, Turn
 from trunkline.backends.turn_task import done_within

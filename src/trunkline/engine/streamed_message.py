@@ -1,4 +1,4 @@
-"""`ShownMessage`: a message of an agent as readers see it grow."""
+"""`StreamedMessage`: a message of an agent as readers see it grow."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -17,7 +17,7 @@ class _Source(Enum):
     BLOCKS = "blocks"
 
 
-class ShownMessage(AgentMessage):
+class StreamedMessage(AgentMessage):
     """Shows the text in an artifact or in messages of the working status, or holds it back until
     the end, as the style says."""
 
