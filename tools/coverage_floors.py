@@ -17,18 +17,18 @@ DATA = ROOT / ".cache" / "coverage"
 OWN_FLOORS = {"engine": 98, "model": 98, "protocol": 98}
 # By all tests in IN_PROCESS: what they have, rounded down. Raise one when it can be raised.
 FLOORS = {
-    "app": 0,
-    "backends": 0,
-    "cli": 0,
-    "ports": 0,
-    "remote": 0,
-    "runtime": 0,
-    "server": 0,
-    "settings": 0,
-    "stores": 0,
-    "testing": 0,
+    "app": 83,
+    "backends": 83,
+    "cli": 78,
+    "ports": 100,
+    "remote": 66,
+    "runtime": 96,
+    "server": 59,
+    "settings": 99,
+    "stores": 95,
+    "testing": 85,
 }
-IN_PROCESS = ("unit", "contract", "crash", "runtime", "bindings", "remote")
+IN_PROCESS = ("unit", "contract", "runtime")
 
 
 def check(jobs: int, arguments: list[str]) -> str:

@@ -24,8 +24,8 @@ from tests.sockets.peer import Peer, serving
 
 import trunkline
 
-BLOCKING_SEND = 145
-STREAM_OF_THREE_DELTAS = 351
+BLOCKING_SEND = 146
+STREAM_OF_THREE_DELTAS = 352
 
 REQUESTS = 30
 ROOT = os.path.dirname(trunkline.__file__)

@@ -4,13 +4,23 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 from a2a.types import AgentCard as SdkCard
 from a2a.utils.signing import _canonicalize_agent_card  # the reference, which has no other door
 from tests.unit.protocol import reference
 
-from trunkline.model.card import AgentCard
+from trunkline.model.card import AgentCard, AgentCardSignature
 from trunkline.protocol import card_reading, cards
-from trunkline.protocol.card_signing import candidates, payload, payloads
+from trunkline.protocol.card_signing import (
+    Protected,
+    base64url,
+    candidates,
+    payload,
+    payloads,
+    protected_of,
+    signing_input,
+    unpadded,
+)
 
 INTERFACE = {"url": "https://a.example/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
 OLD_INTERFACE = INTERFACE | {"protocolVersion": "0.3"}
@@ -81,3 +91,44 @@ def test_a_signer_that_leaves_out_empty_members_of_skills_did_not_sign_others_fo
     body = json.dumps(written).encode()
     assert sdk_payload(body) in candidates(body)
     assert payload(read(CARD)) in candidates(body)
+
+
+def test_the_signing_input_is_that_of_rfc_7515() -> None:
+    # Appendix A.1 of RFC 7515: the header, a dot, and the payload in base64url.
+    assert signing_input("eyJ0eXAiOiJKV1QifQ", b'{"iss":"joe"}') == (
+        b"eyJ0eXAiOiJKV1QifQ.eyJpc3MiOiJqb2UifQ"
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"a", b"ab", b"abc", b"\xff\xfe\xfd"])
+def test_base64url_has_no_padding_and_reads_back(data: bytes) -> None:
+    text = base64url(data)
+    assert not set(text) & set("+/=")
+    assert unpadded(text) == data
+
+
+@pytest.mark.parametrize("text", ["a", "ab!d", "é", "ab d"])
+def test_what_is_not_base64url_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="base64url|ASCII"):
+        unpadded(text)
+
+
+def test_the_protected_header_names_the_algorithm_and_the_key() -> None:
+    protected = base64url(b'{"alg":"ES256","kid":"one","typ":"JOSE"}')
+    header = protected_of(AgentCardSignature(protected=protected, signature=""))
+    assert header == Protected(alg="ES256", kid="one")
+
+
+@pytest.mark.parametrize(
+    "protected", ["", "!!", base64url(b"no json"), base64url(b'{"kid":"one"}')]
+)
+def test_a_protected_header_that_cannot_be_read_is_none(protected: str) -> None:
+    assert protected_of(AgentCardSignature(protected=protected, signature="")) is None
+
+
+def test_json_that_is_not_a_card_was_signed_by_nobody() -> None:
+    assert candidates(b"[]") == []
+
+
+def test_a_card_that_is_not_of_1_0_may_have_been_signed_as_its_json() -> None:
+    assert candidates(b'{"b":1,"a":null,"name":["not a name"]}') != []
