@@ -1,5 +1,6 @@
 """What the repository promises about itself: reasons, locks, commands, no trace of a machine."""
 
+import ast
 import json
 import os
 import re
@@ -160,3 +161,43 @@ def headings(text: str) -> list[str]:
 def anchor(heading: str) -> str:
     """As hosts of repositories make it from a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def unowned_tasks(source: str) -> Iterator[int]:
+    """Lines with a call of `create_task` that is not one of an `asyncio.TaskGroup`."""
+    tree = ast.parse(source)
+    groups = {
+        item.optional_vars.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AsyncWith)
+        for item in node.items
+        if isinstance(item.optional_vars, ast.Name) and "TaskGroup" in ast.dump(item.context_expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            is_group = isinstance(owner, ast.Name) and owner.id in groups
+            if node.func.attr == "create_task" and not is_group:
+                yield node.lineno
+
+
+def test_every_background_task_has_an_owner() -> None:
+    """The linter refuses `asyncio.create_task`, and cannot see the method of a loop."""
+    allowed = {
+        "src/trunkline/background.py",
+        # Serves tests, and ends both of its tasks before it goes on.
+        "src/trunkline/testing/fake_model/server.py",
+    }
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        if str(path.relative_to(ROOT)) not in allowed
+        for line in unowned_tasks(path.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+def test_a_task_of_the_loop_is_found() -> None:
+    assert list(unowned_tasks("loop.create_task(work())")) == [1]
+    group = "async def f():\n async with asyncio.TaskGroup() as group:\n  group.create_task(work())"
+    assert list(unowned_tasks(group)) == []
