@@ -23,12 +23,12 @@ class OutputChannel:
     A producer that is ahead of the reader waits in `put`, a thread in `put_from_thread`.
     `put_now` never waits: it is for the last words of a run, and for a producer that serves
     other runs too. Such a producer names an `overflow`: its pieces of text are joined while they
-    wait, and where more than `max_waiting` outputs wait all the same, a failure with that text
-    replaces them.
+    wait, and if more than `max_waiting` outputs still wait, a failure with that text replaces
+    them.
 
     The producer ends the channel with `finish`: the reader gets what is left, then the failure
     if there is one (once), then None. The reader ends it with `close`, and so does a cancel:
-    what is left is dropped, what still comes is ignored, and nobody waits any longer.
+    the channel drops the outputs that are left, ignores later ones, and lets every producer go on.
 
     With `max_total_bytes` the run has said enough when all its outputs together are larger:
     the reader gets those that fit, then a failure that says so.

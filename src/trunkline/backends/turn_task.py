@@ -92,7 +92,7 @@ class TurnTaskBackend(ABC, Generic[T]):
 
     def __init__(self, owner: str) -> None:
         self.tasks = BackgroundTasks(owner)
-        # Weak, because an iterator that nobody ever looks at has no end that would tell us.
+        # Weak: a reader that never begins to iterate never tells that it has ended.
         self._turns: WeakValueDictionary[str, T] = WeakValueDictionary()
 
     @abstractmethod

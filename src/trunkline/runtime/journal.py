@@ -363,7 +363,7 @@ class Journal:
     def _call_back(
         self, live: LiveTask, due: list[tuple[int, Durable]], error: TrunklineError | None
     ) -> None:
-        """Tell each; one that raises is logged, and keeps nobody else from being told."""
+        """Call each of them. One that raises is logged, and the others are still called."""
         for _, callback in due:
             try:
                 callback(error)

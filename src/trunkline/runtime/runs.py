@@ -116,8 +116,8 @@ class Runs:
             # Its beginning could not be stored either.
             event = RunEvent.HOLD
         elif run.agent.backend.is_pure or run.is_resumed:
-            # It does no harm, and should the store refuse, it ends with its task; or the store
-            # knows that it began.
+            # A pure agent has no effects, so it may run before its beginning is stored. The store
+            # already knows the beginning of a resumed run.
             event = RunEvent.START
         elif run.live is not None:
             event = RunEvent.BEGIN

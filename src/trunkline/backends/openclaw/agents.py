@@ -32,7 +32,7 @@ async def agent_ids(connection: Connection) -> frozenset[str]:
 
 
 async def check_agent(connection: Connection, agent_id: str) -> None:
-    """Some releases run an agent that nobody configured, with all tools. So we look first."""
+    """Raise unless the agent is configured: some releases run any agent, with all tools."""
     known = await agent_ids(connection)
     if agent_id.lower() not in known:
         raise no_such_agent(agent_id, known)

@@ -40,7 +40,7 @@ TOOLS_UNSEEN: Final = Finding(
 
 
 async def check_agent(http: HttpClient, address: Address, limits: Limits) -> None:
-    """Before every turn, since some releases run an agent that nobody configured, with all
+    """Before every turn: some releases of OpenClaw run an agent that is not configured, with all
     tools. Raises Trouble."""
     answer = await _fetch(http, address, "GET", _MODELS, limits)
     if answer.status != 200:

@@ -14,7 +14,7 @@ class Unfit(Exception):
 class Trouble(Exception):
     """`told` is for the caller; `found` and `remedy` are for the operator. None holds a secret.
 
-    What is lasting needs somebody to change something; anything else may pass.
+    A lasting failure stays until an operator changes something; others may pass by themselves.
     """
 
     def __init__(

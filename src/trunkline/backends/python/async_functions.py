@@ -17,7 +17,7 @@ from trunkline.model.errors import AgentError
 from trunkline.model.outputs import ENDS_TURN, Output, Text
 
 
-class InlineRun:
+class AsyncFunctionRun:
     __slots__ = (
         "_cancel_sent",
         "_cancellation",
@@ -37,7 +37,7 @@ class InlineRun:
         *,
         run_id: str,
         cancellation: Cancellation,
-        live: dict[str, "InlineRun"],
+        live: dict[str, "AsyncFunctionRun"],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """`live` has the run until its outputs end."""

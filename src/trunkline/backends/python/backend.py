@@ -8,9 +8,9 @@ from weakref import WeakValueDictionary
 
 from trunkline.backends.kind import Resources
 from trunkline.backends.python import settings as python_settings
-from trunkline.backends.python.async_functions import InlineRun
+from trunkline.backends.python.async_functions import AsyncFunctionRun
 from trunkline.backends.python.decorator import Agent
-from trunkline.backends.python.plain_functions import ThreadedRun
+from trunkline.backends.python.plain_functions import PlainFunctionRun
 from trunkline.backends.python.turn import Cancellation, Turn
 from trunkline.backends.turn_task import done_within
 from trunkline.model.errors import GatewayBug
@@ -31,11 +31,11 @@ class PythonBackend:
         self._in_thread = not _is_async(agent.fn)
         self._clock = clock
         self._grace_s = grace_s
-        # Weak, because an iterator that nobody ever looks at has no end that would tell us.
-        self._threads: WeakValueDictionary[str, ThreadedRun] = WeakValueDictionary()
-        self._live_threads: set[ThreadedRun] = set()
+        # Weak: a reader that never begins to iterate never tells that it has ended.
+        self._threads: WeakValueDictionary[str, PlainFunctionRun] = WeakValueDictionary()
+        self._live_threads: set[PlainFunctionRun] = set()
         # From their start to the end of their outputs, which costs less than to be weak.
-        self._inline: dict[str, InlineRun] = {}
+        self._inline: dict[str, AsyncFunctionRun] = {}
 
     @functools.cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -45,7 +45,7 @@ class PythonBackend:
         cancellation = Cancellation()
         agent_turn = Turn(turn, direct=self.agent.direct, cancellation=cancellation)
         go_on = functools.partial(
-            InlineRun,
+            AsyncFunctionRun,
             run_id=turn.run_id,
             cancellation=cancellation,
             live=self._inline,
@@ -53,7 +53,7 @@ class PythonBackend:
         )
         if not self._in_thread:
             return go_on(self.agent.fn, agent_turn).outputs()
-        run = self._threads[turn.run_id] = ThreadedRun(
+        run = self._threads[turn.run_id] = PlainFunctionRun(
             self.agent.fn,
             agent_turn,
             name=f"agent {self.agent.slug} {turn.run_id}",
@@ -72,7 +72,10 @@ class PythonBackend:
             run.cancel()
 
     async def close(self) -> None:
-        runs: list[ThreadedRun | InlineRun] = [*self._live_threads, *self._inline.values()]
+        runs: list[PlainFunctionRun | AsyncFunctionRun] = [
+            *self._live_threads,
+            *self._inline.values(),
+        ]
         for run in runs:
             run.cancel()
         # A run between two outputs ends when its reader looks or leaves, not by waiting.

@@ -1,4 +1,4 @@
-"""`ThreadedRun`: one turn of an agent that is a plain function, in a thread of its own."""
+"""`PlainFunctionRun`: one turn of an agent that is a plain function, in a thread of its own."""
 
 import asyncio
 import contextvars
@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Any
 
 from trunkline.backends.output_channel import OutputChannel
-from trunkline.backends.python.async_functions import InlineRun, as_exception
+from trunkline.backends.python.async_functions import AsyncFunctionRun, as_exception
 from trunkline.backends.python.outputs import Answer, TurnEnd, end_in, outputs_of_result
 from trunkline.backends.python.turn import Cancellation, Turn
 from trunkline.backends.turn_task import done_within
@@ -20,11 +20,12 @@ from trunkline.ports.clock import Clock
 log = logging.getLogger(__name__)
 
 
-class ThreadedRun:
+class PlainFunctionRun:
     """A thread cannot be made to stop, only asked. So the outputs come over a channel that
-    the reader can leave: an agent that does not look at its cancellation keeps nobody
+    the reader can leave, so an agent that does not look at its cancellation keeps no reader
     waiting. An awaitable or an async iterator that the function returns needs the loop, and
-    goes on as an `InlineRun`: a coroutine function behind a decorator may look like a plain one.
+    goes on as an `AsyncFunctionRun`: a coroutine function behind a decorator may look like a
+    plain one.
     """
 
     def __init__(
@@ -36,9 +37,9 @@ class ThreadedRun:
         cancellation: Cancellation,
         clock: Clock,
         grace_s: float,
-        live: set["ThreadedRun"],
+        live: set["PlainFunctionRun"],
         limit: int,
-        go_on: Callable[[Callable[[Turn], Any], Turn], InlineRun],
+        go_on: Callable[[Callable[[Turn], Any], Turn], AsyncFunctionRun],
     ) -> None:
         """`go_on` makes the run of the part that needs the loop."""
         self._fn = fn
@@ -110,7 +111,7 @@ class ThreadedRun:
         try:
             self._loop.call_soon_threadsafe(self._finish, last, failure)
         except RuntimeError:
-            # The loop is closed: the gateway is gone, and nobody waits for this thread.
+            # The loop is closed: the gateway has ended and no longer waits for this thread.
             log.debug("an agent outlived its gateway", extra={"run": self._name})
 
     def _play(self) -> Output | None:
