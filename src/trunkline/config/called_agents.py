@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
@@ -13,12 +13,6 @@ from trunkline.config.urls import URL_TEXT, url_fault
 
 CARD_PATH = "/.well-known/agent-card.json"
 TRANSPORTS = ("JSONRPC", "HTTP+JSON")
-TRUSTED_ORIGINS = (
-    'Origins, such as `"https://rpc.example.com"`, that may have its headers and credentials and '
-    "need not be public if its card names them. Its own origin is always one of them. Any other "
-    "origin that the card names is called without headers and credentials, and at public "
-    "addresses only."
-)
 # Field names and values as RFC 9110 §5.1 and §5.5 have them.
 HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -61,6 +55,37 @@ class OAuth2Credentials(_Credentials, frozen=True, kw_only=True, tag="oauth2"):
 
 CredentialSettings: TypeAlias = BearerCredentials | ApiKeyCredentials | OAuth2Credentials
 
+# The settings that every table of an agent to call has.
+A2aVersion: TypeAlias = Annotated[
+    Literal["", "1.0", "0.3"],
+    Meta(description="Use only this A2A version. Empty: the newest common version."),
+]
+Headers: TypeAlias = Annotated[
+    dict[str, Secret],
+    Meta(description="Headers of every request to it. Their values are treated as secrets."),
+]
+Credentials: TypeAlias = Annotated[
+    CredentialSettings | None,
+    Meta(
+        description='Credentials for the calls, for example `{ kind = "bearer", token = '
+        '"${TOKEN}" }`; see its kinds.'
+    ),
+]
+TrustedOrigins: TypeAlias = Annotated[
+    tuple[str, ...],
+    Meta(
+        description='Origins, such as `"https://rpc.example.com"`, that may have its headers and '
+        "credentials and need not be public if its card names them. Its own origin is always one "
+        "of them. Any other origin that the card names is called without headers and "
+        "credentials, and at public addresses only."
+    ),
+]
+
+
+def url_problems(url: str, path: Path) -> Iterator[Problem]:
+    if fault := url_fault(url):
+        yield bad_value(path, fault, f'Example: {path[-1]} = "https://support.example.com".')
+
 
 def origin_problems(origins: Iterable[str], path: Path) -> Iterator[Problem]:
     for i, origin in enumerate(origins):
@@ -102,6 +127,7 @@ def header_problems(
         yield from _header(name, value, (*path, "headers", name))
     if credentials is not None:
         yield from _twice(headers, credentials, path)
+        yield from _credentials(credentials, (*path, "credentials"))
 
 
 def _header(name: str, value: Secret, path: Path) -> Iterator[Problem]:
@@ -122,7 +148,7 @@ def _header(name: str, value: Secret, path: Path) -> Iterator[Problem]:
         )
 
 
-def credential_problems(credentials: CredentialSettings, path: Path) -> Iterator[Problem]:
+def _credentials(credentials: CredentialSettings, path: Path) -> Iterator[Problem]:
     match credentials:
         case BearerCredentials():
             yield from _secret(credentials.token, (*path, "token"))

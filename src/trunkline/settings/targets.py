@@ -9,17 +9,18 @@ from msgspec import Meta, Struct
 from trunkline.config.called_agents import (
     CARD_PATH,
     TRANSPORTS,
-    TRUSTED_ORIGINS,
-    CredentialSettings,
+    A2aVersion,
+    Credentials,
+    Headers,
+    TrustedOrigins,
     card_path_problems,
-    credential_problems,
     header_problems,
     origin_problems,
     transport_problems,
+    url_problems,
 )
 from trunkline.config.problems import Path, Problem, bad_value
 from trunkline.config.secret import Secret
-from trunkline.config.urls import url_fault
 from trunkline.settings.stores import StoreSettings, data_dir, database_path
 
 HANDLES_NAME = "handles.db"
@@ -62,22 +63,10 @@ class TargetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         tuple[str, ...],
         Meta(description="Bindings in order of preference. Empty: `remote.transports`."),
     ] = ()
-    a2a_version: Annotated[
-        Literal["", "1.0", "0.3"],
-        Meta(description="Use only this A2A version. Empty: the newest common version."),
-    ] = ""
-    headers: Annotated[
-        dict[str, Secret],
-        Meta(description="Headers of every request to it. Their values are treated as secrets."),
-    ] = {}
-    credentials: Annotated[
-        CredentialSettings | None,
-        Meta(
-            description='Credentials for the calls, for example `{ kind = "bearer", token = '
-            '"${TOKEN}" }`; see its kinds.'
-        ),
-    ] = None
-    trusted_origins: Annotated[tuple[str, ...], Meta(description=TRUSTED_ORIGINS)] = ()
+    a2a_version: A2aVersion = ""
+    headers: Headers = {}
+    credentials: Credentials = None
+    trusted_origins: TrustedOrigins = ()
     timeout_s: Annotated[
         float,
         Meta(ge=0, description="Maximum seconds for a request to it. 0: `remote.timeout_s`."),
@@ -241,16 +230,10 @@ def _target(alias: str, target: TargetSettings, remote: RemoteSettings) -> Itera
             f"Use up to {MAX_ALIAS_CHARS} visible characters without :// in them, for "
             "example [targets.support].",
         )
-    fault = url_fault(target.base_url)
-    if fault:
-        yield bad_value(
-            (*path, "base_url"), fault, 'Example: base_url = "https://support.example.com".'
-        )
+    yield from url_problems(target.base_url, (*path, "base_url"))
     yield from card_path_problems(target.card_path, (*path, "card_path"))
     yield from _transports(target.transports, (*path, "transports"), remote)
     yield from header_problems(target.headers, target.credentials, path)
-    if target.credentials is not None:
-        yield from credential_problems(target.credentials, (*path, "credentials"))
     yield from origin_problems(target.trusted_origins, (*path, "trusted_origins"))
     yield from _card_keys(target, path)
 

@@ -8,10 +8,11 @@ from trunkline.backends.kind import BackendTable
 from trunkline.config.called_agents import (
     CARD_PATH,
     TRANSPORTS,
-    TRUSTED_ORIGINS,
-    CredentialSettings,
+    A2aVersion,
+    Credentials,
+    Headers,
+    TrustedOrigins,
 )
-from trunkline.config.secret import Secret
 
 
 class A2aBackend(BackendTable, frozen=True, kw_only=True, tag="a2a"):
@@ -31,22 +32,10 @@ class A2aBackend(BackendTable, frozen=True, kw_only=True, tag="a2a"):
         tuple[str, ...],
         Meta(min_length=1, description="Bindings in order of preference."),
     ] = TRANSPORTS
-    a2a_version: Annotated[
-        Literal["", "1.0", "0.3"],
-        Meta(description="Use only this A2A version. Empty: the newest common version."),
-    ] = ""
-    headers: Annotated[
-        dict[str, Secret],
-        Meta(description="Headers of every request to it. Their values are treated as secrets."),
-    ] = field(default_factory=dict)
-    credentials: Annotated[
-        CredentialSettings | None,
-        Meta(
-            description='Credentials for the calls, for example `{ kind = "bearer", token = '
-            '"${TOKEN}" }`; see its kinds.'
-        ),
-    ] = None
-    trusted_origins: Annotated[tuple[str, ...], Meta(description=TRUSTED_ORIGINS)] = ()
+    a2a_version: A2aVersion = ""
+    headers: Headers = field(default_factory=dict)
+    credentials: Credentials = None
+    trusted_origins: TrustedOrigins = ()
     timeout_s: Annotated[
         float,
         Meta(
