@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from tests.runtime.world import World
 
+from trunkline.backends.a2a import settings
 from trunkline.backends.a2a.backend import A2aBackend
-from trunkline.backends.a2a.upstream import Reach
 from trunkline.model.calls import (
     Caller,
     CancelTaskRequest,
@@ -155,12 +155,12 @@ class Loopback:
         except TrunklineError as error:
             raise refused(error) from None
 
-    def backend(self, *, clock: FakeClock | None = None, **reach: Any) -> A2aBackend:
+    def backend(self, *, clock: FakeClock | None = None, **options: Any) -> A2aBackend:
         return A2aBackend(
+            settings.A2aBackend(url="http://upstream.example", **options),
             lambda headers, timeout_s: self,
-            url="http://upstream.example",
             clock=clock or self.there.clock,
-            reach=Reach(**reach),
+            turn_s=1800,
         )
 
 

@@ -2,20 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
-from msgspec import convert
-from msgspec.structs import replace
-
 from trunkline.backends.a2a import notes as kept_notes
 from trunkline.backends.a2a.cards import UpstreamCard
 from trunkline.backends.a2a.run import Run, cancel_task
 from trunkline.backends.a2a.settings import A2aBackend as A2aSettings
-from trunkline.backends.a2a.upstream import (
-    MakeUpstream,
-    Reach,
-    Upstream,
-    limits_of,
-    upstream_target,
-)
+from trunkline.backends.a2a.upstream import MakeUpstream, Upstream, limits_of, upstream_target
 from trunkline.backends.kind import Resources
 from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.ports.backend import Notes, TurnRequest
@@ -28,20 +19,21 @@ class A2aBackend(TurnTaskBackend[Run]):
 
     def __init__(
         self,
+        settings: A2aSettings,
         make_upstream: MakeUpstream,
         *,
-        url: str,
         clock: Clock,
-        reach: Reach | None = None,
+        turn_s: float,
         close_upstream: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         super().__init__("a2a")
+        self._settings = settings
         self._make_upstream = make_upstream
         self._upstream = make_upstream({}, None)
         self._clock = clock
-        self._reach = reach or Reach()
+        self._turn_s = turn_s
         self._close_upstream = close_upstream
-        self.card = UpstreamCard(url=url, clock=clock)
+        self.card = UpstreamCard(url=settings.url, clock=clock)
 
     async def open(self, agent: str, notes: Notes) -> None:
         await self.card.recall(notes)
@@ -50,9 +42,10 @@ class A2aBackend(TurnTaskBackend[Run]):
     def turn_task(self, turn: TurnRequest) -> Run:
         return Run(
             turn,
+            self._settings,
             self._make_upstream,
             card=self.card.latest,
-            reach=self._reach,
+            turn_s=self._turn_s,
             clock=self._clock,
             tasks=self.tasks,
         )
@@ -81,13 +74,9 @@ def make(settings: A2aSettings, resources: Resources) -> A2aBackend:
         return agents.at(target, headers=headers, timeout_s=timeout_s)
 
     return A2aBackend(
+        settings,
         upstream,
-        url=settings.url,
         clock=resources.clock,
-        reach=replace(
-            convert(settings, Reach, from_attributes=True),
-            turn_s=resources.profile.task_deadline_s,
-            version=settings.a2a_version,
-        ),
+        turn_s=resources.profile.task_deadline_s,
         close_upstream=agents.close,
     )

@@ -34,8 +34,7 @@ class UpstreamCard:
         self.watchers: list[Callable[[AgentCard], None]] = []
         self._url = url
         self._clock = clock
-        self._kept_at = 0.0
-        self._is_known = False
+        self._keep_again_at = 0.0
 
     async def recall(self, notes: Notes) -> None:
         text = await notes.recall("card")
@@ -72,11 +71,11 @@ class UpstreamCard:
         is_new = card != self.latest
         if is_new:
             self._show(card)
-        if not is_new and self._is_known and now < self._kept_at + KEEP_EVERY_S:
+        if not is_new and now < self._keep_again_at:
             return
         try:
             await notes.keep("card", _encode(card).decode())
         except StoreError as error:
             _log.error("the card was not stored", extra={"reason": error.message})
         else:
-            self._is_known, self._kept_at = True, now
+            self._keep_again_at = now + KEEP_EVERY_S

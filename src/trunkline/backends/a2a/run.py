@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -12,7 +11,8 @@ from trunkline.backends.a2a import failures
 from trunkline.backends.a2a.notes import Ask, Follow, LookAt, LookFor, TurnNotes
 from trunkline.backends.a2a.outputs import Copy, still_asks
 from trunkline.backends.a2a.request import context_for, headers_for, request_for
-from trunkline.backends.a2a.upstream import MakeUpstream, Reach, Upstream
+from trunkline.backends.a2a.settings import A2aBackend
+from trunkline.backends.a2a.upstream import MakeUpstream, Upstream
 from trunkline.backends.output_channel import OutputChannel
 from trunkline.backends.turn_task import TurnTask
 from trunkline.background import BackgroundTasks
@@ -49,22 +49,22 @@ class Run(TurnTask):
     def __init__(
         self,
         turn: TurnRequest,
+        settings: A2aBackend,
         make_upstream: MakeUpstream,
         *,
         card: AgentCard | None,
-        reach: Reach,
+        turn_s: float,
         clock: Clock,
         tasks: BackgroundTasks,
     ) -> None:
-        """`card` is what is known of the upstream's, if anything is."""
-        super().__init__(turn, tasks, OutputChannel(max_total_bytes=reach.max_output_bytes))
-        headers = headers_for(turn)
+        """`card` is the upstream's, if it is known; `turn_s` is the maximum duration of a turn."""
+        super().__init__(turn, tasks, OutputChannel(max_total_bytes=settings.max_output_bytes))
+        self._settings = settings
         self._card = card
         self._make_upstream = make_upstream
-        self._upstream = make_upstream(headers, None)
-        # For a send that is answered when the work is done, however long that takes.
-        self._patient: Callable[[], Upstream] = partial(make_upstream, headers, reach.turn_s)
-        self._reach = reach
+        self._headers = headers_for(turn)
+        self._upstream = make_upstream(self._headers, None)
+        self._turn_s = turn_s
         self._clock = clock
         self._copy = Copy(turn.history if turn.is_resumed else ())
         self._context_id = context_for(turn)
@@ -88,31 +88,31 @@ class Run(TurnTask):
         task_id = self.task_id
         if not task_id and self._is_sent:
             # The message is on its way, or was refused.
-            task = await self._find_now()
-            task_id = task.id if task is not None else ""
+            try:
+                task = await self._find()
+                task_id = task.id if task is not None else ""
+            except RemoteError as error:
+                self._warn("the agent behind the gateway does not tell its tasks", error)
         if task_id:
             await cancel_task(self._make_upstream({}, None), task_id, run_id=self.turn.run_id)
 
     async def work(self) -> None:
+        first = await self._notes.first()
         try:
-            await self._begin()
+            match first:
+                case Ask():
+                    await self._ask(first)
+                case Follow():
+                    self._notes.remember(first)
+                    await self._pick_up()
+                case LookFor(context):
+                    self._notes.look_in(context)
+                    await self._look_for(failures.UNKNOWN_AFTER_RESTART)
+                case LookAt():
+                    await self._look_at(first)
         except RemoteError as error:
             self._warn("the agent behind the gateway failed", error)
             await self.channel.put(failures.outcome_of(error))
-
-    async def _begin(self) -> None:
-        first = await self._notes.first()
-        match first:
-            case Ask():
-                await self._ask(first)
-            case Follow():
-                self._notes.remember(first)
-                await self._pick_up()
-            case LookFor(context):
-                self._notes.look_in(context)
-                await self._look_for(failures.UNKNOWN_AFTER_RESTART)
-            case LookAt():
-                await self._look_at(first)
 
     async def _ask(self, ask: Ask) -> None:
         if not ask.context:
@@ -136,16 +136,19 @@ class Run(TurnTask):
 
     async def _is_there(self) -> bool:
         """Whether the upstream streams, once its card can be had."""
-        card = self._card
         try:
-            if card is None:
-                card = await self._insist(self._upstream.card, self._may_wait)
+            card = await self._known_card(self._may_wait)
         except RemoteError as error:
             if failures.is_passing(error):
                 # Whatever it was, the message is still here.
                 raise PeerUnreachable(error.message, reason=error.reason, is_unsent=True) from None
             raise
         return card.capabilities.streaming is not False
+
+    async def _known_card(self, may_repeat: Callable[[RemoteError], bool]) -> AgentCard:
+        if self._card is not None:
+            return self._card
+        return await self._insist(self._upstream.card, may_repeat)
 
     async def _attempt(self, ask: Ask, *, streams: bool) -> None:
         """Send the message; while that is under way, a restart finds a note of it."""
@@ -161,11 +164,10 @@ class Run(TurnTask):
             raise
 
     def _may_wait(self, error: RemoteError) -> bool:
-        return self._reach.on_unreachable == "retry" and failures.is_passing(error)
+        return self._settings.on_unreachable == "retry" and failures.is_passing(error)
 
     def _may_resend(self, error: RemoteError) -> bool:
-        may_wait = self._reach.on_unreachable == "retry" and not self._is_heard
-        return may_wait and failures.is_unsent(error) and failures.is_passing(error)
+        return not self._is_heard and self._may_wait(error) and failures.is_unsent(error)
 
     async def _deliver(self, ask: Ask, *, streams: bool) -> None:
         if streams:
@@ -178,7 +180,9 @@ class Run(TurnTask):
                 if not self._copy.is_over:
                     await self._pick_up()
                 return
-        await self._take(await self._patient().send(self._request(ask, waits=False)))
+        # The agent may answer only when the work is done, however long that takes.
+        patient = self._make_upstream(self._headers, self._turn_s)
+        await self._take(await patient.send(self._request(ask, waits=False)))
         await self._look_on()
 
     def _request(self, ask: Ask, *, waits: bool) -> SendMessageRequest:
@@ -191,7 +195,8 @@ class Run(TurnTask):
         at the end."""
         async with aclosing(items):
             async for item in items:
-                if is_late and _is_end(item):
+                is_end = isinstance(item, TaskStatusUpdateEvent) and item.status.state in _SETTLED
+                if is_late and is_end:
                     return
                 await self._take(item)
                 # Once a task has ended so does its stream, and leaves a connection to use again.
@@ -226,11 +231,9 @@ class Run(TurnTask):
         0.3 leaves open what such a stream begins with, and its SDK takes up what it streams
         to a second reader as if it had happened twice. To look at the task is safe.
         """
-        card = self._card
-        if card is None:
-            card = await self._insist(self._upstream.card, failures.is_passing)
+        card = await self._known_card(failures.is_passing)
         versions = {each.protocol_version[:1] for each in card.supported_interfaces}
-        return self._reach.version != "0.3" and ("1" in versions or not versions)
+        return self._settings.a2a_version != "0.3" and ("1" in versions or not versions)
 
     async def _look_on(self) -> None:
         """Look at the task now and then, until it has settled."""
@@ -250,19 +253,10 @@ class Run(TurnTask):
             if not self._copy.is_over:
                 await self._pick_up()
 
-    async def _find_now(self) -> Task | None:
-        """The task that the message of this turn began, if the upstream tells now."""
-        try:
-            return await self._find()
-        except RemoteError as error:
-            self._warn("the agent behind the gateway does not tell its tasks", error)
-            return None
-
     async def _find(self) -> Task | None:
+        """The task that the message of this turn began, if the upstream tells."""
         query = ListTasksRequest(
-            context_id=self._notes.context_id,
-            page_size=_LOOK_AMONG,
-            history_length=_LOOK_AMONG,
+            context_id=self._notes.context_id, page_size=_LOOK_AMONG, history_length=_LOOK_AMONG
         )
         try:
             page = await self._upstream.list(query)
@@ -312,7 +306,7 @@ class Run(TurnTask):
         self, call: Callable[[], Awaitable[T]], may_repeat: Callable[[RemoteError], bool]
     ) -> T:
         """Call until the upstream can be reached, or the time for that is over."""
-        until = self._clock.monotonic() + self._reach.retry_s
+        until = self._clock.monotonic() + self._settings.retry_s
         pause_s, is_told = FIRST_RETRY_S, False
         while True:
             try:
@@ -328,32 +322,17 @@ class Run(TurnTask):
             pause_s = min(pause_s * 2, LONGEST_RETRY_S)
 
     def _warn(self, what: str, error: RemoteError) -> None:
-        _log.warning(
-            what,
-            extra={
-                "agent": self.turn.agent,
-                "run_id": self.turn.run_id,
-                "upstream_task": self.task_id,
-                "reason": error.reason,
-                "error": error.message,
-            },
-        )
+        about = {"agent": self.turn.agent, "run_id": self.turn.run_id}
+        _warn(what, error, about | {"upstream_task": self.task_id})
 
 
-def _is_end(item: StreamItem) -> bool:
-    return isinstance(item, TaskStatusUpdateEvent) and item.status.state in _SETTLED
+def _warn(what: str, error: RemoteError, about: dict[str, str]) -> None:
+    _log.warning(what, extra=about | {"reason": error.reason, "error": error.message})
 
 
 async def cancel_task(upstream: Upstream, task_id: str, *, run_id: str) -> None:
     try:
         await upstream.cancel(task_id)
     except RemoteError as error:
-        _log.warning(
-            "the agent behind the gateway did not cancel",
-            extra={
-                "run_id": run_id,
-                "upstream_task": task_id,
-                "reason": error.reason,
-                "error": error.message,
-            },
-        )
+        about = {"run_id": run_id, "upstream_task": task_id}
+        _warn("the agent behind the gateway did not cancel", error, about)

@@ -1,9 +1,8 @@
 """`Upstream`: the agent behind the gateway, as the backend calls it."""
 
 from collections.abc import AsyncGenerator, Callable
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.backends.a2a.settings import A2aBackend
@@ -41,17 +40,6 @@ class Upstream(Protocol):
 
 # Gives the upstream for these headers and this timeout in seconds (None: the usual one).
 MakeUpstream: TypeAlias = Callable[[dict[str, str], float | None], Upstream]
-
-
-class Reach(Struct, frozen=True, kw_only=True):
-    """How long to try an upstream that cannot be reached, and the limits of a turn."""
-
-    on_unreachable: Literal["fail", "retry"] = "fail"
-    retry_s: float = 60.0
-    turn_s: float = 1800.0
-    max_output_bytes: int = 16 * 1024 * 1024
-    # The version that the settings insist on, if they do.
-    version: str = ""
 
 
 def reconnects_within(retry_s: float) -> int:

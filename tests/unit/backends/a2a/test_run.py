@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from trunkline.backends.a2a import notes
 from trunkline.backends.a2a.notes import Kept
 from trunkline.backends.a2a.run import Run
-from trunkline.backends.a2a.upstream import Reach
+from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.output_channel import MAX_WAITING
 from trunkline.background import BackgroundTasks
 from trunkline.model.calls import ListTasksRequest, SendMessageRequest
@@ -72,9 +72,10 @@ class Upstream:
 def run_of(upstream: Upstream, tasks: BackgroundTasks, clock: FakeClock) -> Run:
     return Run(
         turn_request("hello"),
+        A2aBackend(url="http://upstream.example", on_unreachable="retry"),
         lambda headers, timeout_s: upstream,
         card=CARD,
-        reach=Reach(on_unreachable="retry"),
+        turn_s=1800,
         clock=clock,
         tasks=tasks,
     )
@@ -124,9 +125,10 @@ async def test_after_a_restart_a_message_is_looked_for_where_it_was_sent() -> No
     ended: list[object] = []
     run = Run(
         turn,
+        A2aBackend(url="http://upstream.example"),
         lambda headers, timeout_s: upstream,
         card=CARD,
-        reach=Reach(),
+        turn_s=1800,
         clock=clock,
         tasks=tasks,
     )
