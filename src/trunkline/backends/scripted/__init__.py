@@ -1,6 +1,6 @@
 """An agent that follows the commands in the message, for tests of clients.
 
-Read `script` (the commands), `outputs` (what each says), then `backend` with the
+Read `script` (the commands and what each says), then `backend` with the
 gates by which a test decides the order. `trunkline.testing` exports it.
 """
 

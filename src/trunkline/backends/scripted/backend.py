@@ -2,13 +2,12 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from trunkline.backends.scripted.outputs import outputs_of
-from trunkline.backends.scripted.script import Command, ScriptError, parse
+from trunkline.backends.scripted.script import Command, ScriptError, outputs_of, parse
 from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output
 from trunkline.model.values import text_of
@@ -106,7 +105,7 @@ class ScriptedBackend:
                 await run.pause(self._clock.sleep(command.number(command.rest)))
             case "hang":
                 while not run.is_over:
-                    await run.pause(asyncio.get_running_loop().create_future())
+                    await run.pause(asyncio.Event().wait())
             case "wait":
                 await run.pause(self.gates.wait(command.rest))
             case "open":
@@ -145,17 +144,14 @@ class _Run:
         if self._pause is not None and not self.ignores_cancel:
             self._pause.cancel()
 
-    async def pause(self, what: Awaitable[Any]) -> None:
-        """Wait for something, or for the cancel."""
+    async def pause(self, what: Coroutine[Any, Any, object]) -> None:
+        """Wait for it, or for the cancel."""
         if self.is_over:
+            what.close()
             return
         # Not a TaskGroup, which ends some passes of the loop later than its task.
-        self._pause = self._tasks.start(_await(what), name=f"pause {self.turn.run_id}")
+        self._pause = self._tasks.start(what, name=f"pause {self.turn.run_id}")
         try:
             await asyncio.wait({self._pause})
         finally:
             self._pause.cancel()
-
-
-async def _await(what: Awaitable[Any]) -> None:
-    await what
