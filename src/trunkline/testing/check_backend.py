@@ -8,7 +8,7 @@ async def test_my_backend(check):
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from functools import wraps
 from itertools import count
 
 from msgspec import Struct, structs
@@ -43,6 +43,69 @@ _WAITS_S = 0.05
 
 Check = Callable[[BackendSubject], Awaitable[None]]
 
+_checks: list[Check] = []
+_numbers = count(1)
+
+
+class Trial(Struct, frozen=True):
+    """One check of a subject: a new backend, and the message that the check needs."""
+
+    subject: BackendSubject
+    backend: Backend
+    text: str
+
+    async def begun(self, text: str) -> tuple[TurnRequest, AsyncIterator[Output]]:
+        """A run that has said something."""
+        turn = _turn(text)
+        outputs = self.backend.start(turn)
+        await anext(outputs)
+        return turn, outputs
+
+    async def answers(self, otherwise: str) -> None:
+        outputs = await run_turn(self.backend, _turn(self.subject.answer.format(word="walrus")))
+        assert "walrus" in answer_text(outputs), f"{otherwise}: {outputs!r}"
+
+    async def said(self, outputs: AsyncIterator[Output]) -> str:
+        """The text of a run until it has said the word; then its reader leaves it."""
+        heard: list[Output] = []
+        async with asyncio.timeout(self.subject.soon_s):
+            async for output in outputs:
+                heard.append(output)
+                if "walrus" in answer_text(heard):
+                    break
+        close = getattr(outputs, "aclose", None)
+        if close is not None:
+            await close()
+        return answer_text(heard)
+
+    async def ends_soon(self, outputs: AsyncIterator[Output], when: str) -> None:
+        try:
+            async with asyncio.timeout(self.subject.soon_s):
+                await _drain(outputs)
+        except TimeoutError:
+            raise AssertionError(f"{when}, the run still goes on") from None
+
+
+def _check(message: str) -> Callable[[Callable[[Trial], Awaitable[None]]], Check]:
+    """Make a check that needs this message of the subject; a subject without it passes."""
+
+    def check_of(body: Callable[[Trial], Awaitable[None]]) -> Check:
+        @wraps(body)
+        async def check(subject: BackendSubject) -> None:
+            if (text := getattr(subject, message)) is None:
+                return
+            made = subject.make()
+            backend = await made if inspect.isawaitable(made) else made
+            try:
+                await body(Trial(subject, backend, text))
+            finally:
+                await backend.close()
+
+        _checks.append(check)
+        return check
+
+    return check_of
+
 
 async def check_backend(subject: BackendSubject) -> None:
     """All checks; raises AssertionError with what is wrong."""
@@ -50,119 +113,94 @@ async def check_backend(subject: BackendSubject) -> None:
         await check(subject)
 
 
-async def answers_and_ends(subject: BackendSubject) -> None:
-    async with _backend(subject) as backend:
-        outputs = await run_turn(backend, _turn(subject.answer.format(word="walrus")))
-    assert "walrus" in answer_text(outputs), f"the answer lacks its word: {outputs!r}"
+@_check("answer")
+async def answers_and_ends(trial: Trial) -> None:
+    await trial.answers("the answer lacks its word")
 
 
-async def starts_at_once(subject: BackendSubject) -> None:
-    async with _backend(subject) as backend:
-        turn = _turn(subject.answer.format(word="walrus"))
-        outputs = backend.start(turn)
-        assert not inspect.isawaitable(outputs), "start is not a coroutine function"
-        assert hasattr(outputs, "__anext__"), "start returns an async iterator"
-        await _drain(outputs)
+@_check("answer")
+async def starts_at_once(trial: Trial) -> None:
+    outputs = trial.backend.start(_turn(trial.text.format(word="walrus")))
+    assert not inspect.isawaitable(outputs), "start is not a coroutine function"
+    assert hasattr(outputs, "__anext__"), "start returns an async iterator"
+    await _drain(outputs)
 
 
-async def nothing_follows_the_end(subject: BackendSubject) -> None:
-    async with _backend(subject) as backend:
-        outputs = await run_turn(backend, _turn(subject.answer.format(word="walrus")))
+@_check("answer")
+async def nothing_follows_the_end(trial: Trial) -> None:
+    outputs = await run_turn(trial.backend, _turn(trial.text.format(word="walrus")))
     ends = [output for output in outputs if isinstance(output, ENDS_TURN)]
     assert ends in ([], outputs[-1:]), f"something follows the end: {outputs!r}"
 
 
-async def runs_are_isolated(subject: BackendSubject) -> None:
+@_check("answer")
+async def runs_are_isolated(trial: Trial) -> None:
     words = [f"walrus{number}x" for number in range(8)]
-    async with _backend(subject) as backend:
-        answers = await asyncio.gather(
-            *(run_turn(backend, _turn(subject.answer.format(word=word))) for word in words)
-        )
+    answers = await asyncio.gather(
+        *(run_turn(trial.backend, _turn(trial.text.format(word=word))) for word in words)
+    )
     for own, outputs in zip(words, answers, strict=True):
-        text = answer_text(outputs)
-        assert [word for word in words if word in text] == [own], f"{own} got {text!r}"
+        said = answer_text(outputs)
+        assert [word for word in words if word in said] == [own], f"{own} got {said!r}"
 
 
-async def cancel_ends_the_run(subject: BackendSubject) -> None:
-    if subject.hang is None:
-        return
-    async with _backend(subject) as backend:
-        turn = _turn(subject.hang)
-        outputs = backend.start(turn)
-        await anext(outputs)
-        await backend.cancel(turn.run_id)
-        await _ends_soon(outputs, subject, "after cancel")
-        await backend.cancel(turn.run_id)
+@_check("hang")
+async def cancel_ends_the_run(trial: Trial) -> None:
+    turn, outputs = await trial.begun(trial.text)
+    await trial.backend.cancel(turn.run_id)
+    await trial.ends_soon(outputs, "after cancel")
+    await trial.backend.cancel(turn.run_id)
 
 
-async def cancel_reaches_a_reader_that_waits(subject: BackendSubject) -> None:
-    if subject.hang is None:
-        return
-    async with _backend(subject) as backend:
-        turn = _turn(subject.hang)
-        outputs = backend.start(turn)
-        await anext(outputs)
-        async with asyncio.TaskGroup() as group:
-            reading = group.create_task(
-                _ends_soon(outputs, subject, "canceled while somebody waits for it")
-            )
-            await asyncio.wait({reading}, timeout=_WAITS_S)
-            await backend.cancel(turn.run_id)
+@_check("hang")
+async def cancel_reaches_a_reader_that_waits(trial: Trial) -> None:
+    turn, outputs = await trial.begun(trial.text)
+    async with asyncio.TaskGroup() as group:
+        reading = group.create_task(trial.ends_soon(outputs, "canceled while a reader waits"))
+        await asyncio.wait({reading}, timeout=_WAITS_S)
+        await trial.backend.cancel(turn.run_id)
 
 
-async def cancel_ends_only_that_run(subject: BackendSubject) -> None:
-    if subject.hang is None:
-        return
-    async with _backend(subject) as backend:
-        doomed, other = _turn(subject.hang), _turn(subject.hang)
-        doomed_outputs, other_outputs = backend.start(doomed), backend.start(other)
-        await anext(doomed_outputs)
-        await anext(other_outputs)
-        await backend.cancel(doomed.run_id)
-        await _ends_soon(doomed_outputs, subject, "after cancel")
-        outputs = await run_turn(backend, _turn(subject.answer.format(word="walrus")))
-        assert "walrus" in answer_text(outputs), "a cancel disturbed another run"
-        await backend.cancel(other.run_id)
-        await _ends_soon(other_outputs, subject, "after cancel")
+@_check("hang")
+async def cancel_ends_only_that_run(trial: Trial) -> None:
+    doomed, doomed_outputs = await trial.begun(trial.text)
+    other, other_outputs = await trial.begun(trial.text)
+    await trial.backend.cancel(doomed.run_id)
+    await trial.ends_soon(doomed_outputs, "after cancel")
+    await trial.answers("a cancel disturbed another run")
+    await trial.backend.cancel(other.run_id)
+    await trial.ends_soon(other_outputs, "after cancel")
 
 
-async def cancel_before_the_first_output_counts(subject: BackendSubject) -> None:
-    if subject.hang is None:
-        return
-    async with _backend(subject) as backend:
-        turn = _turn(subject.hang)
-        outputs = backend.start(turn)
-        await backend.cancel(turn.run_id)
-        await _ends_soon(outputs, subject, "canceled before it began")
+@_check("hang")
+async def cancel_before_the_first_output_counts(trial: Trial) -> None:
+    turn = _turn(trial.text)
+    outputs = trial.backend.start(turn)
+    await trial.backend.cancel(turn.run_id)
+    await trial.ends_soon(outputs, "canceled before it began")
 
 
-async def cancel_of_an_unknown_run_is_fine(subject: BackendSubject) -> None:
-    async with _backend(subject) as backend:
-        await backend.cancel("no-such-run")
-        turn = _turn(subject.answer.format(word="walrus"))
-        await run_turn(backend, turn)
-        await backend.cancel(turn.run_id)
+@_check("answer")
+async def cancel_of_an_unknown_run_is_fine(trial: Trial) -> None:
+    await trial.backend.cancel("no-such-run")
+    turn = _turn(trial.text.format(word="walrus"))
+    await run_turn(trial.backend, turn)
+    await trial.backend.cancel(turn.run_id)
 
 
-async def exceptions_come_out_of_the_iterator(subject: BackendSubject) -> None:
-    if subject.crash is None:
-        return
-    async with _backend(subject) as backend:
-        try:
-            outputs = await run_turn(backend, _turn(subject.crash))
-        except Exception:  # noqa: BLE001 - which one is the agent's business
-            pass
-        else:
-            raise AssertionError(f"the agent crashed, and nobody noticed: {outputs!r}")
-        outputs = await run_turn(backend, _turn(subject.answer.format(word="walrus")))
-        assert "walrus" in answer_text(outputs), "a crash disturbed the next run"
+@_check("crash")
+async def exceptions_come_out_of_the_iterator(trial: Trial) -> None:
+    try:
+        outputs = await run_turn(trial.backend, _turn(trial.text))
+    except Exception:  # noqa: BLE001 - which one is the agent's business
+        await trial.answers("a crash disturbed the next run")
+    else:
+        raise AssertionError(f"the agent crashed, and its run did not raise: {outputs!r}")
 
 
-async def tools_tell_which_call_it_is(subject: BackendSubject) -> None:
-    if subject.tool is None:
-        return
-    async with _backend(subject) as backend:
-        outputs = await run_turn(backend, _turn(subject.tool))
+@_check("tool")
+async def tools_tell_which_call_it_is(trial: Trial) -> None:
+    outputs = await run_turn(trial.backend, _turn(trial.text))
     calls = [output for output in outputs if isinstance(output, ToolCalled)]
     assert calls, f"no tool was used: {outputs!r}"
     begun: set[tuple[str, str]] = set()
@@ -174,12 +212,11 @@ async def tools_tell_which_call_it_is(subject: BackendSubject) -> None:
             assert (call.call_id, call.name) in begun, f"a call that never started: {call!r}"
 
 
-async def messages_are_kept_apart(subject: BackendSubject) -> None:
-    if subject.stages is None:
-        return
-    async with _backend(subject) as backend:
-        turn = _turn(subject.stages.format(first="walrus", second="otter"))
-        outputs = await run_turn(backend, turn)
+@_check("stages")
+async def messages_are_kept_apart(trial: Trial) -> None:
+    outputs = await run_turn(
+        trial.backend, _turn(trial.text.format(first="walrus", second="otter"))
+    )
     messages: list[list[Output]] = [[]]
     for output in outputs:
         if isinstance(output, StageStarted):
@@ -190,95 +227,40 @@ async def messages_are_kept_apart(subject: BackendSubject) -> None:
     assert found == [["walrus"], ["otter"]], f"not two messages: {texts!r}"
 
 
-async def a_resumed_run_says_all_it_has(subject: BackendSubject) -> None:
-    async with _backend(subject) as backend:
-        if not backend.can_resume or subject.going_on is None:
-            return
-        session = FakeSession()
-        text = subject.going_on.format(word="walrus")
-        turn = structs.replace(_turn(text), session=session)
-        assert "walrus" in await _said(backend.start(turn), "walrus", subject)
-        again = structs.replace(turn, is_resumed=True)
-        # Another object, as in another process, would do as well where the agent is elsewhere.
-        outputs = backend.start(again)
-        assert "walrus" in await _said(outputs, "walrus", subject), "what was said is gone"
-        await backend.cancel(turn.run_id)
+@_check("going_on")
+async def a_resumed_run_says_all_it_has(trial: Trial) -> None:
+    if not trial.backend.can_resume:
+        return
+    turn = structs.replace(_turn(trial.text.format(word="walrus")), session=FakeSession())
+    assert "walrus" in await trial.said(trial.backend.start(turn))
+    again = structs.replace(turn, is_resumed=True)
+    # Another object, as in another process, would do as well where the agent is elsewhere.
+    outputs = trial.backend.start(again)
+    assert "walrus" in await trial.said(outputs), "what was said is gone"
+    await trial.backend.cancel(turn.run_id)
 
 
-async def close_ends_what_runs(subject: BackendSubject) -> None:
-    async with _backend(subject) as backend:
-        if subject.hang is not None:
-            outputs = backend.start(_turn(subject.hang))
-            await anext(outputs)
-            async with asyncio.timeout(subject.soon_s):
-                await backend.close()
-            await _ends_soon(outputs, subject, "after close")
-        await backend.close()
+@_check("answer")
+async def close_ends_what_runs(trial: Trial) -> None:
+    if trial.subject.hang is not None:
+        _, outputs = await trial.begun(trial.subject.hang)
+        async with asyncio.timeout(trial.subject.soon_s):
+            await trial.backend.close()
+        await trial.ends_soon(outputs, "after close")
+    await trial.backend.close()
 
 
-BACKEND_CHECKS: tuple[Check, ...] = (
-    answers_and_ends,
-    starts_at_once,
-    nothing_follows_the_end,
-    runs_are_isolated,
-    cancel_ends_the_run,
-    cancel_reaches_a_reader_that_waits,
-    cancel_ends_only_that_run,
-    cancel_before_the_first_output_counts,
-    cancel_of_an_unknown_run_is_fine,
-    exceptions_come_out_of_the_iterator,
-    tools_tell_which_call_it_is,
-    messages_are_kept_apart,
-    a_resumed_run_says_all_it_has,
-    close_ends_what_runs,
-)
-
-_numbers = count(1)
+BACKEND_CHECKS: tuple[Check, ...] = tuple(_checks)
 
 
 def _turn(text: str) -> TurnRequest:
     number = next(_numbers)
-    # Conversations of their own: an agent may well have one turn of each at a time.
+    # Each in its own conversation: an agent may have only one turn of a conversation at a time.
     return turn_request(
-        text,
-        run_id=f"run-{number}",
-        task_id=f"task-{number}",
-        context_id=f"context-{number}",
+        text, run_id=f"run-{number}", task_id=f"task-{number}", context_id=f"context-{number}"
     )
-
-
-@asynccontextmanager
-async def _backend(subject: BackendSubject) -> AsyncIterator[Backend]:
-    made = subject.make()
-    backend = await made if inspect.isawaitable(made) else made
-    try:
-        yield backend
-    finally:
-        await backend.close()
 
 
 async def _drain(outputs: AsyncIterator[Output]) -> None:
     async for _ in outputs:
         pass
-
-
-async def _said(outputs: AsyncIterator[Output], word: str, subject: BackendSubject) -> str:
-    """What the run says until it has said the word; then it is let go, not canceled."""
-    heard: list[Output] = []
-    async with asyncio.timeout(subject.soon_s):
-        async for output in outputs:
-            heard.append(output)
-            if word in answer_text(heard):
-                break
-    close = getattr(outputs, "aclose", None)
-    if close is not None:
-        await close()
-    return answer_text(heard)
-
-
-async def _ends_soon(outputs: AsyncIterator[Output], subject: BackendSubject, when: str) -> None:
-    try:
-        async with asyncio.timeout(subject.soon_s):
-            await _drain(outputs)
-    except TimeoutError:
-        raise AssertionError(f"{when}, the run still goes on") from None

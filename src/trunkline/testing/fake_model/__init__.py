@@ -36,7 +36,6 @@ became of each: `answering`, `answered`, `refused`, `cut` (by a script), or `clo
 client went away before the end. `DELETE /requests` forgets them.
 """
 
-from trunkline.testing.fake_model.seen import SeenRequest
-from trunkline.testing.fake_model.server import FakeModel
+from trunkline.testing.fake_model.server import FakeModel, SeenRequest
 
 __all__ = ["FakeModel", "SeenRequest"]

@@ -3,10 +3,13 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 import msgspec
+from msgspec import Struct
 
+from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
 from trunkline.ports.clock import Clock
 from trunkline.testing.fake_model import chat, messages
@@ -17,7 +20,6 @@ from trunkline.testing.fake_model.http import BadRequest, Incoming, Reply, read_
 from trunkline.testing.fake_model.messages import MessagesWriter
 from trunkline.testing.fake_model.responses import ResponsesWriter
 from trunkline.testing.fake_model.script import Fail, Html
-from trunkline.testing.fake_model.seen import SeenRequest
 from trunkline.testing.fake_model.writing import Whole, Writer
 
 _READERS = {
@@ -27,6 +29,20 @@ _READERS = {
 }
 _COUNT = "/v1/messages/count_tokens"
 _MODELS = ("fake-1", "fake-2")
+
+
+class SeenRequest(Struct, kw_only=True):
+    """One request. `outcome` moves on from "answering" once; the rest stays as it came."""
+
+    number: int
+    method: str
+    path: str
+    # By their names in lower case.
+    headers: dict[str, str]
+    body: Any
+    # The last user text, without decorations.
+    text: str = ""
+    outcome: str = "answering"
 
 
 class FakeModel:
@@ -39,7 +55,7 @@ class FakeModel:
         self._api_key = api_key
         self._clock = clock or SystemClock()
         self._server: asyncio.Server | None = None
-        self._running: set[asyncio.Task[Any]] = set()
+        self._connections = BackgroundTasks("fake model")
         self._failures: Counter[str] = Counter()
         self._watchers: list[tuple[Callable[[SeenRequest], bool], asyncio.Future[SeenRequest]]] = []
 
@@ -52,11 +68,7 @@ class FakeModel:
         """Cuts off whatever is being answered."""
         if self._server is not None:
             self._server.close()
-        running = tuple(self._running)
-        for task in running:
-            task.cancel()
-        if running:
-            _ = await asyncio.wait(running)
+        await self._connections.close()
         if self._server is not None:
             await self._server.wait_closed()
 
@@ -82,19 +94,20 @@ class FakeModel:
                 found.set_result(seen)
         self._watchers = [item for item in self._watchers if not item[1].done()]
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._running.add(task)
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.spawn(self._serve(reader, writer), name="fake model serves")
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await self._serve(reader, writer)
+            await self._serve_request(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
             writer.transport.abort()
         finally:
-            self._running.discard(task)
             writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_request(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         reply = Reply(writer)
         try:
             incoming = await read_request(reader, writer)
@@ -116,31 +129,25 @@ class FakeModel:
         self.requests.append(seen)
         outcome = "closed"
         try:
-            outcome = await self._while_connected(self._answer(seen, reply), reader)
-        except CutOff:
-            outcome = "cut"
-            # What was written so far still goes out; the end of the body never comes.
-            await writer.drain()
+            # The answer ends when the client goes away.
+            async with asyncio.TaskGroup() as group:
+                answering = group.create_task(self._outcome(seen, reply))
+                gone = group.create_task(_until_gone(reader))
+                gone.add_done_callback(lambda _: answering.cancel())
+                answering.add_done_callback(lambda _: gone.cancel())
+            if not answering.cancelled():
+                outcome = answering.result()
         finally:
             seen.outcome = outcome
             self._tell(seen)
 
-    async def _while_connected(self, answer: Any, reader: asyncio.StreamReader) -> str:
-        """The outcome; "closed" when the client goes away first."""
-        loop = asyncio.get_running_loop()
-        answering = loop.create_task(answer, name="fake model answers")
-        gone = loop.create_task(reader.read(1), name="fake model watches the client")
+    async def _outcome(self, seen: SeenRequest, reply: Reply) -> str:
         try:
-            _ = await asyncio.wait({answering, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if answering.done():
-                return str(answering.result())
-            return "closed"
+            return await self._answer(seen, reply)
+        except CutOff:
+            return "cut"
         except ConnectionError:
             return "closed"
-        finally:
-            answering.cancel()
-            gone.cancel()
-            _ = await asyncio.gather(answering, gone, return_exceptions=True)
 
     async def _plain(self, incoming: Incoming, reply: Reply) -> None:
         match incoming.method, incoming.path:
@@ -222,6 +229,11 @@ async def _refuse(
     body = (messages if is_anthropic else chat).error_body(status, text)
     await reply.whole(status, JSON, msgspec.json.encode(body), more)
     return "refused"
+
+
+async def _until_gone(reader: asyncio.StreamReader) -> None:
+    with suppress(ConnectionError):
+        _ = await reader.read(1)
 
 
 def _decoded(body: bytes) -> Any:
