@@ -297,6 +297,32 @@ async def test_a_cut_without_ids_goes_on_with_the_snapshot() -> None:
     assert folded(items) == "123"
 
 
+async def test_a_numbered_stream_that_lost_its_first_event_begins_again() -> None:
+    """A peer that numbers its events begins every stream with the task, which holds all of the
+    earlier ones: a client that took the later ones alone would miss the text before them."""
+
+    async def handle(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        if asked.path.endswith(".json"):
+            card = {"name": "Raw", "supportedInterfaces": [peer.interface()]}
+            writer.write(response(json.dumps(card).encode(), "Trunkline-Features: event-ids"))
+            return
+        artifact = {"artifactId": "a", "parts": [{"text": "1"}]}
+        first = event(asked, {"task": TASK | {"artifacts": [artifact]}}, "id: 7")
+        writer.write(STREAM + (b"" if asked.rpc == "SendStreamingMessage" else first))
+        writer.write(event(asked, piece("2"), "id: 8"))
+        writer.write(event(asked, status("COMPLETED"), "id: 9"))
+        await writer.drain()
+        writer.close()
+
+    async with raw_peer(handle, has_card=False) as peer, connect(peer.url) as agent:
+        items = await collected(agent.stream(ask("hi")))
+    assert isinstance(items[0], Task)
+    assert folded(items) == "12"
+    assert len(items) == 3
+    assert [asked.rpc for asked in peer.asked[1:]] == ["SendStreamingMessage", "SubscribeToTask"]
+    assert "last-event-id" not in peer.asked[2].headers
+
+
 async def test_a_stream_of_0_3_that_begins_with_what_comes_next_is_the_whole_task() -> None:
     """0.3 leaves open what a subscription begins with; its SDK leaves out what was before."""
     begun = {

@@ -71,6 +71,16 @@ class Seen:
         self._recent[id] = digest
         return False
 
+    def begin_with(self, item: StreamItem) -> None:
+        """Take the first event that has an id. Raises MissingEvent if the task before it is lost.
+
+        A peer that numbers its events begins with the task, which holds all earlier events. The
+        id of the task is kept, so that the client can subscribe to it and get them.
+        """
+        if self.is_numbered and isinstance(item, TaskArtifactUpdateEvent | TaskStatusUpdateEvent):
+            self.meet(item.task_id)
+            raise MissingEvent
+
     def note(self, item: StreamItem) -> None:
         """Remember an item that the caller is about to get. Notes nothing if `meet` raises."""
         if isinstance(item, TaskArtifactUpdateEvent):

@@ -104,7 +104,7 @@ class EventReader:
                     # The envelope may hold more than the result, such as an error.
                     item = self._read(self._opened(data))
                 if self.is_bare:
-                    self._count(item)
+                    self._count(item, event.has_id)
                 is_old = self._may_be_old and self._is_old(item, event.has_id)
                 if not is_old:
                     seen.note(item)
@@ -117,7 +117,9 @@ class EventReader:
         except MissingEvent:
             raise BadPeerAnswer("an event of the stream is missing") from None
 
-    def _count(self, item: StreamItem) -> None:
+    def _count(self, item: StreamItem, has_id: bool) -> None:
+        if has_id and not self._seen.last_id:
+            self._seen.begin_with(item)
         self.is_bare = not self.count and isinstance(item, Task)
         self.count += 1
 

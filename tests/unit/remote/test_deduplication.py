@@ -79,6 +79,19 @@ def test_a_peer_that_numbers_its_events_can_be_held_to_it() -> None:
     assert not shown.is_repeated("20", b"after a gap")
 
 
+def test_a_numbered_stream_begins_with_the_task() -> None:
+    shown = Seen()
+    shown.is_numbered = True
+    shown.begin_with(task("a"))
+    for item in (piece("b"), status(TaskState.COMPLETED)):
+        with pytest.raises(MissingEvent):
+            shown.begin_with(item)
+    assert shown.task_id == "t", "to subscribe to"
+    assert not shown.is_over
+    shown.is_numbered = False
+    shown.begin_with(piece("b"))
+
+
 @pytest.mark.parametrize("id", ["²", "٣", "9" * 5000, "abc", "-1"])
 def test_an_id_that_is_no_number_is_an_id_all_the_same(id: str) -> None:
     shown = Seen()
