@@ -4,19 +4,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from trunkline.model.values import Message, TaskState
+from trunkline.model.values import Canonical, Message, TaskState
 
 
-class AuthenticationInfo(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class AuthenticationInfo(Canonical, frozen=True, kw_only=True):
     scheme: str
     credentials: str = ""
 
 
-class TaskPushNotificationConfig(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class TaskPushNotificationConfig(Canonical, frozen=True, kw_only=True):
     tenant: str = ""
     id: str = ""
     task_id: str = ""
@@ -30,9 +26,7 @@ def _check_history_length(value: int | None) -> None:
         raise ValueError("historyLength must not be negative")
 
 
-class SendMessageConfiguration(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class SendMessageConfiguration(Canonical, frozen=True, kw_only=True):
     accepted_output_modes: tuple[str, ...] = ()
     task_push_notification_config: TaskPushNotificationConfig | None = None
     history_length: int | None = None
@@ -42,31 +36,33 @@ class SendMessageConfiguration(
         _check_history_length(self.history_length)
 
 
-class SendMessageRequest(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class SendMessageRequest(Canonical, frozen=True, kw_only=True):
     tenant: str = ""
     message: Message
     configuration: SendMessageConfiguration | None = None
     metadata: dict[str, Any] | None = None
 
 
-class GetTaskRequest(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class TaskRequest(Canonical, frozen=True, kw_only=True):
+    """Base of the requests about one task."""
+
     tenant: str = ""
     id: str
-    history_length: int | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
             raise ValueError("id must not be empty")
+
+
+class GetTaskRequest(TaskRequest, frozen=True, kw_only=True):
+    history_length: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         _check_history_length(self.history_length)
 
 
-class ListTasksRequest(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class ListTasksRequest(Canonical, frozen=True, kw_only=True):
     tenant: str = ""
     context_id: str = ""
     status: TaskState = TaskState.UNSPECIFIED
@@ -82,32 +78,15 @@ class ListTasksRequest(
             raise ValueError("pageSize must be between 1 and 100")
 
 
-class CancelTaskRequest(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
-    tenant: str = ""
-    id: str
+class CancelTaskRequest(TaskRequest, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
 
-    def __post_init__(self) -> None:
-        if not self.id:
-            raise ValueError("id must not be empty")
+
+class SubscribeToTaskRequest(TaskRequest, frozen=True, kw_only=True):
+    """It has no further members."""
 
 
-class SubscribeToTaskRequest(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
-    tenant: str = ""
-    id: str
-
-    def __post_init__(self) -> None:
-        if not self.id:
-            raise ValueError("id must not be empty")
-
-
-class GetExtendedAgentCardRequest(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class GetExtendedAgentCardRequest(Canonical, frozen=True, kw_only=True):
     tenant: str = ""
 
 

@@ -1,4 +1,4 @@
-"""How we refuse.
+"""Errors of the gateway, by the side that is at fault.
 
     TrunklineError
     ├── CallerError            the request is at fault; the text is for the client
@@ -11,20 +11,20 @@
     │   ├── ExtendedAgentCardNotConfigured
     │   ├── ExtensionSupportRequired
     │   └── VersionNotSupported
-    ├── AgentError             the agent behind us is at fault
+    ├── AgentError             the agent behind the gateway is at fault
     │   └── InvalidAgentResponse
-    ├── Unavailable            we cannot serve now: draining or out of capacity
+    ├── Unavailable            the gateway cannot serve now: draining or out of capacity
     ├── StoreError             the store refused; nothing was written
     │   ├── StaleSeq             another writer was faster
     │   ├── LeaseLost            another node owns the task now
     │   ├── KeyTaken             the idempotency key led to another task before
-    │   ├── Unstorable           it could not even be offered to the store
+    │   ├── Unstorable           the value cannot be encoded for the store
     │   ├── StoreInUse           another process holds the store
     │   └── StoreUnusable        damaged, newer than this release, or out of space
     ├── ConfigError            the configuration is at fault; names key and remedy
-    └── GatewayBug             our fault; the caller sees an internal error, the log all
+    └── GatewayBug             the gateway is at fault; the caller sees an internal error
 
-What each one is on the wire (codes, statuses, reasons) is in `protocol.errors`.
+`protocol.errors` has their codes, statuses and reasons on the wire.
 """
 
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ class FieldViolation(Struct, frozen=True):
 
 
 class Case(Enum):
-    """What exactly is wrong, where a class holds several cases that some clients tell apart
-    by code or text."""
+    """The exact fault, where an error class holds several that some clients tell apart by code or
+    text."""
 
     NOT_JSONRPC = auto()
     EMPTY_BODY = auto()
@@ -64,7 +64,7 @@ class TrunklineError(Exception):
 
 
 class CallerError(TrunklineError):
-    pass
+    """The request is at fault. The text is for the client."""
 
 
 class InvalidParams(CallerError):
@@ -102,19 +102,19 @@ def file_part_refused(index: int) -> InvalidParams:
 
 
 class ParseFailed(CallerError):
-    pass
+    """The body is not JSON."""
 
 
 class InvalidRequest(CallerError):
-    pass
+    """The envelope or a header of the request is not valid."""
 
 
 class MethodNotFound(CallerError):
-    pass
+    """The agent has no such JSON-RPC method."""
 
 
 class RouteNotFound(CallerError):
-    pass
+    """The agent has no such path."""
 
 
 class WrongHttpMethod(CallerError):
@@ -124,23 +124,23 @@ class WrongHttpMethod(CallerError):
 
 
 class WrongMediaType(CallerError):
-    pass
+    """The Content-Type of the request is not one of A2A."""
 
 
 class PayloadTooLarge(CallerError):
-    pass
+    """The body is larger than the agent accepts."""
 
 
 class Unauthenticated(CallerError):
-    pass
+    """The request has no credential, or one that the gateway does not know."""
 
 
 class PermissionDenied(CallerError):
-    pass
+    """The caller has no permission for this request."""
 
 
 class RequestTimedOut(CallerError):
-    pass
+    """The body did not arrive in time."""
 
 
 class TooManyRequests(CallerError):
@@ -150,7 +150,7 @@ class TooManyRequests(CallerError):
 
 
 class IdempotencyConflict(CallerError):
-    pass
+    """The caller used this idempotency key for another request."""
 
 
 class TaskNotFound(CallerError):
@@ -161,39 +161,39 @@ class TaskNotFound(CallerError):
 
 
 class TaskNotCancelable(CallerError):
-    pass
+    """The task has ended."""
 
 
 class PushNotificationNotSupported(CallerError):
-    pass
+    """The agent sends no push notifications."""
 
 
 class UnsupportedOperation(CallerError):
-    pass
+    """The agent, or the state of the task, does not allow the operation."""
 
 
 class ContentTypeNotSupported(CallerError):
-    pass
+    """The agent does not accept or produce the media type."""
 
 
 class ExtendedAgentCardNotConfigured(CallerError):
-    pass
+    """The agent has no extended card."""
 
 
 class ExtensionSupportRequired(CallerError):
-    pass
+    """The agent requires an extension that the client did not declare."""
 
 
 class VersionNotSupported(CallerError):
-    pass
+    """The agent does not speak this version of A2A."""
 
 
 class AgentError(TrunklineError):
-    pass
+    """The agent behind the gateway is at fault."""
 
 
 class InvalidAgentResponse(AgentError):
-    pass
+    """The agent answered with something that is not A2A."""
 
 
 class Unavailable(TrunklineError):
@@ -203,36 +203,36 @@ class Unavailable(TrunklineError):
 
 
 class StoreError(TrunklineError):
-    pass
+    """The store refused; nothing was written."""
 
 
 class StaleSeq(StoreError):
-    pass
+    """Another writer was faster."""
 
 
 class LeaseLost(StoreError):
-    pass
+    """Another node owns the task now."""
 
 
 class KeyTaken(StoreError):
-    pass
+    """The idempotency key led to another task before."""
 
 
 class Unstorable(StoreError):
-    pass
+    """The value cannot be encoded for the store."""
 
 
 class StoreInUse(StoreError):
-    pass
+    """Another process holds the store."""
 
 
 class StoreUnusable(StoreError):
-    pass
+    """The store is damaged, newer than this release, or out of space."""
 
 
 class ConfigError(TrunklineError):
-    pass
+    """The configuration is at fault. The text names the key and the remedy."""
 
 
 class GatewayBug(TrunklineError):
-    pass
+    """The gateway is at fault. The caller sees an internal error; the log has the details."""

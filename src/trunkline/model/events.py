@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.model.values import (
+    Canonical,
     Message,
     Task,
     TaskArtifactUpdateEvent,
@@ -19,7 +20,7 @@ from trunkline.model.values import (
 )
 
 
-class TurnOptions(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+class TurnOptions(Canonical, frozen=True, kw_only=True):
     """What a request asked for beside its message. Kept, so that a turn that waits in
     the queue runs after a restart as it would have before."""
 
@@ -28,18 +29,14 @@ class TurnOptions(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tru
     metadata: dict[str, Any] | None = None
 
 
-class TaskSubmitted(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class TaskSubmitted(Canonical, frozen=True, kw_only=True):
     """A new task whose request had options; without any, the journal holds the bare Task."""
 
     task: Task
     options: TurnOptions
 
 
-class MessageAccepted(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class MessageAccepted(Canonical, frozen=True, kw_only=True):
     """A further message for a task that exists; the public form is its status update."""
 
     message: Message
@@ -47,13 +44,13 @@ class MessageAccepted(
     options: TurnOptions | None = None
 
 
-class StatusShown(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+class StatusShown(Canonical, frozen=True, kw_only=True):
     """A status whose message history does not keep, such as a piece of a longer text."""
 
     status_update: TaskStatusUpdateEvent
 
 
-class TurnRetried(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+class TurnRetried(Canonical, frozen=True, kw_only=True):
     """The turn under way is void and waits to be run again: the message that it took up
     is the next to be taken up, and nothing that the agent said since counts."""
 

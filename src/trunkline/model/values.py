@@ -35,7 +35,14 @@ INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 
 
-class Part(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+class Canonical(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
+    """Base of the objects that clients, stores and agents exchange: their JSON is that of A2A 1.0.
+
+    The garbage collector does not track them, because JSON cannot hold a cycle.
+    """
+
+
+class Part(Canonical, frozen=True, kw_only=True):
     """One piece of content: exactly one of `text`, `raw`, `url` and `data` is set."""
 
     text: str | None = None
@@ -63,7 +70,7 @@ class Part(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rena
         )
 
 
-class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+class Message(Canonical, frozen=True, kw_only=True):
     message_id: str
     context_id: str = ""
     task_id: str = ""
@@ -80,7 +87,7 @@ class Message(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, r
             raise ValueError("parts must hold at least one part")
 
 
-class Artifact(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+class Artifact(Canonical, frozen=True, kw_only=True):
     artifact_id: str
     name: str = ""
     description: str = ""
@@ -93,13 +100,13 @@ class Artifact(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, 
             raise ValueError("artifactId must not be empty")
 
 
-class TaskStatus(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+class TaskStatus(Canonical, frozen=True, kw_only=True):
     state: TaskState
     message: Message | None = None
     timestamp: str = ""
 
 
-class Task(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
+class Task(Canonical, frozen=True, kw_only=True):
     id: str
     context_id: str = ""
     status: TaskStatus
@@ -108,18 +115,14 @@ class Task(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rena
     metadata: dict[str, Any] | None = None
 
 
-class TaskStatusUpdateEvent(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class TaskStatusUpdateEvent(Canonical, frozen=True, kw_only=True):
     task_id: str
     context_id: str
     status: TaskStatus
     metadata: dict[str, Any] | None = None
 
 
-class TaskArtifactUpdateEvent(
-    Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"
-):
+class TaskArtifactUpdateEvent(Canonical, frozen=True, kw_only=True):
     task_id: str
     context_id: str
     artifact: Artifact
