@@ -104,5 +104,19 @@ RequestValue: TypeAlias = (
     | TaskPushNotificationConfig
     | PushConfigQuery
 )
+# The parameters of each operation in 1.0.
+PARAMETERS: Final[dict[Operation, type[RequestValue]]] = {
+    Operation.SEND_MESSAGE: SendMessageRequest,
+    Operation.SEND_STREAMING_MESSAGE: SendMessageRequest,
+    Operation.GET_TASK: GetTaskRequest,
+    Operation.LIST_TASKS: ListTasksRequest,
+    Operation.CANCEL_TASK: CancelTaskRequest,
+    Operation.SUBSCRIBE_TO_TASK: SubscribeToTaskRequest,
+    Operation.CREATE_PUSH_CONFIG: TaskPushNotificationConfig,
+    Operation.GET_PUSH_CONFIG: PushConfigQuery,
+    Operation.LIST_PUSH_CONFIGS: PushConfigQuery,
+    Operation.DELETE_PUSH_CONFIG: PushConfigQuery,
+    Operation.GET_EXTENDED_AGENT_CARD: GetExtendedAgentCardRequest,
+}
 # Takes the JSON of the parameters. Raises ParseFailed, InvalidRequest or InvalidParams.
 Decoder: TypeAlias = Callable[[bytes], RequestValue]

@@ -6,19 +6,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-from trunkline.model.calls import (
-    CancelTaskRequest,
-    GetExtendedAgentCardRequest,
-    GetTaskRequest,
-    ListTasksRequest,
-    SubscribeToTaskRequest,
-    TaskPushNotificationConfig,
-)
+from trunkline.model.calls import CancelTaskRequest, TaskPushNotificationConfig
 from trunkline.model.errors import InvalidParams, WrongMediaType
 from trunkline.protocol import errors, protojson, sse
 from trunkline.protocol.dialects import Dialect
 from trunkline.protocol.limits import query_fields
-from trunkline.protocol.operations import PUSH, Operation, PushConfigQuery, RequestValue
+from trunkline.protocol.operations import PARAMETERS, PUSH, Operation, RequestValue
 from trunkline.protocol.protojson_fields import quote, snake
 from trunkline.protocol.rest_routes import Route
 from trunkline.protocol.v03 import V03_REST, read_list
@@ -53,25 +46,18 @@ def decode(
         )
     if operation is Operation.CREATE_PUSH_CONFIG:
         return _push_config(route, body)
+    # A2A 1.0, 11.5: other requests have no body; their fields are in the path and the query.
     tree = _query(route, query)
     if operation is Operation.LIST_TASKS and route.version is Version.V0_3:
         return read_list(protojson.convert(tree, List03))
     if operation in PUSH:
-        ids = {"taskId": route.task_id, "id": route.config_id}
-        return protojson.convert(tree | ids, PushConfigQuery)
-    if route.task_id:
+        tree |= {"taskId": route.task_id, "id": route.config_id}
+    elif route.task_id:
         tree["id"] = route.task_id
-    return protojson.convert(tree, _IN_QUERY[operation])
+    return protojson.convert(tree, PARAMETERS[operation])
 
 
 _SENDS: Final = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE})
-# A2A 1.0, 11.5: these requests have no body; their fields are in the path and the query.
-_IN_QUERY: Final[dict[Operation, type[RequestValue]]] = {
-    Operation.GET_TASK: GetTaskRequest,
-    Operation.LIST_TASKS: ListTasksRequest,
-    Operation.SUBSCRIBE_TO_TASK: SubscribeToTaskRequest,
-    Operation.GET_EXTENDED_AGENT_CARD: GetExtendedAgentCardRequest,
-}
 
 
 class _CancelBody(Struct, rename="camel"):

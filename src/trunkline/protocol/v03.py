@@ -9,12 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.model.calls import (
-    CancelTaskRequest,
     GetExtendedAgentCardRequest,
-    GetTaskRequest,
     ListTasksRequest,
     SendMessageRequest,
-    SubscribeToTaskRequest,
     TaskPushNotificationConfig,
 )
 from trunkline.model.card import AgentCard
@@ -167,11 +164,8 @@ def _decode_extended_card(_: bytes) -> GetExtendedAgentCardRequest:
     return GetExtendedAgentCardRequest()
 
 
-_DECODERS: Final[dict[Operation, Decoder]] = {
-    Operation.GET_TASK: partial(protojson.decode, into=GetTaskRequest),
+_DECODERS: Final[dict[Operation, Decoder]] = V1.decoders | {
     Operation.LIST_TASKS: _decode_list,
-    Operation.CANCEL_TASK: partial(protojson.decode, into=CancelTaskRequest),
-    Operation.SUBSCRIBE_TO_TASK: partial(protojson.decode, into=SubscribeToTaskRequest),
     Operation.CREATE_PUSH_CONFIG: _create_push_config,
     # 0.3, 7.6: get without the id of a configuration means any one of the task.
     Operation.GET_PUSH_CONFIG: _query_push_config,

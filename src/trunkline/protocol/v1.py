@@ -1,20 +1,12 @@
 """`V1`: A2A 1.0 on both bindings, which is the canonical JSON with a name around it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from trunkline.model.calls import (
-    CancelTaskRequest,
-    GetExtendedAgentCardRequest,
-    GetTaskRequest,
-    ListTasksRequest,
-    SendMessageRequest,
-    SubscribeToTaskRequest,
-    TaskPushNotificationConfig,
-)
+from trunkline.model.calls import TaskPushNotificationConfig
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidParams
 from trunkline.model.events import (
@@ -29,7 +21,7 @@ from trunkline.model.events import (
 )
 from trunkline.protocol import cards, protojson
 from trunkline.protocol.cards import STANDARD, Shape
-from trunkline.protocol.operations import Decoder, Operation, PushConfigQuery
+from trunkline.protocol.operations import PARAMETERS, Decoder, Operation, PushConfigQuery
 from trunkline.protocol.versions import Version
 
 # A2A 1.0, 3.2.3: a StreamResponse holds one of four members. Entries of these kinds are stored
@@ -65,28 +57,18 @@ def _query_push_config(params: bytes, *, needs_id: bool = True) -> PushConfigQue
     return query
 
 
-_decode_send = partial(protojson.decode, into=SendMessageRequest)
-
-
 class V1Dialect:
     """Encoders take the canonical JSON of the model, which is that of 1.0. Those on the path of
     most requests return pieces, which are joined where they are written."""
 
     version = Version.V1_0
-    decoders: Mapping[Operation, Decoder] = {
-        Operation.SEND_MESSAGE: _decode_send,
-        Operation.SEND_STREAMING_MESSAGE: _decode_send,
-        Operation.GET_TASK: partial(protojson.decode, into=GetTaskRequest),
-        Operation.LIST_TASKS: partial(protojson.decode, into=ListTasksRequest),
-        Operation.CANCEL_TASK: partial(protojson.decode, into=CancelTaskRequest),
-        Operation.SUBSCRIBE_TO_TASK: partial(protojson.decode, into=SubscribeToTaskRequest),
+    decoders: Final[dict[Operation, Decoder]] = {
+        operation: partial(protojson.decode, into=value) for operation, value in PARAMETERS.items()
+    } | {
         Operation.CREATE_PUSH_CONFIG: _create_push_config,
         Operation.GET_PUSH_CONFIG: _query_push_config,
         Operation.LIST_PUSH_CONFIGS: partial(_query_push_config, needs_id=False),
         Operation.DELETE_PUSH_CONFIG: _query_push_config,
-        Operation.GET_EXTENDED_AGENT_CARD: partial(
-            protojson.decode, into=GetExtendedAgentCardRequest
-        ),
     }
 
     def task(self, task: bytes) -> bytes:
