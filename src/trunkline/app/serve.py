@@ -125,7 +125,7 @@ def _info(gateway: Gateway, base_url: str, local_url: str) -> ServeInfo:
         ],
         auth=settings.auth_summary(),
         mcp_url=base_url + MCP_PATH if gateway.mcp is not None else "",
-        version=(tried.dialects.only or tried.dialects.names.default) if tried else Version.V1_0,
+        version=(tried.dialects.only or tried.dialects.default) if tried else Version.V1_0,
     )
 
 

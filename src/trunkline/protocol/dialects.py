@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from msgspec import Struct
-
 from trunkline.model.profile import Profile
 from trunkline.protocol import jsonrpc as rpc
 from trunkline.protocol import openclaw
@@ -20,20 +18,14 @@ from trunkline.protocol.versions import ALL, Version
 Dialect: TypeAlias = V1Dialect | V03Dialect
 
 
-class Dialects(Struct, frozen=True, kw_only=True):
+class Dialects(rpc.Names, frozen=True, kw_only=True):
     versions: tuple[Version, ...]
     # Versions by the bytes of an A2A-Version header, for values that need no second look.
     by_header: Mapping[bytes | None, Version | None]
-    # The only version, if there is one.
-    only: Version | None
-    # The version of every request that states none; None where its form tells.
-    unstated: Version | None
-    names: rpc.Names
     jsonrpc: Mapping[Version, Dialect]
     rest: Mapping[Version, Dialect]
     # Operations that the agent answers like unknown ones.
     hidden: frozenset[Operation]
-    errors: rpc.ErrorStyle
     # The only form of the card; None where the client may choose.
     card_form: Form | None
 
@@ -53,24 +45,18 @@ def dialects_for(profile: Profile) -> Dialects:
         versions=versions,
         by_header={None: None} | {version.encode(): version for version in versions},
         only=only,
+        default=Version(profile.default_version),
         unstated=unstated,
-        names=rpc.Names(
-            default=Version(profile.default_version),
-            unstated=unstated,
-            # A version that the agent does not speak has no methods.
-            methods={version: {} for version in Version}
-            | {
-                version: {
-                    name: operation
-                    for name, operation in methods[version].items()
-                    if operation not in hidden
-                }
-                for version in versions
-            },
-            only=only,
-            takes_notifications=style.takes_notifications,
-            checks_params=style.checks_params,
-        ),
+        # A version that the agent does not speak has no methods.
+        methods={version: {} for version in Version}
+        | {
+            version: {
+                name: operation
+                for name, operation in methods[version].items()
+                if operation not in hidden
+            }
+            for version in versions
+        },
         jsonrpc={Version.V1_0: V1, Version.V0_3: v03_dialect(profile, is_rest=False)},
         rest={Version.V1_0: V1, Version.V0_3: v03_dialect(profile, is_rest=True)},
         hidden=hidden,

@@ -25,20 +25,54 @@ NULL: Final = b"null"
 RESULT: Final = b'{"jsonrpc":"2.0","id":%b,"result":'
 
 
+class Error(Struct, omit_defaults=True):
+    """The error object of a response (JSON-RPC 2.0, 5.1)."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+def standard(error: Exception, version: Version) -> Error:
+    return Error(errors.jsonrpc_code(error, version), errors.message(error), errors.details(error))
+
+
+class ErrorStyle(Struct, frozen=True, kw_only=True):
+    """How an agent refuses requests over JSON-RPC (`error_style` of its profile)."""
+
+    error: Callable[[Exception, Version], Error] = standard
+    http_status: Callable[[Exception], int] = errors.http_status_for_jsonrpc
+    # A refused stream is a stream of one error in every version; without this, in 0.3 alone. A
+    # bad envelope is then refused by a plain response, whichever operation it names.
+    is_in_stream: bool = False
+    # The event name of an error in a stream; empty for none.
+    event_name: str = ""
+    stream_headers: tuple[tuple[bytes, bytes], ...] = sse.HEADERS
+    # Requests without an id are served like those with the id null.
+    takes_notifications: bool = False
+    # Where the method has parameters, they must be there, and no name may be empty.
+    checks_params: bool = False
+    hides_push: bool = False
+    # The bodies, by account, of a 404 where nothing is served and of a 503 for an agent that
+    # does not run; None for the standard ones.
+    not_found: Callable[[str], bytes] | None = None
+    not_running: Callable[[str], bytes] | None = None
+
+
+STANDARD: Final = ErrorStyle()
+
+
 class Names(Struct, frozen=True, kw_only=True):
     """The method names of an agent over JSON-RPC, and the version that a request means."""
 
     # The version of a request that shows none.
     default: Version
-    # The version of every request that states none, where its form does not count.
+    # The version of every request that states none; None where its form tells.
     unstated: Version | None = None
     methods: Mapping[Version, Mapping[str, Operation]] = field(default_factory=lambda: METHODS)
-    # The one version that is spoken, if it is one: then no name means another.
+    # The only version of the agent, if there is one: then no name means another.
     only: Version | None = None
-    # Requests without an id are served like those with the id null.
-    takes_notifications: bool = False
-    # Where the method has parameters, they must be there, and no name may be empty.
-    checks_params: bool = False
+    errors: ErrorStyle = STANDARD
 
 
 class Request(Struct, frozen=True):
@@ -94,7 +128,7 @@ def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
     lacks_id = False
     if not id:
         # An unknown method and bad parameters are so without an id as well.
-        id, lacks_id = NULL, not names.takes_notifications
+        id, lacks_id = NULL, not names.errors.takes_notifications
     # Digits alone, as most ids are, need no closer look.
     if not (id.isdigit() or _is_id(id)):
         raise Rejected(NULL, version, _bad_id(id))
@@ -105,7 +139,7 @@ def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
             raise Rejected(id, names.only, unstated(names.only, remedy), operation)
         raise Rejected(id, version, _unknown_method(method, version, names, stated))
     params = bytes(envelope.params)
-    if names.checks_params and operation is not Operation.GET_EXTENDED_AGENT_CARD:
+    if names.errors.checks_params and operation is not Operation.GET_EXTENDED_AGENT_CARD:
         _check_params(id, version, params)
     if params[:1] != b"{":
         if params not in (b"", NULL):
@@ -124,41 +158,6 @@ def is_request(body: bytes) -> bool:
 
 
 _encode = msgspec.json.Encoder().encode
-
-
-class Error(Struct, omit_defaults=True):
-    """The error object of a response (JSON-RPC 2.0, 5.1)."""
-
-    code: int
-    message: str
-    data: Any = None
-
-
-def standard(error: Exception, version: Version) -> Error:
-    return Error(errors.jsonrpc_code(error, version), errors.message(error), errors.details(error))
-
-
-class ErrorStyle(Struct, frozen=True, kw_only=True):
-    """How an agent refuses requests over JSON-RPC (`error_style` of its profile)."""
-
-    error: Callable[[Exception, Version], Error] = standard
-    http_status: Callable[[Exception], int] = errors.http_status_for_jsonrpc
-    # A refused stream is a stream of one error in every version; without this, in 0.3 alone. A
-    # bad envelope is then refused by a plain response, whichever operation it names.
-    is_in_stream: bool = False
-    # The event name of an error in a stream; empty for none.
-    event_name: str = ""
-    stream_headers: tuple[tuple[bytes, bytes], ...] = sse.HEADERS
-    takes_notifications: bool = False
-    checks_params: bool = False
-    hides_push: bool = False
-    # The bodies, by account, of a 404 where nothing is served and of a 503 for an agent that
-    # does not run; None for the standard ones.
-    not_found: Callable[[str], bytes] | None = None
-    not_running: Callable[[str], bytes] | None = None
-
-
-STANDARD: Final = ErrorStyle()
 
 
 def error(
@@ -271,7 +270,7 @@ def _diagnose(body: bytes, version: Version, names: Names) -> Rejected:
     if not isinstance(tree, dict):
         return Rejected(NULL, version, _not_jsonrpc("the request must be a JSON object"))
     id = _encode(tree["id"]) if "id" in tree else b""
-    if not id and names.takes_notifications:
+    if not id and names.errors.takes_notifications:
         id = NULL
     if not _is_id(id):
         return Rejected(NULL, version, _bad_id(id))

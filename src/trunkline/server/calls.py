@@ -34,7 +34,7 @@ class JsonRpcCall:
         self.endpoint = endpoint
         self._id = jsonrpc.NULL
         self._stated: Version | None = None
-        self.dialect = endpoint.dialects.jsonrpc[endpoint.dialects.names.default]
+        self.dialect = endpoint.dialects.jsonrpc[endpoint.dialects.default]
         self.operation: Operation | None = None
         # The bytes before and behind every result.
         self.envelope = (b"", b"")
@@ -76,7 +76,7 @@ class JsonRpcCall:
                 stated, is_supported, refusal = None, False, refusal or error
         self._stated = stated
         try:
-            call = jsonrpc.decode(body, stated=stated, names=dialects.names)
+            call = jsonrpc.decode(body, stated=stated, names=dialects)
         except jsonrpc.Rejected as rejected:
             self._reject(rejected, is_supported=is_supported)
             raise refusal or self._first_error(rejected) from None

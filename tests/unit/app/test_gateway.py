@@ -100,7 +100,7 @@ def test_an_endpoint_has_what_the_settings_say() -> None:
     for endpoint in built.endpoints:
         assert endpoint.tenants == {"a"}
         assert endpoint.agent.profile.streaming is False
-        assert endpoint.dialects.names.default is Version.V0_3
+        assert endpoint.dialects.default is Version.V0_3
         assert endpoint.extended_card is not None
         assert endpoint.agent.profile.max_concurrency == 3
         # What any of its skills takes is let in.

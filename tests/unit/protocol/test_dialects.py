@@ -12,7 +12,7 @@ def test_by_default_all_is_spoken_under_its_own_names() -> None:
     spoken = dialects_for(Profile())
     assert spoken.versions == tuple(Version)
     assert spoken.only is spoken.unstated is None
-    assert spoken.names.methods == METHODS
+    assert spoken.methods == METHODS
     assert spoken.hidden == frozenset()
     assert spoken.card_form is None
     assert not spoken.errors.is_in_stream
@@ -29,9 +29,9 @@ def test_by_default_all_is_spoken_under_its_own_names() -> None:
 def test_one_version_alone(profile: Profile, version: Version, form: str | None) -> None:
     spoken = dialects_for(profile)
     assert spoken.versions == (version,)
-    assert spoken.only is spoken.names.only is version
-    assert {known for known, methods in spoken.names.methods.items() if methods} == {version}
-    assert spoken.unstated is spoken.names.unstated is version
+    assert spoken.only is version
+    assert {known for known, methods in spoken.methods.items() if methods} == {version}
+    assert spoken.unstated is version
     assert spoken.card_form == form
 
 
@@ -40,14 +40,14 @@ def test_with_0_3_as_the_default_the_form_of_a_request_does_not_count(
     dialect: Literal["auto", "v1.0"],
 ) -> None:
     spoken = dialects_for(Profile(dialect=dialect, default_version="0.3"))
-    assert spoken.unstated is spoken.names.unstated is Version.V0_3
+    assert spoken.unstated is Version.V0_3
 
 
 def test_what_is_hidden_has_no_name() -> None:
     profile = Profile(list_tasks="hidden", cancel="unsupported", cancel_unsupported_code=-32601)
     spoken = dialects_for(profile)
     assert spoken.hidden == {Operation.LIST_TASKS, Operation.CANCEL_TASK}
-    for methods in spoken.names.methods.values():
+    for methods in spoken.methods.values():
         assert not spoken.hidden & set(methods.values())
 
 
@@ -58,7 +58,7 @@ def test_cancel_that_is_refused_by_another_code_has_a_name() -> None:
 def test_an_openclaw_knows_five_methods_and_a_card() -> None:
     spoken = dialects_for(preset("openclaw-inbound"))
     assert spoken.hidden >= PUSH
-    assert set(spoken.names.methods[Version.V0_3]) == {
+    assert set(spoken.methods[Version.V0_3]) == {
         "message/send",
         "message/stream",
         "tasks/get",
@@ -66,5 +66,5 @@ def test_an_openclaw_knows_five_methods_and_a_card() -> None:
         "tasks/resubscribe",
         "agent/getAuthenticatedExtendedCard",
     }
-    assert spoken.names.takes_notifications
+    assert spoken.errors.takes_notifications
     assert spoken.errors.is_in_stream

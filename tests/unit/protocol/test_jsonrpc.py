@@ -19,7 +19,7 @@ from trunkline.model.errors import (
 from trunkline.model.profile import Profile
 from trunkline.protocol import jsonrpc
 from trunkline.protocol.dialects import dialects_for
-from trunkline.protocol.jsonrpc import Names, Rejected, Request
+from trunkline.protocol.jsonrpc import ErrorStyle, Names, Rejected, Request
 from trunkline.protocol.operations import METHODS, Operation
 from trunkline.protocol.versions import Version
 
@@ -194,7 +194,9 @@ def test_any_bytes_are_a_request_or_rejected(body: bytes) -> None:
         msgspec.json.decode(jsonrpc.error(refusal.id, refusal.error, refusal.version))
 
 
-LENIENT = Names(default=Version.V0_3, takes_notifications=True, checks_params=True)
+LENIENT = Names(
+    default=Version.V0_3, errors=ErrorStyle(takes_notifications=True, checks_params=True)
+)
 
 
 def test_a_notification_may_have_the_id_null() -> None:
@@ -221,7 +223,7 @@ def test_a_name_that_is_no_text_is_left_to_who_reads_it() -> None:
 
 
 def test_an_agent_of_0_3_alone_knows_the_names_of_that_one() -> None:
-    names = dialects_for(Profile(dialect="v0.3", default_version="0.3")).names
+    names = dialects_for(Profile(dialect="v0.3", default_version="0.3"))
     for method in METHODS[Version.V1_0]:
         with pytest.raises(Rejected) as refusal:
             jsonrpc.decode(request(method=method), stated=None, names=names)
@@ -232,7 +234,7 @@ def test_an_agent_of_0_3_alone_knows_the_names_of_that_one() -> None:
 @pytest.mark.parametrize("stated", [None, Version.V1_0])
 def test_an_agent_of_1_0_alone_does_not_support_0_3(stated: Version | None) -> None:
     """A2A 1.0, 3.6.2: a request that states no version is of 0.3."""
-    names = dialects_for(Profile(dialect="v1.0")).names
+    names = dialects_for(Profile(dialect="v1.0"))
     for method, operation in METHODS[Version.V0_3].items():
         with pytest.raises(Rejected) as refusal:
             jsonrpc.decode(request(method=method), stated=stated, names=names)
@@ -248,7 +250,7 @@ def test_an_agent_of_1_0_alone_does_not_support_0_3(stated: Version | None) -> N
 
 
 def test_a_method_that_nobody_knows_has_the_form_of_a_version_too() -> None:
-    names = dialects_for(Profile(dialect="v1.0")).names
+    names = dialects_for(Profile(dialect="v1.0"))
     for method, error in (("tasks/other", VersionNotSupported), ("Other", MethodNotFound)):
         with pytest.raises(Rejected) as refusal:
             jsonrpc.decode(request(method=method), stated=None, names=names)
@@ -256,13 +258,13 @@ def test_a_method_that_nobody_knows_has_the_form_of_a_version_too() -> None:
 
 
 def test_the_form_of_a_method_may_not_count() -> None:
-    names = dialects_for(Profile(default_version="0.3")).names
+    names = dialects_for(Profile(default_version="0.3"))
     with pytest.raises(Rejected, match=r"has no A2A-Version, which means 0\.3") as refusal:
         jsonrpc.decode(request(method="GetTask"), stated=None, names=names)
     assert isinstance(refusal.value.error, MethodNotFound)
     decoded = jsonrpc.decode(request(method="GetTask"), stated=Version.V1_0, names=names)
     assert decoded.operation is Operation.GET_TASK
-    strict = dialects_for(Profile(dialect="v1.0", default_version="0.3")).names
+    strict = dialects_for(Profile(dialect="v1.0", default_version="0.3"))
     with pytest.raises(Rejected) as refusal:
         jsonrpc.decode(request(method="GetTask"), stated=None, names=strict)
     assert isinstance(refusal.value.error, VersionNotSupported)
