@@ -16,17 +16,8 @@ from trunkline.model.calls import (
     TaskPushNotificationConfig,
 )
 from trunkline.model.values import TaskState
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.operations import METHOD_OF, Operation, PushConfigQuery, RequestValue
-from trunkline.protocol.v03_types import (
-    STATE_NAMES,
-    Authentication03,
-    Configuration03,
-    List03,
-    PushConfig03,
-    PushConfigQuery03,
-    Send03,
-    SetPushConfig03,
-)
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.versions import Version
 
@@ -66,18 +57,18 @@ def _params_03(value: RequestValue, writer: Writer03) -> Any:
         case ListTasksRequest():
             return _list_03(value)
         case TaskPushNotificationConfig():
-            return SetPushConfig03(
+            return v03.SetPushConfig(
                 task_id=value.task_id, push_notification_config=_push_config_03(value)
             )
         case PushConfigQuery():
-            return PushConfigQuery03(id=value.task_id, push_notification_config_id=value.id)
+            return v03.PushConfigQuery(id=value.task_id, push_notification_config_id=value.id)
         case _:
             # The same members as in 1.0, but for the tenant.
             return structs.replace(value, tenant="") if value.tenant else value
 
 
-def _send_03(request: SendMessageRequest, writer: Writer03) -> Send03:
-    return Send03(
+def _send_03(request: SendMessageRequest, writer: Writer03) -> v03.Send:
+    return v03.Send(
         message=writer.message(request.message),
         configuration=_configuration_03(
             request.configuration or SendMessageConfiguration(), is_rest=writer is _REST_03
@@ -86,10 +77,10 @@ def _send_03(request: SendMessageRequest, writer: Writer03) -> Send03:
     )
 
 
-def _configuration_03(given: SendMessageConfiguration, *, is_rest: bool) -> Configuration03:
+def _configuration_03(given: SendMessageConfiguration, *, is_rest: bool) -> v03.Configuration:
     push = given.task_push_notification_config
     config = None if push is None else _push_config_03(push)
-    return Configuration03(
+    return v03.Configuration(
         accepted_output_modes=given.accepted_output_modes,
         # 0.3 leaves the default open, so it is always said.
         blocking=not given.return_immediately,
@@ -99,23 +90,25 @@ def _configuration_03(given: SendMessageConfiguration, *, is_rest: bool) -> Conf
     )
 
 
-def _push_config_03(config: TaskPushNotificationConfig) -> PushConfig03:
+def _push_config_03(config: TaskPushNotificationConfig) -> v03.PushConfig:
     given = config.authentication
-    return PushConfig03(
+    return v03.PushConfig(
         url=config.url,
         id=config.id,
         token=config.token,
         authentication=None
         if given is None
-        else Authentication03(schemes=(given.scheme,), credentials=given.credentials),
+        else v03.Authentication(schemes=(given.scheme,), credentials=given.credentials),
     )
 
 
-def _list_03(request: ListTasksRequest) -> List03:
+def _list_03(request: ListTasksRequest) -> v03.ListTasks:
     fields = structs.asdict(request)
     del fields["tenant"]
     is_filtered = request.status is not TaskState.UNSPECIFIED
-    return List03(**fields | {"status": STATE_NAMES[request.status] if is_filtered else ""})
+    return v03.ListTasks(
+        **fields | {"status": v03.STATE_NAMES[request.status] if is_filtered else ""}
+    )
 
 
 def _rest(version: Version, operation: Operation, value: RequestValue) -> Call:

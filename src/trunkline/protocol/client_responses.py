@@ -15,16 +15,10 @@ from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse, TrunklineError
 from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 from trunkline.protocol import card_reading, protojson
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.client_requests import Binding
 from trunkline.protocol.errors import REASONS
 from trunkline.protocol.v03_reading import Reader03, read_push_config
-from trunkline.protocol.v03_types import (
-    ArtifactUpdate03,
-    Message03,
-    PushConfig03,
-    StatusUpdate03,
-    Task03,
-)
 from trunkline.protocol.versions import Version
 
 T = TypeVar("T")
@@ -105,7 +99,7 @@ class _Kind03(Struct, rename="camel"):
 
 
 class _Page03(Struct, rename="camel"):
-    tasks: tuple[Task03, ...] = ()
+    tasks: tuple[v03.Task, ...] = ()
     next_page_token: str = ""
     page_size: int = 0
     total_size: int = 0
@@ -114,11 +108,11 @@ class _Page03(Struct, rename="camel"):
 class _Item03(Struct, rename="camel"):
     """The names that REST puts around them."""
 
-    task: Task03 | None = None
-    message: Message03 | None = None
-    msg: Message03 | None = None
-    status_update: StatusUpdate03 | None = None
-    artifact_update: ArtifactUpdate03 | None = None
+    task: v03.Task | None = None
+    message: v03.Message | None = None
+    msg: v03.Message | None = None
+    status_update: v03.StatusUpdate | None = None
+    artifact_update: v03.ArtifactUpdate | None = None
 
 
 class _PushConfig03(Struct, kw_only=True, rename="camel"):
@@ -126,7 +120,7 @@ class _PushConfig03(Struct, kw_only=True, rename="camel"):
 
     task_id: str = ""
     name: str = ""
-    push_notification_config: PushConfig03
+    push_notification_config: v03.PushConfig
 
 
 class _PushConfigs03(Struct):
@@ -145,10 +139,10 @@ class _Answers03(Answers):
         self._is_rest = is_rest
         self._reader = reader = Reader03(is_rest=is_rest)
         self._objects: dict[str, tuple[type, Callable[[Any], StreamItem]]] = {
-            "task": (Task03, reader.task),
-            "message": (Message03, partial(reader.message, path="message")),
-            "status-update": (StatusUpdate03, reader.status_update),
-            "artifact-update": (ArtifactUpdate03, reader.artifact_update),
+            "task": (v03.Task, reader.task),
+            "message": (v03.Message, partial(reader.message, path="message")),
+            "status-update": (v03.StatusUpdate, reader.status_update),
+            "artifact-update": (v03.ArtifactUpdate, reader.artifact_update),
         }
         self._converters = dict(self._objects.values())
 
@@ -178,7 +172,7 @@ class _Answers03(Answers):
         return self._core(convert, _read(payload, into))
 
     def task(self, payload: bytes) -> Task:
-        return self._core(self._reader.task, _read(payload, Task03))
+        return self._core(self._reader.task, _read(payload, v03.Task))
 
     def page(self, payload: bytes) -> TaskPage:
         page = _read(payload, _Page03)

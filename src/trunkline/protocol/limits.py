@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 from trunkline.model.errors import InvalidParams, InvalidRequest, ParseFailed
 from trunkline.model.values import Message
-from trunkline.protocol.v03_types import LooseMessage03, Message03
+from trunkline.protocol import v03_types as v03
 
 # Every value costs about 100 ns to decode, and more to check, store and write again. These
 # are for all lists and objects of a request together, so they also bound what `metadata`
@@ -156,7 +156,7 @@ def check_send_tree(tree: object) -> None:
             check_list(items, f"{member}.{name}", limit)
 
 
-def check_message(message: Message | Message03 | LooseMessage03) -> None:
+def check_message(message: Message | v03.Message | v03.LooseMessage) -> None:
     """The same for a message that was decoded."""
     check_list(message.parts, "message.parts", MAX_PARTS)
     check_list(message.extensions, "message.extensions", MAX_EXTENSIONS)

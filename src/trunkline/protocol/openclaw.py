@@ -24,11 +24,11 @@ from trunkline.model.errors import (
 )
 from trunkline.model.values import Message, Part, TaskArtifactUpdateEvent, TaskState
 from trunkline.protocol import errors, protojson, protojson_fields
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.cards import Shape
 from trunkline.protocol.jsonrpc import Error, ErrorStyle
 from trunkline.protocol.v03 import V03Dialect
 from trunkline.protocol.v03_reading import Reader03, read_configuration, read_role
-from trunkline.protocol.v03_types import STATE_NAMES, ArtifactUpdate03, LooseSend03, Part03
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.versions import Version
 
@@ -100,7 +100,7 @@ def _list(error: TrunklineError, name: str) -> list[str]:
 def _facts(error: TrunklineError) -> dict[str, str]:
     facts = dict(error.metadata)
     if "state" in facts:
-        facts["state"] = STATE_NAMES[TaskState(facts["state"])]
+        facts["state"] = v03.STATE_NAMES[TaskState(facts["state"])]
     return facts
 
 
@@ -158,7 +158,7 @@ CARD_SHAPES: Final = {
 class TerseWriter03(Writer03):
     """Leaves `append` and `lastChunk` out where they say nothing, as OpenClaw's channel does."""
 
-    def artifact_update(self, event: TaskArtifactUpdateEvent) -> ArtifactUpdate03:
+    def artifact_update(self, event: TaskArtifactUpdateEvent) -> v03.ArtifactUpdate:
         whole = super().artifact_update(event)
         return structs.replace(whole, append=event.append or None, last_chunk=event.last_chunk)
 
@@ -180,7 +180,7 @@ class LenientDialect(V03Dialect):
         self._refuses_files = refuses_files
 
     def decode_send(self, params: bytes) -> SendMessageRequest:
-        request = protojson.decode(params, LooseSend03)
+        request = protojson.decode(params, v03.LooseSend)
         message, configuration = request.message, request.configuration
         # Files are refused before all else, the missing id included.
         for index, part in enumerate(message.parts):
@@ -191,7 +191,7 @@ class LenientDialect(V03Dialect):
         parts = tuple(
             [
                 self.reader.part(
-                    protojson_fields.read(part, Part03, f"message.parts[{index}]"),
+                    protojson_fields.read(part, v03.Part, f"message.parts[{index}]"),
                     f"message.parts[{index}]",
                 )
                 for index, part in enumerate(message.parts)

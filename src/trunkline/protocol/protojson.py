@@ -22,6 +22,7 @@ from trunkline.model.errors import (
 )
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.protocol import protojson_fields
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.limits import (
     MAX_OUTPUT_MODES,
     MAX_PARTS,
@@ -31,7 +32,6 @@ from trunkline.protocol.limits import (
     check_send_tree,
 )
 from trunkline.protocol.protojson_fields import INT32_MAX, join
-from trunkline.protocol.v03_types import LooseSend03, RestSend03, Send03
 
 T = TypeVar("T")
 
@@ -161,13 +161,13 @@ def _check_send(request: SendMessageRequest) -> None:
         _check_configuration(request.configuration)
 
 
-def _check_send03(request: Send03 | LooseSend03) -> None:
+def _check_send03(request: v03.Send | v03.LooseSend) -> None:
     check_message(request.message)
     if request.configuration is not None:
         check_modes(request.configuration.accepted_output_modes)
 
 
-def _check_rest_send03(request: RestSend03) -> None:
+def _check_rest_send03(request: v03.RestSend) -> None:
     for message in (request.message, request.request):
         if message is not None:
             check_message(message)
@@ -197,13 +197,13 @@ _CHECKS = cast(
     dict[type, Callable[[Any], None]],
     {
         SendMessageRequest: _check_send,
-        Send03: _check_send03,
-        LooseSend03: _check_send03,
-        RestSend03: _check_rest_send03,
+        v03.Send: _check_send03,
+        v03.LooseSend: _check_send03,
+        v03.RestSend: _check_rest_send03,
         GetTaskRequest: _check_get,
         ListTasksRequest: _check_list,
         TaskPushNotificationConfig: _check_push_config,
     },
 )
 # Requests with lists that the client fills.
-_SENDS = (SendMessageRequest, Send03, LooseSend03, RestSend03)
+_SENDS = (SendMessageRequest, v03.Send, v03.LooseSend, v03.RestSend)

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 from trunkline.model.calls import CancelTaskRequest, TaskPushNotificationConfig
 from trunkline.model.errors import InvalidParams, WrongMediaType
 from trunkline.protocol import errors, protojson, sse
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.dialects import Dialect
 from trunkline.protocol.limits import query_fields
 from trunkline.protocol.operations import PARAMETERS, PUSH, Operation, RequestValue
@@ -16,7 +17,6 @@ from trunkline.protocol.protojson_fields import quote, snake
 from trunkline.protocol.rest_routes import Route
 from trunkline.protocol.v03 import V03_REST, read_list
 from trunkline.protocol.v03_reading import read_push_config
-from trunkline.protocol.v03_types import List03, PushConfig03
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version
 
@@ -49,7 +49,7 @@ def decode(
     # A2A 1.0, 11.5: other requests have no body; their fields are in the path and the query.
     tree = _query(route, query)
     if operation is Operation.LIST_TASKS and route.version is Version.V0_3:
-        return read_list(protojson.convert(tree, List03))
+        return read_list(protojson.convert(tree, v03.ListTasks))
     if operation in PUSH:
         tree |= {"taskId": route.task_id, "id": route.config_id}
     elif route.task_id:
@@ -66,7 +66,7 @@ class _CancelBody(Struct, rename="camel"):
 
 
 class _PushConfigHolder(Struct, rename="camel"):
-    push_notification_config: PushConfig03 | None = None
+    push_notification_config: v03.PushConfig | None = None
 
 
 class _PushBody03(_PushConfigHolder, rename="camel"):

@@ -19,6 +19,7 @@ from trunkline.model.errors import InvalidParams
 from trunkline.model.events import Entry
 from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskState
 from trunkline.protocol import cards, protojson
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.operations import Decoder, Operation, PushConfigQuery
 from trunkline.protocol.v03_reading import (
@@ -26,13 +27,6 @@ from trunkline.protocol.v03_reading import (
     read_configuration,
     read_push_config,
     read_state,
-)
-from trunkline.protocol.v03_types import (
-    List03,
-    PushConfigQuery03,
-    RestSend03,
-    Send03,
-    SetPushConfig03,
 )
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.v1 import V1
@@ -66,8 +60,8 @@ class V03Dialect:
 
     def decode_send(self, params: bytes) -> SendMessageRequest:
         if not self._is_rest:
-            return self._send(protojson.decode(params, Send03))
-        given = protojson.decode(params, RestSend03)
+            return self._send(protojson.decode(params, v03.Send))
+        given = protojson.decode(params, v03.RestSend)
         message = given.message or given.request
         if message is None:
             raise InvalidParams.at("message", "is required")
@@ -77,10 +71,10 @@ class V03Dialect:
             # a configuration without the member.
             configuration = replace(configuration, blocking=False)
         return self._send(
-            Send03(message=message, configuration=configuration, metadata=given.metadata)
+            v03.Send(message=message, configuration=configuration, metadata=given.metadata)
         )
 
-    def _send(self, request: Send03) -> SendMessageRequest:
+    def _send(self, request: v03.Send) -> SendMessageRequest:
         configuration = request.configuration
         return SendMessageRequest(
             message=self.reader.message(request.message, "message"),
@@ -131,7 +125,7 @@ class V03Dialect:
         return cards.encode(card, "0.3", shape)
 
 
-def read_list(request: List03) -> ListTasksRequest:
+def read_list(request: v03.ListTasks) -> ListTasksRequest:
     status = read_state(request.status, "status") if request.status else TaskState.UNSPECIFIED
     # Through the tree once more, so that the rules for lists are stated in one place.
     tree = {name: getattr(request, name) for name in request.__struct_fields__} | {"status": status}
@@ -139,11 +133,11 @@ def read_list(request: List03) -> ListTasksRequest:
 
 
 def _decode_list(params: bytes) -> ListTasksRequest:
-    return read_list(protojson.decode(params, List03))
+    return read_list(protojson.decode(params, v03.ListTasks))
 
 
 def _create_push_config(params: bytes) -> TaskPushNotificationConfig:
-    given = protojson.decode(params, SetPushConfig03)
+    given = protojson.decode(params, v03.SetPushConfig)
     if not given.task_id:
         raise InvalidParams.at("taskId", "must not be empty")
     config = read_push_config(given.push_notification_config, "pushNotificationConfig")
@@ -151,7 +145,7 @@ def _create_push_config(params: bytes) -> TaskPushNotificationConfig:
 
 
 def _query_push_config(params: bytes, *, needs_id: bool = False) -> PushConfigQuery:
-    query = protojson.decode(params, PushConfigQuery03)
+    query = protojson.decode(params, v03.PushConfigQuery)
     if not query.id:
         raise InvalidParams.at("id", "must not be empty")
     if needs_id and not query.push_notification_config_id:

@@ -5,42 +5,16 @@ import binascii
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from trunkline.model import values
 from trunkline.model.calls import (
     AuthenticationInfo,
     SendMessageConfiguration,
     TaskPushNotificationConfig,
 )
 from trunkline.model.errors import InvalidParams
-from trunkline.model.values import (
-    Artifact,
-    Message,
-    Part,
-    Role,
-    Task,
-    TaskArtifactUpdateEvent,
-    TaskState,
-    TaskStatus,
-    TaskStatusUpdateEvent,
-)
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.protojson import check_int32
 from trunkline.protocol.protojson_fields import join, quote
-from trunkline.protocol.v03_types import (
-    ROLE_OF,
-    ROLES,
-    STATE_OF,
-    STATES,
-    WRAPPED,
-    Artifact03,
-    ArtifactUpdate03,
-    Configuration03,
-    File03,
-    Message03,
-    Part03,
-    PushConfig03,
-    Status03,
-    StatusUpdate03,
-    Task03,
-)
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -58,19 +32,19 @@ class Reader03:
         self._is_legacy = is_legacy
         self._requires_kind = requires_kind
 
-    def part(self, part: Part03, path: str) -> Part:
+    def part(self, part: v03.Part, path: str) -> values.Part:
         if (part.text is not None) + (part.file is not None) + (part.data is not None) != 1:
             raise InvalidParams.at(path, "a part holds exactly one of text, file and data")
         if part.text is not None:
             self._check_kind(part, "text", path)
-            return Part(text=part.text, metadata=part.metadata)
+            return values.Part(text=part.text, metadata=part.metadata)
         if part.file is not None:
             self._check_kind(part, "file", path)
             return _file(part.file, part.metadata, join(path, "file"))
         self._check_kind(part, "data", path)
         return self._data(part)
 
-    def _check_kind(self, part: Part03, kind: str, path: str) -> None:
+    def _check_kind(self, part: v03.Part, kind: str, path: str) -> None:
         if part.kind:
             _check_kind(part.kind, kind, join(path, "kind"))
         elif self._requires_kind:
@@ -78,18 +52,18 @@ class Reader03:
         elif self._is_legacy and part.type is not None:
             _check_kind(str(part.type), kind, join(path, "type"))
 
-    def _data(self, part: Part03) -> Part:
+    def _data(self, part: v03.Part) -> values.Part:
         data: dict[str, Any] = part.data or {}
         # A client of the REST binding that writes the shapes of JSON-RPC names the kind.
         if self._is_rest and not part.kind and isinstance(data.get("data"), dict):
             data = data["data"]
         metadata = part.metadata
-        if metadata and metadata.get(WRAPPED) is True and "value" in data:
-            metadata = {key: value for key, value in metadata.items() if key != WRAPPED} or None
-            return Part(data=data["value"], metadata=metadata)
-        return Part(data=data, metadata=metadata)
+        if metadata and metadata.get(v03.WRAPPED) is True and "value" in data:
+            metadata = {key: value for key, value in metadata.items() if key != v03.WRAPPED} or None
+            return values.Part(data=data["value"], metadata=metadata)
+        return values.Part(data=data, metadata=metadata)
 
-    def message(self, message: Message03, path: str) -> Message:
+    def message(self, message: v03.Message, path: str) -> values.Message:
         name = "content" if message.content else "parts"
         if message.content and message.parts:
             raise InvalidParams.at(path, "has parts and content; send one of them")
@@ -102,7 +76,7 @@ class Reader03:
         if not parts:
             where = join(path, "content" if self._is_rest else "parts")
             raise InvalidParams.at(where, "must hold at least one part")
-        return Message(
+        return values.Message(
             message_id=message.message_id,
             context_id=message.context_id,
             task_id=message.task_id,
@@ -113,10 +87,10 @@ class Reader03:
             reference_task_ids=message.reference_task_ids,
         )
 
-    def artifact(self, artifact: Artifact03, path: str) -> Artifact:
+    def artifact(self, artifact: v03.Artifact, path: str) -> values.Artifact:
         if not artifact.artifact_id:
             raise InvalidParams.at(join(path, "artifactId"), "must not be empty")
-        return Artifact(
+        return values.Artifact(
             artifact_id=artifact.artifact_id,
             name=artifact.name,
             description=artifact.description,
@@ -125,16 +99,16 @@ class Reader03:
             extensions=artifact.extensions,
         )
 
-    def status(self, status: Status03, path: str) -> TaskStatus:
+    def status(self, status: v03.Status, path: str) -> values.TaskStatus:
         message = status.message
-        return TaskStatus(
+        return values.TaskStatus(
             state=read_state(status.state, join(path, "state")),
             message=None if message is None else self.message(message, join(path, "message")),
             timestamp=status.timestamp,
         )
 
-    def task(self, task: Task03, path: str = "") -> Task:
-        return Task(
+    def task(self, task: v03.Task, path: str = "") -> values.Task:
+        return values.Task(
             id=task.id,
             context_id=task.context_id or "",
             status=self.status(task.status, join(path, "status")),
@@ -143,19 +117,19 @@ class Reader03:
             metadata=task.metadata,
         )
 
-    def status_update(self, event: StatusUpdate03, path: str = "") -> TaskStatusUpdateEvent:
-        return TaskStatusUpdateEvent(
+    def status_update(self, event: v03.StatusUpdate) -> values.TaskStatusUpdateEvent:
+        return values.TaskStatusUpdateEvent(
             task_id=event.task_id,
             context_id=event.context_id,
-            status=self.status(event.status, join(path, "status")),
+            status=self.status(event.status, "status"),
             metadata=event.metadata,
         )
 
-    def artifact_update(self, event: ArtifactUpdate03, path: str = "") -> TaskArtifactUpdateEvent:
-        return TaskArtifactUpdateEvent(
+    def artifact_update(self, event: v03.ArtifactUpdate) -> values.TaskArtifactUpdateEvent:
+        return values.TaskArtifactUpdateEvent(
             task_id=event.task_id,
             context_id=event.context_id,
-            artifact=self.artifact(event.artifact, join(path, "artifact")),
+            artifact=self.artifact(event.artifact, "artifact"),
             append=bool(event.append),
             last_chunk=event.last_chunk or None,
             metadata=event.metadata,
@@ -166,17 +140,17 @@ def _each(read: Callable[[A, str], B], items: tuple[A, ...], path: str) -> tuple
     return tuple([read(item, f"{path}[{index}]") for index, item in enumerate(items)])
 
 
-def read_role(name: str, path: str) -> Role:
-    role = ROLE_OF.get(name)
+def read_role(name: str, path: str) -> values.Role:
+    role = v03.ROLE_OF.get(name)
     if role is None:
-        raise InvalidParams.at(path, f"unknown value {quote(name)}; one of {', '.join(ROLES)}")
+        raise InvalidParams.at(path, f"unknown value {quote(name)}; one of {', '.join(v03.ROLES)}")
     return role
 
 
-def read_state(name: str, path: str) -> TaskState:
-    state = STATE_OF.get(name)
+def read_state(name: str, path: str) -> values.TaskState:
+    state = v03.STATE_OF.get(name)
     if state is None:
-        raise InvalidParams.at(path, f"unknown value {quote(name)}; one of {', '.join(STATES)}")
+        raise InvalidParams.at(path, f"unknown value {quote(name)}; one of {', '.join(v03.STATES)}")
     return state
 
 
@@ -188,14 +162,14 @@ def _check_kind(said: str, kind: str, path: str) -> None:
         raise InvalidParams.at(path, why)
 
 
-def _file(file: File03, metadata: dict[str, Any] | None, path: str) -> Part:
+def _file(file: v03.File, metadata: dict[str, Any] | None, path: str) -> values.Part:
     contents = (file.content, file.file_with_bytes, file.uri, file.file_with_uri)
     if sum(content is not None for content in contents) != 1:
         raise InvalidParams.at(path, "a file holds exactly one of bytes and uri")
     raw = file.content
     if file.file_with_bytes is not None:
         raw = _unwrapped_bytes(file.file_with_bytes)
-    return Part(
+    return values.Part(
         raw=raw,
         url=file.file_with_uri if file.uri is None else file.uri,
         metadata=metadata,
@@ -213,7 +187,7 @@ def _unwrapped_bytes(content: bytes) -> bytes:
         return content
 
 
-def read_push_config(config: PushConfig03, path: str) -> TaskPushNotificationConfig:
+def read_push_config(config: v03.PushConfig, path: str) -> TaskPushNotificationConfig:
     if not config.url:
         raise InvalidParams.at(join(path, "url"), "must not be empty")
     given = config.authentication
@@ -229,7 +203,7 @@ def read_push_config(config: PushConfig03, path: str) -> TaskPushNotificationCon
     )
 
 
-def read_configuration(configuration: Configuration03) -> SendMessageConfiguration:
+def read_configuration(configuration: v03.Configuration) -> SendMessageConfiguration:
     push = configuration.push_notification_config
     path = "configuration.pushNotificationConfig"
     if push is None:

@@ -35,7 +35,7 @@ STATE_OF: Final = (
 WRAPPED: Final = "data_part_compat"
 
 
-class File03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class File(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     name: str = ""
     mime_type: str = ""
     content: bytes | None = field(default=None, name="bytes")
@@ -45,24 +45,24 @@ class File03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     file_with_uri: str | None = None
 
 
-class Part03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     kind: str = ""
     # The name of `kind` before 0.3; never written.
     type: Any = None
     text: str | None = None
-    file: File03 | None = None
+    file: File | None = None
     # REST has one more object around it: {"data": {"data": {…}}}.
     data: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
 
 
-class Message03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     kind: str = ""
     message_id: str
     role: str
-    parts: tuple[Part03, ...] = ()
+    parts: tuple[Part, ...] = ()
     # REST
-    content: tuple[Part03, ...] = ()
+    content: tuple[Part, ...] = ()
     context_id: str = ""
     task_id: str = ""
     reference_task_ids: tuple[str, ...] = ()
@@ -70,80 +70,80 @@ class Message03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     metadata: dict[str, Any] | None = None
 
 
-class Artifact03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     artifact_id: str
     name: str = ""
     description: str = ""
-    parts: tuple[Part03, ...]
+    parts: tuple[Part, ...]
     metadata: dict[str, Any] | None = None
     extensions: tuple[str, ...] = ()
 
 
-class Status03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Status(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     state: str
-    message: Message03 | None = None
+    message: Message | None = None
     timestamp: str = ""
 
 
-class Task03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Task(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     kind: str = ""
     id: str
     # 0.3 requires it, and the flags of the updates below, so they are written when they are
     # empty or false, too. Not every agent keeps to that.
     context_id: str | None = None
-    status: Status03
-    artifacts: tuple[Artifact03, ...] = ()
-    history: tuple[Message03, ...] = ()
+    status: Status
+    artifacts: tuple[Artifact, ...] = ()
+    history: tuple[Message, ...] = ()
     metadata: dict[str, Any] | None = None
 
 
-class StatusUpdate03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class StatusUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     kind: str = ""
     task_id: str
     context_id: str
-    status: Status03
+    status: Status
     final: bool | None = None
     metadata: dict[str, Any] | None = None
 
 
-class ArtifactUpdate03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ArtifactUpdate(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     kind: str = ""
     task_id: str
     context_id: str
-    artifact: Artifact03
+    artifact: Artifact
     append: bool | None = None
     last_chunk: bool | None = None
     metadata: dict[str, Any] | None = None
 
 
-class Authentication03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Authentication(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     schemes: tuple[str, ...] = ()
     credentials: str = ""
 
 
-class PushConfig03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class PushConfig(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     url: str
     id: str = ""
     token: str = ""
-    authentication: Authentication03 | None = None
+    authentication: Authentication | None = None
 
 
-class Configuration03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Configuration(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     accepted_output_modes: tuple[str, ...] = ()
     blocking: bool | None = None
     history_length: int | None = None
-    push_notification_config: PushConfig03 | None = None
+    push_notification_config: PushConfig | None = None
     # REST
-    push_notification: PushConfig03 | None = None
+    push_notification: PushConfig | None = None
 
 
-class Send03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    message: Message03
-    configuration: Configuration03 | None = None
+class Send(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    message: Message
+    configuration: Configuration | None = None
     metadata: dict[str, Any] | None = None
 
 
-class LooseMessage03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class LooseMessage(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A message whose parts may be of any kind, also of none that is known."""
 
     message_id: str = ""
@@ -156,21 +156,21 @@ class LooseMessage03(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     metadata: dict[str, Any] | None = None
 
 
-class LooseSend03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    message: LooseMessage03
-    configuration: Configuration03 | None = None
+class LooseSend(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    message: LooseMessage
+    configuration: Configuration | None = None
     metadata: dict[str, Any] | None = None
 
 
-class RestSend03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    message: Message03 | None = None
+class RestSend(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    message: Message | None = None
     # Its name in the proto, where `message` is only the JSON name; a2a-sdk sends this one.
-    request: Message03 | None = None
-    configuration: Configuration03 | None = None
+    request: Message | None = None
+    configuration: Configuration | None = None
     metadata: dict[str, Any] | None = None
 
 
-class List03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ListTasks(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Our addition: 0.3 itself cannot list."""
 
     context_id: str = ""
@@ -182,11 +182,11 @@ class List03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     include_artifacts: bool = False
 
 
-class SetPushConfig03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class SetPushConfig(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     task_id: str
-    push_notification_config: PushConfig03
+    push_notification_config: PushConfig
 
 
-class PushConfigQuery03(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class PushConfigQuery(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     id: str
     push_notification_config_id: str = ""

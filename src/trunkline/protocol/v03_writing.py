@@ -5,32 +5,9 @@ from typing import Any
 
 from msgspec import UNSET
 
-from trunkline.model.values import (
-    TERMINAL,
-    Artifact,
-    Message,
-    Part,
-    Role,
-    Task,
-    TaskArtifactUpdateEvent,
-    TaskState,
-    TaskStatus,
-    TaskStatusUpdateEvent,
-)
-from trunkline.protocol.v03_types import (
-    CANCELLED,
-    ROLES,
-    STATE_NAMES,
-    WRAPPED,
-    Artifact03,
-    ArtifactUpdate03,
-    File03,
-    Message03,
-    Part03,
-    Status03,
-    StatusUpdate03,
-    Task03,
-)
+from trunkline.model import values
+from trunkline.model.values import TERMINAL, Role, TaskState
+from trunkline.protocol import v03_types as v03
 
 
 class Writer03:
@@ -43,45 +20,41 @@ class Writer03:
         if is_rest:
             self._roles = {role: str(role) for role in Role}
             self._states = {state: str(state) for state in TaskState}
-            self._states[TaskState.CANCELED] = CANCELLED
+            self._states[TaskState.CANCELED] = v03.CANCELLED
         else:
-            self._roles = {role: name for name, role in ROLES.items()}
-            self._states = STATE_NAMES
+            self._roles = {role: name for name, role in v03.ROLES.items()}
+            self._states = v03.STATE_NAMES
 
     def _kind(self, name: str) -> str:
         return "" if self._is_rest else name
 
-    def part(self, part: Part) -> Part03:
+    def part(self, part: values.Part) -> v03.Part:
         if part.text is not None:
-            return Part03(kind=self._kind("text"), text=part.text, metadata=part.metadata)
+            return v03.Part(kind=self._kind("text"), text=part.text, metadata=part.metadata)
         if part.data is not UNSET:
             return self._data_part(part.data, part.metadata)
-        file = (
-            File03(
-                name=part.filename,
-                mime_type=part.media_type,
-                file_with_bytes=None if part.raw is None else base64.b64encode(part.raw),
-                file_with_uri=part.url,
+        name, mime_type = part.filename, part.media_type
+        if self._is_rest:
+            raw = None if part.raw is None else base64.b64encode(part.raw)
+            file = v03.File(
+                name=name, mime_type=mime_type, file_with_bytes=raw, file_with_uri=part.url
             )
-            if self._is_rest
-            else File03(
-                name=part.filename, mime_type=part.media_type, content=part.raw, uri=part.url
-            )
-        )
-        return Part03(kind=self._kind("file"), file=file, metadata=part.metadata)
+        else:
+            file = v03.File(name=name, mime_type=mime_type, content=part.raw, uri=part.url)
+        return v03.Part(kind=self._kind("file"), file=file, metadata=part.metadata)
 
-    def _data_part(self, data: Any, metadata: dict[str, Any] | None) -> Part03:
+    def _data_part(self, data: Any, metadata: dict[str, Any] | None) -> v03.Part:
         # 0.3, 6.5.3: data is an object.
         if not isinstance(data, dict):
             data = {"value": data}
-            metadata = (metadata or {}) | {WRAPPED: True}
+            metadata = (metadata or {}) | {v03.WRAPPED: True}
         if self._is_rest:
             data = {"data": data}
-        return Part03(kind=self._kind("data"), data=data, metadata=metadata)
+        return v03.Part(kind=self._kind("data"), data=data, metadata=metadata)
 
-    def message(self, message: Message) -> Message03:
+    def message(self, message: values.Message) -> v03.Message:
         parts = tuple([self.part(part) for part in message.parts])
-        return Message03(
+        return v03.Message(
             kind=self._kind("message"),
             message_id=message.message_id,
             role=self._roles[message.role],
@@ -95,8 +68,8 @@ class Writer03:
             metadata=message.metadata,
         )
 
-    def artifact(self, artifact: Artifact) -> Artifact03:
-        return Artifact03(
+    def artifact(self, artifact: values.Artifact) -> v03.Artifact:
+        return v03.Artifact(
             artifact_id=artifact.artifact_id,
             name=artifact.name,
             description=artifact.description,
@@ -105,15 +78,15 @@ class Writer03:
             extensions=artifact.extensions,
         )
 
-    def status(self, status: TaskStatus) -> Status03:
-        return Status03(
+    def status(self, status: values.TaskStatus) -> v03.Status:
+        return v03.Status(
             state=self._states[status.state],
             message=None if status.message is None else self.message(status.message),
             timestamp=status.timestamp,
         )
 
-    def task(self, task: Task) -> Task03:
-        return Task03(
+    def task(self, task: values.Task) -> v03.Task:
+        return v03.Task(
             kind=self._kind("task"),
             id=task.id,
             context_id=task.context_id,
@@ -124,11 +97,11 @@ class Writer03:
         )
 
     def status_update(
-        self, event: TaskStatusUpdateEvent, *, goes_on: bool = False
-    ) -> StatusUpdate03:
+        self, event: values.TaskStatusUpdateEvent, *, goes_on: bool = False
+    ) -> v03.StatusUpdate:
         """`goes_on`: the stream does not end with it, though it may be a question."""
         state = event.status.state
-        return StatusUpdate03(
+        return v03.StatusUpdate(
             kind=self._kind("status-update"),
             task_id=event.task_id,
             context_id=event.context_id,
@@ -137,8 +110,8 @@ class Writer03:
             metadata=event.metadata,
         )
 
-    def artifact_update(self, event: TaskArtifactUpdateEvent) -> ArtifactUpdate03:
-        return ArtifactUpdate03(
+    def artifact_update(self, event: values.TaskArtifactUpdateEvent) -> v03.ArtifactUpdate:
+        return v03.ArtifactUpdate(
             kind=self._kind("artifact-update"),
             task_id=event.task_id,
             context_id=event.context_id,

@@ -11,16 +11,9 @@ from tests.unit.protocol.strategies import (
 
 from trunkline.model.errors import InvalidParams
 from trunkline.model.values import Artifact, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.openclaw import TerseWriter03
 from trunkline.protocol.v03_reading import Reader03
-from trunkline.protocol.v03_types import (
-    Artifact03,
-    ArtifactUpdate03,
-    File03,
-    Part03,
-    StatusUpdate03,
-    Task03,
-)
 from trunkline.protocol.v03_writing import Writer03
 
 READER = Reader03(is_rest=False)
@@ -31,14 +24,14 @@ WRITER = Writer03(is_rest=False)
 @given(tasks(parts_03))
 def test_a_task_survives_the_way_there_and_back(task: Task) -> None:
     raw = msgspec.json.encode(WRITER.task(task))
-    assert READER.task(msgspec.json.decode(raw, type=Task03)) == task
+    assert READER.task(msgspec.json.decode(raw, type=v03.Task)) == task
 
 
 @few
 @given(status_updates(parts_03))
 def test_a_status_update_survives_the_way_there_and_back(event: TaskStatusUpdateEvent) -> None:
     raw = msgspec.json.encode(WRITER.status_update(event))
-    assert READER.status_update(msgspec.json.decode(raw, type=StatusUpdate03)) == event
+    assert READER.status_update(msgspec.json.decode(raw, type=v03.StatusUpdate)) == event
 
 
 @few
@@ -47,7 +40,7 @@ def test_an_artifact_update_survives_the_way_there_and_back(
     event: TaskArtifactUpdateEvent,
 ) -> None:
     raw = msgspec.json.encode(WRITER.artifact_update(event))
-    assert READER.artifact_update(msgspec.json.decode(raw, type=ArtifactUpdate03)) == event
+    assert READER.artifact_update(msgspec.json.decode(raw, type=v03.ArtifactUpdate)) == event
 
 
 @pytest.mark.parametrize(
@@ -76,7 +69,7 @@ def test_a_terse_agent_says_only_what_means_something(
 
 def test_an_artifact_needs_its_id() -> None:
     with pytest.raises(InvalidParams, match=r"^a\.artifactId: must not be empty$"):
-        READER.artifact(Artifact03(artifact_id="", parts=()), "a")
+        READER.artifact(v03.Artifact(artifact_id="", parts=()), "a")
 
 
 @pytest.mark.parametrize(
@@ -86,5 +79,5 @@ def test_an_artifact_needs_its_id() -> None:
 def test_bytes_over_rest_may_be_encoded_twice_as_the_reference_does(
     sent: bytes, raw: bytes
 ) -> None:
-    part = Part03(file=File03(file_with_bytes=sent))
+    part = v03.Part(file=v03.File(file_with_bytes=sent))
     assert Reader03(is_rest=True).part(part, "").raw == raw

@@ -14,8 +14,8 @@ from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import Task
 from trunkline.ports.store import Scope, Snapshot
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.v03_reading import Reader03
-from trunkline.protocol.v03_types import ArtifactUpdate03, StatusUpdate03, Task03
 from trunkline.stores.jsonfile.tasks import Contents, TaskHead
 
 _REMEDY = "Restore the file from a backup, or move it out of the folder to go on without this task."
@@ -117,7 +117,7 @@ _reader = Reader03(is_rest=False)
 _encode = msgspec.json.Encoder().encode
 
 
-class ArtifactUpdateIn(ArtifactUpdate03, frozen=True, kw_only=True, rename="camel"):
+class ArtifactUpdateIn(v03.ArtifactUpdate, frozen=True, kw_only=True, rename="camel"):
     """Other programs leave out members that are false."""
 
     append: bool = False
@@ -133,9 +133,9 @@ class _JournalEntry(Struct, frozen=True):
     event: Raw
 
 
-_task = msgspec.json.Decoder(Task03).decode
+_task = msgspec.json.Decoder(v03.Task).decode
 _kind = msgspec.json.Decoder(_Kind).decode
-_status = msgspec.json.Decoder(StatusUpdate03).decode
+_status = msgspec.json.Decoder(v03.StatusUpdate).decode
 _artifact = msgspec.json.Decoder(ArtifactUpdateIn).decode
 _journal_entry = msgspec.json.Decoder(_JournalEntry).decode
 

@@ -17,7 +17,7 @@ from trunkline.model.session import Routing
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskStatus, TaskStatusUpdateEvent
 from trunkline.ports.store import Scope
-from trunkline.protocol.v03_types import Task03
+from trunkline.protocol import v03_types as v03
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.stores.indexes import Head
 from trunkline.stores.jsonfile.tasks import Contents
@@ -58,7 +58,7 @@ _decode_session = msgspec.json.Decoder(_Session).decode
 
 class _Public(Struct, frozen=True, rename="camel"):
     schema_version: int
-    task: Task03
+    task: v03.Task
     binding: Raw
     current_sequence: int
     journal: list[Raw]
