@@ -107,7 +107,8 @@ def _requirements(security: object) -> list[Tree]:
     ]
 
 
-_SCHEME_MEMBER: Final = {
+# The types of OpenAPI 3, by which 0.3 names the schemes, and their members in 1.0.
+SCHEME_MEMBERS: Final = {
     "apiKey": "apiKeySecurityScheme",
     "http": "httpAuthSecurityScheme",
     "oauth2": "oauth2SecurityScheme",
@@ -118,9 +119,9 @@ _SCHEME_MEMBER: Final = {
 
 def _scheme(tree: object) -> object:
     """0.3 writes schemes as OpenAPI does; 1.0 puts a name around each."""
-    if not isinstance(tree, dict) or any(name in tree for name in _SCHEME_MEMBER.values()):
+    if not isinstance(tree, dict) or any(name in tree for name in SCHEME_MEMBERS.values()):
         return tree
-    member = _SCHEME_MEMBER.get(str(tree.get("type")))
+    member = SCHEME_MEMBERS.get(str(tree.get("type")))
     if member is None:
         return {}
     rest = {name: value for name, value in tree.items() if name != "type"}

@@ -13,6 +13,7 @@ from trunkline.model.card import (
     SecurityScheme,
 )
 from trunkline.model.errors import InvalidParams, VersionNotSupported
+from trunkline.protocol.card_reading import SCHEME_MEMBERS
 from trunkline.protocol.protojson_fields import quote
 from trunkline.protocol.versions import Version
 
@@ -143,17 +144,13 @@ def _skill_03(skill: AgentSkill) -> dict[str, Any]:
 
 def _scheme_03(scheme: SecurityScheme) -> dict[str, Any]:
     """The scheme as OpenAPI 3 writes it."""
-    if scheme.api_key_security_scheme is not None:
-        key: dict[str, Any] = msgspec.to_builtins(scheme.api_key_security_scheme)
-        return {"type": "apiKey", "in": key.pop("location")} | key
-    if scheme.http_auth_security_scheme is not None:
-        http: dict[str, Any] = msgspec.to_builtins(scheme.http_auth_security_scheme)
-        return {"type": "http"} | http
-    if scheme.oauth2_security_scheme is not None:
-        return {"type": "oauth2"} | scheme.oauth2_security_scheme
-    if scheme.open_id_connect_security_scheme is not None:
-        return {"type": "openIdConnect"} | scheme.open_id_connect_security_scheme
-    return {"type": "mutualTLS"} | (scheme.mtls_security_scheme or {})
+    tree: dict[str, dict[str, Any]] = msgspec.to_builtins(scheme)
+    for kind, member in SCHEME_MEMBERS.items():
+        if member in tree:
+            body = tree[member]
+            place = {"in": body.pop("location")} if kind == "apiKey" else {}
+            return {"type": kind} | place | body
+    return {"type": "mutualTLS"}
 
 
 def _merged(new: Any, old: Any) -> Any:

@@ -103,7 +103,7 @@ def test_errors_of_a2a(error: Exception, code: int, http: int, grpc: str, reason
 
     status, raw = rest.error(error, Version.V1_0)
     told = json.loads(raw)["error"]
-    assert status == told["code"] == http == errors.http_status(error)
+    assert status == told["code"] == http == errors.wire(error).http
     assert told["status"] == grpc
     assert told["details"] == [info]
     assert set(json.loads(raw)) == {"error"}
