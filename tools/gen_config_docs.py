@@ -22,7 +22,7 @@ from trunkline.settings.agent_card import (
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
 from trunkline.settings.backends import BackendSettings
-from trunkline.settings.field_types import (
+from trunkline.settings.decode import (
     allows_none,
     bare_type,
     default_of,

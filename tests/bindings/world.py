@@ -11,11 +11,11 @@ from tests.bindings.asgi import Asgi
 from tests.bindings.clients import CLIENTS, Address, Client
 
 from trunkline.app.gateway import Gateway, build
+from trunkline.backends.scripted import ScriptedBackend
 from trunkline.config.secret import Secret
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
-from trunkline.settings.backends import ScriptedBackend
 from trunkline.settings.server import ServerSettings
 from trunkline.testing import FakeClock, settle
 from trunkline.testing import ScriptedBackend as ScriptedAgent

@@ -16,7 +16,7 @@ from trunkline.settings import Settings, StoreSettings, effective, load, schema
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
 from trunkline.settings.backends import BackendSettings
-from trunkline.settings.field_types import bare_type, description, is_struct
+from trunkline.settings.decode import bare_type, description, is_struct
 from trunkline.settings.server import ServerSettings
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,8 +8,8 @@ from tests.bindings.asgi import Answer
 from tests.bindings.clients import CLIENTS, Client, message
 from tests.bindings.world import open_world
 
+from trunkline.backends.python.settings import PythonBackend
 from trunkline.model.profile import PRESETS
-from trunkline.settings.backends import PythonBackend
 
 # What each preset speaks.
 SPOKEN = {

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from trunkline.backends.kind import Resources
 from trunkline.backends.python import Agent
 from trunkline.backends.python.loader import load
+from trunkline.backends.python.settings import PythonBackend
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import ConfigError
 from trunkline.model.session import Routing
@@ -16,7 +17,7 @@ from trunkline.ports.tools import TurnTool
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.agents import handle_of, stands_for_many
-from trunkline.settings.backends import PythonBackend, kind_of
+from trunkline.settings.backends import kind_of
 from trunkline.settings.root import publish
 from trunkline.settings.stores import database_path
 from trunkline.stores.jsonfile import JsonFileStore, by_handle

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from trunkline.app.adapters import check_backend, resources_for
+from trunkline.backends.python.settings import PythonBackend
 from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
 from trunkline.model.errors import StoreInUse, StoreUnusable
 from trunkline.ports.doctor import Finding
 from trunkline.server.listener import address, listen
 from trunkline.settings import AgentSettings, Settings, StoreSettings
-from trunkline.settings.backends import PythonBackend
 from trunkline.settings.server import is_loopback_url
 from trunkline.settings.stores import database_path
 from trunkline.stores.locks import FileLock

@@ -16,6 +16,7 @@ from trunkline.app.endpoints import Endpoints, idle_addresses
 from trunkline.app.model_tools import model_tools
 from trunkline.app.openclaw_channel import Account, Channel
 from trunkline.app.tools import mcp_endpoint
+from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.python import Agent
 from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.model.card import AgentSkill
@@ -36,7 +37,6 @@ from trunkline.server.pages import PATHS, build_pages
 from trunkline.server.streams import StreamCounts
 from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.agent_card import SkillSettings
-from trunkline.settings.backends import A2aBackend
 from trunkline.version import VERSION
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from trunkline.app.tools import KINDS, Kind
+from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.background import BackgroundTasks
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.tools import Run, ToolResult, TurnTool
 from trunkline.settings import Settings
-from trunkline.settings.backends import OpenAIBackend
 
 # Canceling a call may need a request of its own.
 _CALL_OFF_S: Final = 15.0

@@ -5,16 +5,15 @@ Each table has its struct and its rules in one file: `server.py`, `auth.py`, `st
 them together, and `rules.py` checks what must hold between tables.
 
 A file passes through `load.py` (TOML), `environment.py` (`${NAME}`) and `decode.py` (a document
-into structs, by `field_types.py`). `show.py` prints settings, `schema.py` describes the file
-to editors, `openclaw/` reads an `openclaw.json`. Nothing here imports the code of an adapter.
+into structs). `show.py` prints settings and describes the file to editors, `openclaw/` reads an
+`openclaw.json`. Nothing here imports the code of an adapter.
 """
 
 from trunkline.config.problems import InvalidSettings
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.load import demo, for_target, from_document, load
 from trunkline.settings.root import Settings
-from trunkline.settings.schema import schema
-from trunkline.settings.show import effective
+from trunkline.settings.show import effective, schema
 from trunkline.settings.stores import StoreSettings
 
 __all__ = [

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from trunkline.backends.python.settings import PythonBackend
 from trunkline.config.problems import Path, Problem, bad_value, shown
 from trunkline.model.profile import Profile
 from trunkline.protocol.rest_routes import RESERVED_TENANTS
@@ -20,7 +21,7 @@ from trunkline.settings.agent_card import (
     skill_problems,
     url_problems,
 )
-from trunkline.settings.backends import BackendSettings, PythonBackend, kind_of
+from trunkline.settings.backends import BackendSettings, kind_of
 from trunkline.settings.stores import StoreSettings
 
 # The slug of a handle that stands for every agent in its target.

@@ -13,19 +13,6 @@ from trunkline.backends.openclaw.settings import OpenClawBackend
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.backends.scripted import ScriptedBackend
 
-__all__ = [
-    "A2aBackend",
-    "AcpBackend",
-    "BackendSettings",
-    "CommandBackend",
-    "EchoBackend",
-    "OpenAIBackend",
-    "OpenClawBackend",
-    "PythonBackend",
-    "ScriptedBackend",
-    "kind_of",
-]
-
 # Written out, because mypy cannot read a union that is computed. The order is that of the
 # JSON schema and of the reference.
 BackendSettings: TypeAlias = (

@@ -7,11 +7,11 @@ that the rules can look at the rest.
 
 import math
 from collections.abc import Iterable, Mapping
-from types import NoneType
-from typing import Any, Literal, cast, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
-from msgspec import NODEFAULT, Struct
+from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import FieldInfo, fields
 
 from trunkline.config.problems import (
@@ -26,16 +26,6 @@ from trunkline.config.secret import MASK, Secret
 from trunkline.model.profile import NOT_AVAILABLE, PRESETS
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.environment import secret_of
-from trunkline.settings.field_types import (
-    allows_none,
-    bare_type,
-    default_of,
-    description,
-    holds_secret,
-    is_struct,
-    is_union,
-    stand_in,
-)
 from trunkline.settings.root import Settings
 
 WORDS = {
@@ -226,3 +216,53 @@ def _with_preset(table: Mapping[str, object]) -> Mapping[str, object]:
     the type of `profile`."""
     name = table.get("profile")
     return {**PRESETS.get(name, {}), **table} if isinstance(name, str) else table
+
+
+def bare_type(kind: Any) -> Any:
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def is_union(bare: Any) -> bool:
+    return get_origin(bare) in (Union, UnionType)
+
+
+def allows_none(kind: Any) -> bool:
+    bare = bare_type(kind)
+    return is_union(bare) and NoneType in get_args(bare)
+
+
+def is_struct(kind: Any) -> bool:
+    bare = bare_type(kind)
+    return isinstance(bare, type) and issubclass(bare, Struct)
+
+
+def default_of(field: FieldInfo) -> Any:
+    if field.default is not NODEFAULT:
+        return field.default
+    return field.default_factory() if field.default_factory is not NODEFAULT else NODEFAULT
+
+
+def stand_in(kind: Any) -> object:
+    bare = bare_type(kind)
+    if is_union(bare):
+        return get_args(bare)[0]()
+    if get_origin(bare) is tuple:
+        return ()
+    return "" if bare is str else None
+
+
+def description(kind: Any) -> str:
+    """The description that is written beside the key."""
+    for meta in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
+        if isinstance(meta, Meta) and meta.description:
+            return meta.description
+    return ""
+
+
+def holds_secret(kind: Any) -> bool:
+    bare = bare_type(kind)
+    if bare is Secret:
+        return True
+    if is_struct(bare):
+        return any(holds_secret(field.type) for field in fields(bare))
+    return any(holds_secret(arg) for arg in get_args(bare))

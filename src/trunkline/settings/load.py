@@ -10,11 +10,15 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from trunkline.backends.programs.settings import ProgramSettings
-from trunkline.backends.python.settings import is_file_target, join_target, split_target
+from trunkline.backends.python.settings import (
+    PythonBackend,
+    is_file_target,
+    join_target,
+    split_target,
+)
 from trunkline.config.problems import InvalidSettings, Problem, Referenced, shown
 from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import EVERY, AgentSettings
-from trunkline.settings.backends import PythonBackend
 from trunkline.settings.decode import decode
 from trunkline.settings.environment import expand
 from trunkline.settings.root import Settings

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.config.problems import Path, Problem, bad_value, shown
 from trunkline.config.urls import web_url_fault
 from trunkline.settings.agents import address_problems, agent_problems
 from trunkline.settings.auth import key_problems
-from trunkline.settings.backends import OpenAIBackend
 from trunkline.settings.profiles import profile_problems
 from trunkline.settings.root import Settings
 from trunkline.settings.server import is_loopback_host, is_loopback_url, server_problems

@@ -15,12 +15,12 @@ from trunkline.backends.kind import Resources
 from trunkline.backends.openclaw.backend import make
 from trunkline.backends.openclaw.completions import OpenClawHttpBackend
 from trunkline.backends.openclaw.doctor import check
+from trunkline.backends.openclaw.settings import OpenClawBackend
 from trunkline.clock import SystemClock
 from trunkline.config.secret import Secret
 from trunkline.model.outputs import Failed, Final, Text
 from trunkline.ports.backend import Backend
 from trunkline.settings import load
-from trunkline.settings.backends import OpenClawBackend
 from trunkline.testing import answer_text
 
 RESOURCES = Resources(clock=SystemClock(), data_dir=Path())

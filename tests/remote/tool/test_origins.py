@@ -12,11 +12,11 @@ from trunkline.app.outbound import tool_config
 from trunkline.backends.a2a import failures
 from trunkline.backends.a2a.backend import make
 from trunkline.backends.a2a.doctor import check_a2a
+from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.kind import Resources
 from trunkline.model.outputs import Failed
 from trunkline.remote import connect
 from trunkline.remote.tool import open_remote_agent
-from trunkline.settings.backends import A2aBackend
 from trunkline.testing import FakeClock, run_turn, turn_request
 
 REQUEST = {"action": "send", "parts": [{"kind": "text", "text": "hello"}]}

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from trunkline.app.serve import ServeInfo
+from trunkline.backends.python.settings import PythonBackend
 from trunkline.cli.commands import app
 from trunkline.cli.remote.invocation import Invocation
 from trunkline.cli.serve import announce, curl, screen
 from trunkline.model.errors import ConfigError, StoreInUse
 from trunkline.remote import Target
 from trunkline.settings import Settings, demo, load
-from trunkline.settings.backends import PythonBackend
 
 run = CliRunner().invoke
 

@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import KEY, agent, made, only, problems, refused
 
+from trunkline.backends.echo import EchoBackend
+from trunkline.backends.python.settings import PythonBackend
 from trunkline.settings import AgentSettings, InvalidSettings, Settings, demo
-from trunkline.settings.backends import EchoBackend, PythonBackend
 from trunkline.settings.load import check
 from trunkline.settings.server import ServerSettings
 

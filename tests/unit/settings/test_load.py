@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 from tests.unit.settings.documents import agent, document, refused
 
-from trunkline.backends.python.settings import split_target
+from trunkline.backends.echo import EchoBackend
+from trunkline.backends.python.settings import PythonBackend, split_target
 from trunkline.model.errors import ConfigError
 from trunkline.settings import AgentSettings, Settings, demo, for_target, from_document, load
 from trunkline.settings.agents import slug
-from trunkline.settings.backends import EchoBackend, PythonBackend
 from trunkline.settings.root import publish
 
 AGENT = '[agents."acme/echo"]\nname = "Echo"\nbackend = { kind = "echo" }\n'

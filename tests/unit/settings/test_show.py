@@ -1,10 +1,12 @@
+import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.settings.documents import agent, made
 
-from trunkline.settings import StoreSettings, effective, from_document
+from trunkline.settings import StoreSettings, effective, from_document, schema
 from trunkline.settings.show import to_toml
 from trunkline.settings.stores import data_dir, database_path, make_private_dir
 
@@ -63,3 +65,24 @@ def test_a_folder_that_cannot_be_made_names_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Exception, match=r"cannot create the folder .*: .* Choose another with"):
         make_private_dir(tmp_path / "file" / "x")
+
+
+def test_every_key_has_a_title_and_a_description() -> None:
+    bare = [
+        f"{table}.{name}"
+        for table, definition in schema()["$defs"].items()
+        for name, key in definition["properties"].items()
+        if not key.get("title") or not key.get("description")
+    ]
+    assert bare == []
+
+
+def test_unknown_keys_are_refused_and_secrets_are_texts() -> None:
+    tables: dict[str, Any] = schema()["$defs"]
+    assert all(table["additionalProperties"] is False for table in tables.values())
+    key = tables["ApiKey"]["properties"]["key"]
+    assert {"type": "string", "format": "password"} in key["anyOf"]
+
+
+def test_the_schema_is_json() -> None:
+    assert json.loads(json.dumps(schema())) == schema()

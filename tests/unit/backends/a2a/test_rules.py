@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import made, only
 
+from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.settings import effective
-from trunkline.settings.backends import A2aBackend
 from trunkline.settings.show import to_toml
 
 TOKEN = "a-token-that-nobody-sees"

@@ -7,9 +7,9 @@ from tests.unit.settings.documents import KEY, made, only
 
 from trunkline.backends.model_content import Takes
 from trunkline.backends.openai.options import History, Limits, Options, openai_options
+from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.model.errors import GatewayBug
 from trunkline.settings import effective
-from trunkline.settings.backends import OpenAIBackend
 
 MODEL = {"kind": "openai", "base_url": "http://127.0.0.1:11434/v1", "model": "m"}
 TARGETS = {"support": {"base_url": "https://support.example.com"}}

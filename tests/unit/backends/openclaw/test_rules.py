@@ -7,8 +7,8 @@ import pytest
 
 from trunkline.backends.openclaw.address import openclaw_address
 from trunkline.backends.openclaw.rules import openclaw_problems
+from trunkline.backends.openclaw.settings import OpenClawBackend
 from trunkline.config.secret import Secret
-from trunkline.settings.backends import OpenClawBackend
 
 
 def problems(**keys: Any) -> list[str]:

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import problems
 
+from trunkline.backends.acp.settings import AcpBackend
+from trunkline.backends.command.settings import CommandBackend
 from trunkline.backends.programs.children import limits_of
 from trunkline.backends.programs.program import program_of
 from trunkline.settings import effective, from_document
-from trunkline.settings.backends import AcpBackend, CommandBackend
 
 COMMAND = {"kind": "command", "command": ["cat"]}
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from tests.unit.settings.openclaw.documents import KEY, URL, accounts, loaded, refused, written
 
+from trunkline.backends.python.settings import PythonBackend
 from trunkline.model.profile import preset
 from trunkline.settings import AgentSettings
 from trunkline.settings.agent_card import SkillSettings
-from trunkline.settings.backends import PythonBackend
 from trunkline.settings.openclaw import load_openclaw
 from trunkline.version import VERSION
 
