@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trunkline.app.doctor import AT_ONCE, examine
-from trunkline.ports.doctor import Finding
+from trunkline.ports.backend import Finding
 from trunkline.settings import from_document
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing.fake_model import FakeModel

@@ -9,9 +9,8 @@ from trunkline.backends.python.settings import PythonBackend
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import ConfigError
 from trunkline.model.session import Routing
-from trunkline.ports.backend import Backend
+from trunkline.ports.backend import Backend, Finding
 from trunkline.ports.clock import Clock
-from trunkline.ports.doctor import Finding
 from trunkline.ports.store import Scope, Store
 from trunkline.ports.tools import TurnTool
 from trunkline.runtime.agents import PublishedAgent

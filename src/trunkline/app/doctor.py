@@ -16,7 +16,7 @@ from trunkline.backends.python.settings import PythonBackend
 from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
 from trunkline.model.errors import StoreInUse, StoreUnusable
-from trunkline.ports.doctor import Finding
+from trunkline.ports.backend import Finding
 from trunkline.server.listener import address, listen
 from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.server import is_loopback_url

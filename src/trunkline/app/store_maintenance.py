@@ -39,13 +39,6 @@ class Pruned(Struct, frozen=True):
     left: int
 
 
-class Orphan(Struct, frozen=True):
-    agent: str
-    task_id: str
-    state: TaskState
-    status_ms: int
-
-
 def check_stores(settings: Settings) -> list[Findings]:
     """Check every store by the check of its kind. Raises StoreError if a check cannot run."""
     return [_check_store(settings, store) for store in existing_stores(settings)]
@@ -93,10 +86,10 @@ def prune_stores(
 
 def settle_stores(
     settings: Settings, *, agent: str = "", reason: str = "", dry_run: bool = False
-) -> list[Orphan]:
+) -> list[StoredTask]:
     """Fail orphaned tasks: those that a restart leaves as they are and that never run again."""
 
-    async def work(store: Store, handles: Iterable[str]) -> list[Orphan]:
+    async def work(store: Store, handles: Iterable[str]) -> list[StoredTask]:
         found: list[StoredTask] = []
         for scope in await store.scopes():
             if scope.agent in handles:
@@ -107,10 +100,7 @@ def settle_stores(
                 ]
         if not dry_run:
             await _fail(store, found, reason)
-        return [
-            Orphan(stored.scope.agent, stored.task_id, stored.state, stored.status_ms)
-            for stored in found
-        ]
+        return found
 
     return asyncio.run(_in_each_store(settings, agent, work))
 

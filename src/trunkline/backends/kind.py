@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from trunkline.config.problems import Path, Problem
 from trunkline.model.profile import Profile
-from trunkline.ports.backend import Backend
+from trunkline.ports.backend import Backend, Finding
 from trunkline.ports.clock import Clock
-from trunkline.ports.doctor import Finding
 from trunkline.ports.tools import TurnTool
 
 S = TypeVar("S", bound="BackendTable")

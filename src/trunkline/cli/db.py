@@ -158,7 +158,7 @@ def settle(
     orphans = settle_stores(settings, agent=agent, reason=reason, dry_run=dry_run)
     rows = [
         {
-            "agent": each.agent,
+            "agent": each.scope.agent,
             "task": each.task_id,
             "state": each.state.value,
             "since": format_timestamp(each.status_ms),

@@ -63,7 +63,7 @@ async def _examine(
     from trunkline.app.doctor import Examined, examine
     from trunkline.app.outbound import tool_config
     from trunkline.cli.remote.targets import ask_targets
-    from trunkline.ports.doctor import Finding
+    from trunkline.ports.backend import Finding
 
     found = []
 

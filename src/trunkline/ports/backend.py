@@ -17,7 +17,7 @@ The contract, proved for every backend by `trunkline.testing.check_backend`:
 """
 
 from collections.abc import AsyncIterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -147,3 +147,11 @@ class Opens(Protocol):
         `notes` are those of the agent as a whole. It does not wait for anything outside, for
         the gateway waits for it."""
         ...
+
+
+class Finding(Struct, frozen=True):
+    """One result of a doctor: the check of a backend, or of another configured part."""
+
+    level: Literal["ok", "warning", "error"]
+    what: str
+    remedy: str = ""

@@ -4,7 +4,7 @@ from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.a2a.upstream import Upstream, upstream_target
 from trunkline.backends.kind import Resources
 from trunkline.model.calls import ListTasksRequest
-from trunkline.ports.doctor import Finding
+from trunkline.ports.backend import Finding
 from trunkline.remote import Limits, connect
 from trunkline.remote.errors import PeerRefused, RemoteError, TransportUnsupported
 

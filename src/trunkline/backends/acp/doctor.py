@@ -10,8 +10,8 @@ from trunkline.backends.programs.doctor import find_missing
 from trunkline.backends.programs.output_lines import LineTooLong
 from trunkline.backends.programs.program import Program, program_of
 from trunkline.background import BackgroundTasks
+from trunkline.ports.backend import Finding
 from trunkline.ports.clock import Clock
-from trunkline.ports.doctor import Finding
 
 
 async def check(settings: AcpBackend, resources: Resources) -> list[Finding]:

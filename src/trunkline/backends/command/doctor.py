@@ -7,8 +7,8 @@ from trunkline.backends.programs.children import CannotStart, Children, Limits
 from trunkline.backends.programs.doctor import find_missing
 from trunkline.backends.programs.output_lines import LineTooLong
 from trunkline.backends.programs.program import Program, program_of
+from trunkline.ports.backend import Finding
 from trunkline.ports.clock import Clock
-from trunkline.ports.doctor import Finding
 
 VERSION_S = 20.0
 

@@ -12,7 +12,7 @@ from trunkline.backends.openai.failures import ModelFailure
 from trunkline.backends.openai.options import Options, openai_options
 from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.backends.openai.wire import error_code
-from trunkline.ports.doctor import Finding
+from trunkline.ports.backend import Finding
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.http import Answer, Guard, HttpClient
 from trunkline.remote.target import Limits

@@ -5,7 +5,7 @@ from typing import Any, Final
 from trunkline.backends.json_values import tables
 from trunkline.backends.openclaw.connection import Connection
 from trunkline.backends.openclaw.failures import Trouble, misconfigured
-from trunkline.ports.doctor import Finding
+from trunkline.ports.backend import Finding
 
 # Tools that reach the machine OpenClaw runs on, or whoever it can speak for.
 HOST_TOOLS: Final = frozenset(

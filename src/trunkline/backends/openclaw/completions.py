@@ -18,8 +18,7 @@ from trunkline.background import BackgroundTasks
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.outputs import Failed, Output, Refused, Text
 from trunkline.model.outputs import Final as Done
-from trunkline.ports.backend import Notes, TurnRequest
-from trunkline.ports.doctor import Finding
+from trunkline.ports.backend import Finding, Notes, TurnRequest
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.http import Answer, Guard, HttpClient, Response

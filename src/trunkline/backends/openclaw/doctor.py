@@ -16,8 +16,8 @@ from trunkline.backends.openclaw.handshake import Hello
 from trunkline.backends.openclaw.settings import OpenClawBackend
 from trunkline.background import BackgroundTasks
 from trunkline.model.errors import ConfigError
+from trunkline.ports.backend import Finding
 from trunkline.ports.clock import Clock
-from trunkline.ports.doctor import Finding
 
 _ALL_S: Final = 45.0
 # The first release whose `agent` runs can be stopped.

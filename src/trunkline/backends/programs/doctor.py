@@ -3,7 +3,7 @@
 import logging
 
 from trunkline.backends.programs.program import Program
-from trunkline.ports.doctor import Finding
+from trunkline.ports.backend import Finding
 
 _log = logging.getLogger("trunkline.process")
 

@@ -4,7 +4,7 @@ from trunkline.backends.kind import Resources
 from trunkline.backends.python.loader import load
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.model.errors import TrunklineError
-from trunkline.ports.doctor import Finding
+from trunkline.ports.backend import Finding
 
 
 async def check(settings: PythonBackend, resources: Resources) -> list[Finding]:

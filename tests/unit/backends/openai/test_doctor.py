@@ -5,7 +5,7 @@ import pytest
 
 from trunkline.backends.openai.doctor import found
 from trunkline.backends.openai.options import Options
-from trunkline.ports.doctor import Finding
+from trunkline.ports.backend import Finding
 from trunkline.remote.http import Answer
 
 OPTIONS = Options(base_url="http://x/v1", model="m", headers={"Authorization": "Bearer sk-123456"})
