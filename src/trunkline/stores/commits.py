@@ -1,7 +1,7 @@
 """The steps that every store takes for a commit: check the append, wait for the disk, report.
 
 `why_refused` checks an append, `CommitThread` waits for the disk, `settle` reports to the
-submitters. `DiskStore` is the part that the stores on a disk share.
+submitters. `DiskStore` is the part that the stores on a disk share: the queue of commits.
 """
 
 import asyncio
@@ -9,11 +9,12 @@ import os
 import sys
 import threading
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from trunkline.model.errors import KeyTaken, LeaseLost, StaleSeq, StoreError, StoreUnusable
 from trunkline.model.values import TaskState
@@ -23,10 +24,16 @@ from trunkline.stores.health import Health
 # States in which a node has work to do for the task.
 RUNNABLE = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 
-# A commit consists of these.
 Item: TypeAlias = Append | Exchange | KeptNote
+# Items that arrived one after the other, for as few commits as possible.
+Batch: TypeAlias = list[tuple[Item, Settled]]
 _Done = Callable[[Any, BaseException | None], None]
-Opened = TypeVar("Opened")
+T = TypeVar("T")
+
+# How many passes of the event loop a batch waits for more items: at most, and without any
+# arriving. With one quiet pass, an agent that was just started is too late for the batch.
+_MAX_PASSES = 64
+_QUIET_PASSES = 2
 
 
 if sys.platform == "darwin":
@@ -143,15 +150,33 @@ class CommitThread:
                 return
 
 
+class Job(NamedTuple):
+    """Any other change: has a commit of its own, in its turn among the batches."""
+
+    work: Callable[[], Any]
+    future: "asyncio.Future[Any]"
+
+
+class _OnLoop(Protocol):
+    loop: asyncio.AbstractEventLoop
+
+
+Opened = TypeVar("Opened", bound=_OnLoop)
+
+
 class DiskStore(ABC, Generic[Opened]):
-    """A store with files: open or not, its health, and exchanges and notes as single changes."""
+    """A store with files: open or not, its health, and the changes that wait for a commit."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._health = Health(self._path)
         self._opened: Opened | None = None
         # Set from the call of `close` on.
-        self._closed: asyncio.Future[None] | None = None
+        self._closed: asyncio.Future[Any] | None = None
+        self._queue: deque[Batch | Job] = deque()
+        # How many items ever arrived, to see whether more do.
+        self._submitted = 0
+        self._is_gathering = False
         self._is_busy = False
 
     @property
@@ -170,9 +195,45 @@ class DiskStore(ABC, Generic[Opened]):
         self._submit([(item, partial(answer, committed, None))])
         await committed
 
-    @abstractmethod
     def _submit(self, items: Sequence[tuple[Item, Settled]]) -> None:
         """Queue the items of an open store for the next commit."""
+        queue = self._queue
+        self._submitted += len(items)
+        if queue and type(queue[-1]) is list:
+            queue[-1].extend(items)
+            return
+        queue.append(list(items))
+        self._start_soon()
+
+    def _enqueue(
+        self, work: Callable[[], T], future: "asyncio.Future[T] | None" = None
+    ) -> "asyncio.Future[T]":
+        """Queue a job of an open store. `future` gets its result."""
+        future = future or asyncio.get_running_loop().create_future()
+        self._queue.append(Job(work, future))
+        self._start_soon()
+        return future
+
+    def _start_soon(self) -> None:
+        """Begin the next commit as soon as the loop has nothing more to add to it."""
+        if self._is_busy or self._is_gathering or not self._queue or self._opened is None:
+            return
+        self._is_gathering = True
+        self._opened.loop.call_soon(self._gather, self._submitted, 0, _MAX_PASSES)
+
+    def _gather(self, submitted: int, quiet: int, passes: int) -> None:
+        # A commit costs as much CPU as several sends, however small it is. So it waits while
+        # the loop brings more items, which is next to no time on a quiet gateway.
+        quiet = 0 if self._submitted != submitted else quiet + 1
+        if quiet < _QUIET_PASSES and passes and self._opened is not None:
+            self._opened.loop.call_soon(self._gather, self._submitted, quiet, passes - 1)
+            return
+        self._is_gathering = False
+        self._start_next()
+
+    @abstractmethod
+    def _start_next(self) -> None:
+        """Begin the next commit, unless one is under way or the queue is empty."""
 
     def _not_open(self) -> StoreUnusable:
         return StoreUnusable(f"The store {self._path} is not open")

@@ -47,7 +47,7 @@ class LargeAppends:
         # By task; empty while nothing waits.
         self.waiting: dict[str, deque[_Item]] = {}
         self._tasks = BackgroundTasks("large values")
-        self._idle: list[Callable[[], None]] = []
+        self._idle: list[Callable[[], object]] = []
 
     def sort_out(self, appends: Sequence[_Item]) -> list[_Item]:
         """Hold back the appends that have to wait. Returns the others."""
@@ -64,7 +64,7 @@ class LargeAppends:
                 ready.append(item)
         return ready
 
-    def when_idle(self, callback: Callable[[], None]) -> None:
+    def when_idle(self, callback: Callable[[], object]) -> None:
         """Call back once nothing waits any more, at once if nothing does."""
         if self.waiting:
             self._idle.append(callback)

@@ -4,10 +4,10 @@ A commit is one line in the log, so it costs the size of the change and not of t
 that has come to rest is written to its record: the task in the form of A2A 0.3, for people and
 programs that look into the folder, and under `trunkline` the bytes that the port returns.
 
-Read `store` (when changes are committed, and how submitters are told) and `batches`, `changes`
-and `log`, `state` (everything in memory, and the files that lag behind the log), `opened`,
-`records` and `files`, then what has a file: `tasks`, `conversations`, `notes`. `public_record`
-writes the A2A form, `foreign_records` reads that of other programs, `check` finds faults.
+Read `store` (when changes are committed, and how submitters are told), `changes` and `log`,
+`state` (everything in memory, and the files that lag behind the log), `opened`, `records` and
+`files`, then what has a file: `tasks`, `conversations`, `notes`. `public_record` writes the A2A
+form, `foreign_records` reads that of other programs, `check` finds faults.
 """
 
 from trunkline.stores.jsonfile.public_record import by_handle

@@ -159,17 +159,17 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         heads[append.task_id] = (last_seq + len(append.entries), append.epoch)
         return None
 
-    def claim(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[Change]:
+    def claim(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[Claimed]:
         found = self.tasks.claimable(node, now_ms=now_ms, limit=limit, task_id=task_id)
         return [
             Claimed(n, head.id, head.epoch + 1, node) for n, head in enumerate(found, self.n + 1)
         ]
 
-    def prune(self, agent: str, *, limit: int, before_ms: int | None) -> list[Change]:
+    def prune(self, agent: str, *, limit: int, before_ms: int | None) -> list[Deleted]:
         ended = self.tasks.ended(agent, before_ms=before_ms, limit=limit)
         return [Deleted(n, head.id) for n, head in enumerate(ended, self.n + 1)]
 
-    def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> list[Change]:
+    def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> list[Forgot]:
         old: dict[Conversation, list[int]] = {}
         for spot in self.exchanges.oldest(agent, before_ms=before_ms, limit=limit):
             old.setdefault(spot.item, []).append(spot.n)
@@ -178,11 +178,11 @@ class State(Indexes[TaskHead, Conversation, Noted]):
             for n, (conversation, gone) in enumerate(old.items(), self.n + 1)
         ]
 
-    def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> list[Change]:
+    def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> list[Noted]:
         old = self.notes.old(agent, before_ms=before_ms, limit=limit)
         return [structs.replace(note, n=n, text="") for n, note in enumerate(old, self.n + 1)]
 
-    def cut(self, task_id: str, *, up_to: int) -> list[Change]:
+    def cut(self, task_id: str, *, up_to: int) -> list[Cut]:
         return [] if self.tasks.get(task_id) is None else [Cut(self.n + 1, task_id, up_to)]
 
     def apply(self, change: Change) -> None:

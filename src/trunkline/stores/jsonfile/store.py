@@ -1,11 +1,10 @@
 """`JsonFileStore`: durable tasks in a folder of JSON files, committed in batches."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,10 +20,9 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.commits import DiskStore, Item, refuse
+from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle
 from trunkline.stores.indexes import IndexedStore, entries_after
-from trunkline.stores.jsonfile.batches import Batch, Job
-from trunkline.stores.jsonfile.changes import Change, Claimed, Forgot, Noted
+from trunkline.stores.jsonfile.changes import Change, Noted
 from trunkline.stores.jsonfile.conversations import Conversation, find_exchanges
 from trunkline.stores.jsonfile.files import (
     BAD_RECORD,
@@ -44,13 +42,14 @@ from trunkline.stores.jsonfile.tasks import Contents, TaskHead
 from trunkline.stores.locks import WriterLock
 
 T = TypeVar("T")
-# A method of the store is called `list`.
-_Reading = asyncio.Future[list[Contents]]
-_Captured = list[TaskHead]
 
 # With a log of this size, the store writes all files so that the log can go. Never before the
 # log is as long as the files to write again, or long tasks would cost more the longer they get.
 _LOG_BYTES = 16 * 1024 * 1024
+# Bounds the memory for the line of a commit, and the time for which later changes wait. An
+# append that is larger has a commit of its own.
+_MAX_ITEMS = 256
+_MAX_BYTES = 4 * 1024 * 1024
 
 
 class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Noted]):
@@ -75,8 +74,6 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         self._lock = WriterLock(self._path, clock, wait_s=lock_wait_s)
         self._records = Records(self._path, adopts=adopts, route=route)
         self._log_bytes = log_bytes
-        self._queue: deque[Batch | Job] = deque()
-        self._is_scheduled = False
 
     async def open(self) -> None:
         try:
@@ -105,7 +102,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         if self._opened is None:
             return
         if self._closed is None:
-            self._closed = self._enqueue(lambda _: [], lambda _: None)
+            self._closed = self._enqueue(lambda: [])
         await asyncio.shield(self._closed)
         opened = self._take_opened()
         if opened is None:  # closed by another caller meanwhile
@@ -147,56 +144,49 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         else:
             self._submit(appends)
 
-    def _submit(self, items: Sequence[tuple[Item, Settled]]) -> None:
-        for item in items:
-            last = self._queue[-1] if self._queue else None
-            if not (isinstance(last, Batch) and last.add(*item)):
-                batch = Batch()
-                batch.add(*item)
-                self._queue.append(batch)
-        self._start_soon()
-
-    def _enqueue(
-        self, stage: Callable[[State], list[Change]], result: Callable[[list[Change]], T]
-    ) -> "asyncio.Future[T]":
-        opened = self._require_open()
-        future: asyncio.Future[T] = opened.loop.create_future()
-        self._queue.append(Job(stage, result, future))
-        self._start_soon()
-        return future
-
-    def _start_soon(self) -> None:
-        """Commit all changes that arrive in this pass of the event loop together."""
-        if self._opened is not None and self._queue and not (self._is_busy or self._is_scheduled):
-            self._is_scheduled = True
-            self._opened.loop.call_soon(self._start_next)
-
     def _start_next(self) -> None:
-        self._is_scheduled = False
         while self._queue and (opened := self._opened) is not None:
             if self._is_busy or opened.is_behind:
                 return
             item = self._queue.popleft()
+            outcome: Sequence[Any]
+            changes: Sequence[Change]
             try:
-                changes = item.stage(opened.state)
+                if isinstance(item, Job):
+                    outcome = changes = item.work()
+                else:
+                    self._split(item)
+                    outcome, changes = opened.state.stage(item)
             except Exception as error:  # noqa: BLE001 - goes to the submitters
-                item.done(self._explain(error))
+                _report(item, (), self._explain(error))
                 continue
             if changes and self._health.is_lost:
-                item.done(self._health.refusal())
+                _report(item, (), self._health.refusal())
             elif changes:
                 self._is_busy = True
-                opened.commit(changes, partial(self._committed, item))
+                opened.commit(changes, partial(self._committed, item, outcome))
             else:
-                item.done(None)
+                _report(item, outcome, None)
 
-    def _committed(self, item: Batch | Job, error: BaseException | None) -> None:
+    def _split(self, batch: Batch) -> None:
+        """Put back the items that are too many for one commit."""
+        size = 0
+        for count, (item, _) in enumerate(batch):
+            size += item.size_bytes if isinstance(item, Append) else 0
+            if count and (count == _MAX_ITEMS or size > _MAX_BYTES):
+                self._queue.appendleft(batch[count:])
+                del batch[count:]
+                return
+
+    def _committed(
+        self, item: Batch | Job, outcome: Sequence[Any], error: BaseException | None
+    ) -> None:
         self._is_busy = False
         if error is None and self._health.problem is not None:
             self._health.wrote()
         try:
             # Many submitters add to the next commit as soon as they are told.
-            item.done(None if error is None else self._explain(error))
+            _report(item, outcome, None if error is None else self._explain(error))
         finally:
             # The next commit starts whatever a submitter does.
             self._start_soon()
@@ -208,22 +198,18 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
             return self._health.failed(error.problem)
         return StoreUnusable(f"The store {self._path} failed: {error!r}")
 
-    def _capture(self, heads: Sequence[TaskHead]) -> tuple[_Captured, _Reading]:
-        """The tasks as they are in this step of the loop, and their contents."""
-        opened = self._require_open()
-        captured = [head.capture() for head in heads]
-        if any(head.has_record for head in captured):
-            return captured, opened.in_files(partial(self._records.read_all, captured))
-        reading: _Reading = opened.loop.create_future()
-        reading.set_result(self._records.read_all(captured))
-        return captured, reading
-
     async def _stored(
-        self, captured: _Captured, reading: _Reading, *, with_artifacts: bool = True
+        self, heads: Sequence[TaskHead], *, with_artifacts: bool = True
     ) -> tuple[StoredTask, ...]:
-        contents = await self._from_disk(reading)
-        pairs = zip(captured, contents, strict=True)
+        captured = [head.capture() for head in heads]
+        pairs = zip(captured, await self._contents(captured), strict=True)
         return tuple([_stored(*each, with_artifacts=with_artifacts) for each in pairs])
+
+    async def _contents(self, captured: Sequence[TaskHead]) -> Sequence[Contents]:
+        read = partial(self._records.read_all, captured)
+        if any(head.has_record for head in captured):
+            return await self._from_disk(self._require_open().in_files(read))
+        return read()
 
     async def _from_disk(self, reading: "asyncio.Future[T]") -> T:
         try:
@@ -241,7 +227,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         head = self._indexes().tasks.of_scope(scope, task_id)
         if head is None:
             return None
-        (task,) = await self._stored(*self._capture([head]))
+        (task,) = await self._stored([head])
         return task
 
     async def exchanges(
@@ -257,22 +243,19 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         return await self._from_disk(opened.in_files(read))
 
     async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
-        changes = await self._enqueue(
-            lambda state: state.forget_exchanges(agent, before_ms=before_ms, limit=limit), tuple
-        )
-        return sum(len(change.gone) for change in changes if isinstance(change, Forgot))
+        forget = self._indexes().forget_exchanges
+        changes = await self._enqueue(partial(forget, agent, before_ms=before_ms, limit=limit))
+        return sum(len(change.gone) for change in changes)
 
     async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
-        return await self._enqueue(
-            lambda state: state.forget_notes(agent, before_ms=before_ms, limit=limit), len
-        )
+        forget = self._indexes().forget_notes
+        return len(await self._enqueue(partial(forget, agent, before_ms=before_ms, limit=limit)))
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         head = self._indexes().tasks.get(task_id)
         if head is None or head.last_seq <= after:
             return ()
-        _, reading = self._capture([head])
-        (contents,) = await self._from_disk(reading)
+        (contents,) = await self._contents([head.capture()])
         return tuple(entries_after(contents.entries, after)[:limit])
 
     async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
@@ -283,30 +266,32 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
 
     async def list(self, query: TaskQuery) -> TaskPage:
         heads, total, position = self._indexes().tasks.page(query)
-        tasks = await self._stored(*self._capture(heads), with_artifacts=query.with_artifacts)
+        tasks = await self._stored(heads, with_artifacts=query.with_artifacts)
         return TaskPage(tasks=tasks, total=total, next=position)
 
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
     ) -> tuple[StoredTask, ...]:
-        tasks = self._indexes().tasks
-
-        def capture(changes: Sequence[Change]) -> tuple[_Captured, _Reading]:
-            claimed = [tasks.get(each.task_id) for each in changes if isinstance(each, Claimed)]
-            return self._capture([head for head in claimed if head is not None])
-
-        committed = await self._enqueue(
-            lambda state: state.claim(node, now_ms=now_ms, limit=limit, task_id=task_id), capture
-        )
-        return await self._stored(*committed)
+        state = self._indexes()
+        claim = partial(state.claim, node, now_ms=now_ms, limit=limit, task_id=task_id)
+        heads = [state.tasks.get(change.task_id) for change in await self._enqueue(claim)]
+        return await self._stored([head for head in heads if head is not None])
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
-        return await self._enqueue(
-            lambda state: state.prune(agent, limit=limit, before_ms=before_ms), len
-        )
+        prune = self._indexes().prune
+        return len(await self._enqueue(partial(prune, agent, limit=limit, before_ms=before_ms)))
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
-        await self._enqueue(lambda state: state.cut(task_id, up_to=up_to), lambda _: None)
+        await self._enqueue(partial(self._indexes().cut, task_id, up_to=up_to))
+
+
+def _report(item: Batch | Job, outcome: Sequence[Any], error: StoreError | None) -> None:
+    """`outcome`: the changes of a job, or one result per item of a batch."""
+    if isinstance(item, Job):
+        answer(item.future, outcome, error)
+    else:
+        results = outcome if error is None else [error] * len(item)
+        settle(asyncio.get_running_loop(), item, results)
 
 
 def _stored(head: TaskHead, contents: Contents, *, with_artifacts: bool = True) -> StoredTask:

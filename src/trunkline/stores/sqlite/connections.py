@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.commits import CommitThread
+from trunkline.stores.health import Health
 from trunkline.stores.sqlite.problems import FileWatch
 from trunkline.stores.sqlite.reader import Reader
 from trunkline.stores.sqlite.schema import Schema, prepare
@@ -110,11 +111,11 @@ class Opened:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         self.in_transaction(lambda: db.execute(f"PRAGMA user_version = {version}"))
 
-    def finish(self, *, is_lost: bool) -> None:
+    def finish(self, health: Health) -> None:
         """Leave one file behind: the last connection writes the log back and removes it. Only a
         connection that writes does so; closed first, it leaves lost files as they are."""
         self.watch.close()
-        if is_lost:
+        if health.is_lost:
             self.writer.connection.close()
         self.readers.submit(self.slow_reader.close).result()
         self.reader.close()

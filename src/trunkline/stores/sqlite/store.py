@@ -2,11 +2,10 @@
 
 import asyncio
 import sqlite3
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,7 +22,7 @@ from trunkline.ports.store import (
     TaskPage,
     TaskQuery,
 )
-from trunkline.stores.commits import DiskStore, Item, answer, refuse, settle, sync_folder
+from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle, sync_folder
 from trunkline.stores.indexes import Leases
 from trunkline.stores.large_appends import LargeAppends
 from trunkline.stores.locks import FileLock
@@ -38,7 +37,6 @@ from trunkline.stores.sqlite.statements import needs_count
 from trunkline.stores.sqlite.writer import take_over
 
 T = TypeVar("T")
-_Batch = list[tuple[Item, Settled]]
 
 # The least time between two looks whether the file is still there. The store may acknowledge
 # appends for this long after the file was deleted or replaced. To look at every commit made a
@@ -46,19 +44,8 @@ _Batch = list[tuple[Item, Settled]]
 LOOK_EVERY_S = 0.01
 # The loop writes a batch in one go, at about 10 µs per append; this bounds the pause.
 _MAX_BATCH = 256
-# How many passes of the event loop a batch waits for more appends: at most, and without any
-# arriving. With one quiet pass, an agent that was just started is too late for the batch.
-_MAX_PASSES = 64
-_QUIET_PASSES = 2
 # Errors of reading a row that has changed since it was written.
 _UNREADABLE = (sqlite3.Error, msgspec.DecodeError, LookupError, ValueError)
-
-
-class _Job(NamedTuple):
-    """Any other change: runs alone, in its turn among the batches."""
-
-    work: Callable[[], Any]
-    future: "asyncio.Future[Any]"
 
 
 class SqliteStore(DiskStore[Opened]):
@@ -83,10 +70,6 @@ class SqliteStore(DiskStore[Opened]):
         self._look_every_s = look_every_s
         self._synchronous = synchronous
         self._lock = FileLock(self._path)
-        self._queue: deque[_Batch | _Job] = deque()
-        self._is_gathering = False
-        # How many appends ever arrived, to see whether more do.
-        self._submitted = 0
         self._leases = Leases()
         self._values: LargeValues | None = None
         self._large: LargeAppends | None = None
@@ -104,7 +87,7 @@ class SqliteStore(DiskStore[Opened]):
             self._opened = Opened(
                 self._path, schema, self._synchronous, look_every_s=self._look_every_s
             )
-            self._values = LargeValues(self._opened, self._run_in_turn)
+            self._values = LargeValues(self._opened, self._enqueue)
             # The name of the log must survive a power cut, too.
             sync_folder(self._path.parent)
             self._lock.write_mark(OPEN)
@@ -131,7 +114,8 @@ class SqliteStore(DiskStore[Opened]):
             assert self._large is not None
             assert self._values is not None
             self._values.stop_sweeping()
-            self._large.when_idle(partial(self._finish_soon, self._closed))
+            finish = partial(opened.finish, self._health)
+            self._large.when_idle(partial(self._enqueue, finish, self._closed))
         try:
             await asyncio.shield(self._closed)
         finally:
@@ -142,14 +126,6 @@ class SqliteStore(DiskStore[Opened]):
                 if not self._health.is_lost:
                     self._lock.write_mark(closed_mark(self._path))
                 self._lock.release()
-
-    def _finish_soon(self, closed: "asyncio.Future[None]") -> None:
-        self._queue.append(_Job(self._finish, closed))
-        self._start_soon()
-
-    def _finish(self) -> None:
-        assert self._opened is not None
-        self._opened.finish(is_lost=self._health.is_lost)
 
     async def check(self) -> None:
         opened = self._require_open()
@@ -182,43 +158,6 @@ class SqliteStore(DiskStore[Opened]):
         if appends:
             self._submit(appends)
 
-    def _submit(self, items: Sequence[tuple[Item, Settled]]) -> None:
-        queue = self._queue
-        self._submitted += len(items)
-        if queue and type(queue[-1]) is list:
-            queue[-1].extend(items)
-            return
-        queue.append(list(items))
-        self._start_soon()
-
-    def _enqueue(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        self._require_open()
-        return self._run_in_turn(work)
-
-    def _run_in_turn(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Job(work, future))
-        self._start_soon()
-        return future
-
-    def _start_soon(self) -> None:
-        """Begin the next batch as soon as the loop has nothing more to add to it."""
-        if self._is_busy or self._is_gathering or not self._queue:
-            return
-        assert self._opened is not None
-        self._is_gathering = True
-        self._opened.loop.call_soon(self._gather, self._submitted, 0, _MAX_PASSES)
-
-    def _gather(self, submitted: int, quiet: int, passes: int) -> None:
-        # A commit costs as much CPU as several sends, however small it is. So it waits while
-        # the loop brings more appends, which is next to no time on a quiet gateway.
-        quiet = 0 if self._submitted != submitted else quiet + 1
-        if quiet < _QUIET_PASSES and passes and self._opened is not None:
-            self._opened.loop.call_soon(self._gather, self._submitted, quiet, passes - 1)
-            return
-        self._is_gathering = False
-        self._start_next()
-
     def _start_next(self) -> None:
         opened = self._opened
         if opened is None or self._is_busy:
@@ -228,7 +167,7 @@ class SqliteStore(DiskStore[Opened]):
             lost = None
             if self._health.is_lost or opened.loop.time() >= opened.watch.next_look:
                 lost = self._lost(opened)
-            if isinstance(item, _Job):
+            if isinstance(item, Job):
                 if lost is not None and item.future is not self._closed:
                     answer(item.future, None, lost)
                     continue
@@ -262,7 +201,7 @@ class SqliteStore(DiskStore[Opened]):
     def _batch_done(
         self,
         loop: asyncio.AbstractEventLoop,
-        batch: _Batch,
+        batch: Batch,
         results: list[StoreError | None],
         _: None,
         error: BaseException | None,
@@ -280,7 +219,7 @@ class SqliteStore(DiskStore[Opened]):
             if self._queue:
                 self._start_soon()
 
-    def _job_done(self, job: _Job, result: Any, error: BaseException | None) -> None:
+    def _job_done(self, job: Job, result: Any, error: BaseException | None) -> None:
         self._is_busy = False
         answer(job.future, result, None if error is None else self._explain(error))
         self._start_soon()
