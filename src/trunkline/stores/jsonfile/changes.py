@@ -5,8 +5,8 @@ change that it holds, so that reading the log again applies no change twice.
 """
 
 import base64
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -118,6 +118,8 @@ class _StoredAppend(
     scope: Scope | None = None
 
 
+# The fields that an append has as they are in the log.
+_SHARED = ("task_id", "expected_seq", "epoch", "state", "status_ms", "creation")
 _skip = msgspec.json.Decoder(Raw).decode
 _MARK = b'"base64:'
 _encode = msgspec.json.Encoder().encode
@@ -139,6 +141,11 @@ def decode(line: bytes) -> list[Change]:
         _appended(stored) if isinstance(stored, _StoredAppend) else stored
         for stored in _decode(line)
     ]
+
+
+def fields_of(of: Struct, names: Iterable[str]) -> dict[str, Any]:
+    """By name, for another struct that has fields of the same names."""
+    return {name: getattr(of, name) for name in names}
 
 
 def stored_entries(entries: Sequence[Entry]) -> tuple[StoredEntry, ...]:
@@ -166,33 +173,23 @@ def _stored(change: Appended) -> _StoredAppend:
     record = append.idempotency
     return _StoredAppend(
         n=change.n,
-        task_id=append.task_id,
-        expected_seq=append.expected_seq,
-        epoch=append.epoch,
-        state=append.state,
-        status_ms=append.status_ms,
         entries=stored_entries(append.entries),
-        creation=append.creation,
         snapshot=stored_snapshot(append.snapshot),
         idempotency=None if record is None else StoredKey(record.key, record.digest),
         scope=None if record is None else record.scope,
+        **fields_of(append, _SHARED),
     )
 
 
 def _appended(stored: _StoredAppend) -> Appended:
     key, scope = stored.idempotency, stored.scope
     append = Append(
-        task_id=stored.task_id,
-        expected_seq=stored.expected_seq,
-        epoch=stored.epoch,
         entries=entries_of(stored.entries),
-        state=stored.state,
-        status_ms=stored.status_ms,
-        creation=stored.creation,
         snapshot=snapshot_of(stored.snapshot),
         idempotency=None
         if key is None or scope is None
         else IdempotencyRecord(scope, key.key, key.digest, stored.task_id),
+        **fields_of(stored, _SHARED),
     )
     return Appended(stored.n, append)
 

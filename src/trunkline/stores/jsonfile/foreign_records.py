@@ -16,21 +16,13 @@ from trunkline.model.values import Task
 from trunkline.ports.store import Scope, Snapshot
 from trunkline.protocol import v03_types as v03
 from trunkline.protocol.v03_reading import Reader03
+from trunkline.stores.jsonfile.public_record import Binding
 from trunkline.stores.jsonfile.tasks import Contents, TaskHead
 
 _REMEDY = "Restore the file from a backup, or move it out of the folder to go on without this task."
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _PUBLIC = {"schemaVersion", "task", "binding", "currentSequence", "journal"}
 _EVENT_KINDS = ("status-update", "artifact-update")
-_BINDING_TEXTS = (
-    "agentId",
-    "channel",
-    "accountId",
-    "matchedBy",
-    "sessionKey",
-    "mainSessionKey",
-    "storePath",
-)
 
 
 def broken(path: Path, fault: str, detail: str = "") -> StoreUnusable:
@@ -94,14 +86,11 @@ def _is_task(task: Any) -> bool:
 
 
 def _is_binding(binding: Any) -> bool:
-    if not isinstance(binding, dict) or binding.get("schemaVersion") != 1:
+    try:
+        msgspec.convert(binding, Binding)
+    except msgspec.ValidationError:
         return False
-    peer = binding.get("peer")
-    return (
-        all(isinstance(binding.get(name), str) for name in _BINDING_TEXTS)
-        and isinstance(peer, dict)
-        and all(isinstance(peer.get(name), str) for name in ("kind", "id", "source"))
-    )
+    return True
 
 
 def _is_text(value: Any) -> bool:
@@ -141,7 +130,7 @@ _journal_entry = msgspec.json.Decoder(_JournalEntry).decode
 
 
 def adopt(
-    path: Path, scope: Scope, *, task: Raw, journal: list[Raw], current_sequence: int
+    path: Path, scope: Scope, task: Raw, journal: list[Raw], current_sequence: int
 ) -> tuple[TaskHead, Contents]:
     """The task as if the gateway had begun it, with no owner and the journal of the file.
 

@@ -5,7 +5,7 @@ back, so it may lack details that 0.3 cannot express.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
@@ -17,7 +17,6 @@ from trunkline.model.session import Routing
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import Task, TaskArtifactUpdateEvent, TaskStatus, TaskStatusUpdateEvent
 from trunkline.ports.store import Scope
-from trunkline.protocol import v03_types as v03
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.stores.indexes import Head
 from trunkline.stores.jsonfile.tasks import Contents
@@ -35,8 +34,10 @@ class _Peer(Struct, frozen=True):
     source: str
 
 
-class _Binding(Struct, frozen=True, rename="camel"):
-    schema_version: int
+class Binding(Struct, frozen=True, rename="camel"):
+    """The session of a task, as other programs that keep tasks in such folders write it."""
+
+    schema_version: Literal[1]
     agent_id: str
     channel: str
     account_id: str
@@ -45,29 +46,11 @@ class _Binding(Struct, frozen=True, rename="camel"):
     main_session_key: str
     store_path: str
     peer: _Peer
-    created_at: str
-    updated_at: str
+    created_at: Any = ""
+    updated_at: Any = ""
 
 
-class _Session(Struct, frozen=True, rename="camel"):
-    session_key: str
-
-
-_decode_session = msgspec.json.Decoder(_Session).decode
-
-
-class _Public(Struct, frozen=True, rename="camel"):
-    schema_version: int
-    task: v03.Task
-    binding: Raw
-    current_sequence: int
-    journal: list[Raw]
-
-
-class _JournalEntry(Struct, frozen=True):
-    sequence: int
-    event: Any
-
+_decode_binding = msgspec.json.Decoder(Binding).decode
 
 # The session of a task, by its scope, its context and its id.
 Route: TypeAlias = Callable[[Scope, str, str], Routing]
@@ -93,7 +76,7 @@ def bring_up_to_date(head: Head, contents: Contents, *, route: Route, store_path
         event = _event(entry)
         if event is not None:
             contents.current_sequence += 1
-            journal_entry = _JournalEntry(contents.current_sequence, event)
+            journal_entry = {"sequence": contents.current_sequence, "event": event}
             contents.journal.append(Raw(_encode(journal_entry)))
     contents.unpublished = []
     if contents.is_cut:
@@ -103,14 +86,13 @@ def bring_up_to_date(head: Head, contents: Contents, *, route: Route, store_path
 
 def encode(head: Head, contents: Contents) -> bytes:
     """Of contents that are up to date."""
-    assert contents.binding is not None
-    public = _Public(
-        schema_version=SCHEMA_VERSION,
-        task=_writer.task(_task(head, contents)),
-        binding=contents.binding,
-        current_sequence=contents.current_sequence,
-        journal=contents.journal,
-    )
+    public = {
+        "schemaVersion": SCHEMA_VERSION,
+        "task": _writer.task(_task(head, contents)),
+        "binding": contents.binding,
+        "currentSequence": contents.current_sequence,
+        "journal": contents.journal,
+    }
     return msgspec.json.format(_encode(public), indent=2)
 
 
@@ -138,13 +120,13 @@ def session_key_in(head: Head, contents: Contents) -> str:
     """
     if contents.binding is None:
         return ""
-    found = _decode_session(contents.binding).session_key
+    found = _decode_binding(contents.binding).session_key
     made_up = by_handle(head.scope, head.context_id, head.id).session_key
     return "" if found == made_up else found
 
 
 def _binding(head: Head, route: Routing, store_path: str) -> Raw:
-    binding = _Binding(
+    binding = Binding(
         schema_version=1,
         agent_id=route.agent_id,
         channel="a2a",

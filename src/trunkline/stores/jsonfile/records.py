@@ -17,6 +17,7 @@ from trunkline.stores.jsonfile.changes import (
     StoredKey,
     StoredSnapshot,
     entries_of,
+    fields_of,
     snapshot_of,
     stored_entries,
     stored_snapshot,
@@ -52,6 +53,10 @@ class _Own(Struct, frozen=True, kw_only=True, rename="camel"):
     snapshot: StoredSnapshot | None
     idempotency: tuple[StoredKey, ...]
     is_cut: bool
+
+
+# The fields that a record has as they are in the head of its task.
+_SHARED = [name for name in _Own.__struct_fields__ if name in TaskHead.__struct_fields__]
 
 
 class _Task(Struct, frozen=True):
@@ -155,28 +160,10 @@ class Records:
         own = file.trunkline
         if not isinstance(own, _Own):
             return self._adopt(path, file)[0]
-        return TaskHead(
-            key=own.key,
-            id=_decode_task(file.task).id,
-            scope=own.scope,
-            context_id=own.context_id,
-            created_ms=own.created_ms,
-            node=own.node,
-            epoch=own.epoch,
-            state=own.state,
-            status_ms=own.status_ms,
-            last_seq=own.last_seq,
-            n=own.n,
-        )
+        return TaskHead(id=_decode_task(file.task).id, **fields_of(own, _SHARED))
 
     def _adopt(self, path: Path, file: _File) -> tuple[TaskHead, Contents]:
-        return adopt(
-            path,
-            self._adopts,
-            task=file.task,
-            journal=file.journal,
-            current_sequence=file.current_sequence,
-        )
+        return adopt(path, self._adopts, file.task, file.journal, file.current_sequence)
 
     def read(self, head: TaskHead) -> Contents:
         """The contents as of `head`, as a copy of the caller's own."""
@@ -267,20 +254,11 @@ def _parsed(path: Path, data: bytes) -> _File:
 
 def _encoded(head: TaskHead, contents: Contents) -> bytes:
     own = _Own(
-        key=head.key,
-        n=contents.n,
-        scope=head.scope,
-        context_id=head.context_id,
-        created_ms=head.created_ms,
-        node=head.node,
-        epoch=head.epoch,
-        state=head.state,
-        status_ms=head.status_ms,
-        last_seq=head.last_seq,
         entries=stored_entries(contents.entries),
         snapshot=stored_snapshot(contents.snapshot),
         idempotency=tuple(contents.keys),
         is_cut=contents.is_cut,
+        **fields_of(head, _SHARED),
     )
     face = public_record.encode(head, contents)
     # On one line and not formatted: the store returns these bytes as they are.
