@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from msgspec import structs
 
 from trunkline.model.errors import StoreError
 from trunkline.model.events import STATUS, TASK, Entry
@@ -16,6 +18,7 @@ from trunkline.ports.store import (
     Snapshot,
     Store,
     StoredTask,
+    TaskQuery,
 )
 
 # Makes a store that is not open yet. Stores made with the same name share their data
@@ -58,22 +61,12 @@ def create(
     state: TaskState = SUBMITTED,
     status_ms: int = 1000,
     node: str = NODE,
-    epoch: int = 1,
-    count: int = 1,
-    snapshot: Snapshot | None = None,
-    key: str = "",
+    **options: Any,
 ) -> Append:
-    return Append(
-        task_id=task_id,
-        expected_seq=0,
-        epoch=epoch,
-        entries=entries(0, count),
-        state=state,
-        status_ms=status_ms,
-        creation=Creation(scope, context_id, status_ms, node),
-        snapshot=snapshot,
-        idempotency=IdempotencyRecord(scope, key, b"\x00digest", task_id) if key else None,
-    )
+    """`options` are those of `follow`."""
+    creation = Creation(scope, context_id, status_ms, node)
+    append = follow(task_id, 0, scope=scope, state=state, status_ms=status_ms, **options)
+    return structs.replace(append, creation=creation)
 
 
 def follow(
@@ -125,9 +118,33 @@ async def must_get(store: Store, task_id: str, scope: Scope = ALICE) -> StoredTa
     return task
 
 
+async def must_recall(store: Store, key: str) -> IdempotencyRecord:
+    record = await store.recall(ALICE, key)
+    assert record is not None, f"the key {key} was committed but is not there"
+    return record
+
+
 def assert_refused(result: StoreError | None, kind: type[StoreError]) -> None:
     assert type(result) is kind, f"expected {kind.__name__}, got {result!r}"
 
 
+def assert_results(
+    results: Sequence[StoreError | None], *expected: type[StoreError] | None
+) -> None:
+    """Each append was committed (None) or refused; a refused one takes no other with it."""
+    for result, kind in zip(results, expected, strict=True):
+        if kind is None:
+            assert result is None, f"an append was refused: {result!r}"
+        else:
+            assert_refused(result, kind)
+
+
 def ids(tasks: Sequence[StoredTask]) -> list[str]:
     return [task.task_id for task in tasks]
+
+
+async def listed(store: Store, scope: Scope = ALICE) -> list[str]:
+    """The ids of all tasks of the scope."""
+    page = await store.list(TaskQuery(scope=scope))
+    assert page.total == len(page.tasks), f"the total is {page.total} of {len(page.tasks)}"
+    return ids(page.tasks)

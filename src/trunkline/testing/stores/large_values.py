@@ -13,7 +13,7 @@ from trunkline.testing.stores.kit import (
     BOB,
     COMPLETED,
     MakeStore,
-    assert_refused,
+    assert_results,
     create,
     follow,
     must_get,
@@ -67,20 +67,14 @@ async def large_append_holds_up_its_own_task_alone(store: Store) -> None:
     await must_put(store, create("later"))
     assert told == [("small", None)], "the appends of others wait for a large one"
     await must_put(store, follow("large", 4))
-    assert told == [
-        ("small", None),
-        ("large", None),
-        ("behind it", None),
-        ("last", None),
-    ]
+    assert told == [("small", None), ("large", None), ("behind it", None), ("last", None)]
     assert (await must_get(store, "large")).last_seq == 5
 
 
 async def refused_append_leaves_no_large_value(store: Store) -> None:
     await must_put(store, create("a"))
     stale = _with(follow("a", 7), LargeValue("one", _TEXT))
-    (result,) = await put(store, stale)
-    assert_refused(result, StaleSeq)
+    assert_results(await put(store, stale), StaleSeq)
     assert await store.value_sizes(ALICE, ["one"]) == {}
     assert await _read(store, "one") == []
     # The same text in another append is another value.

@@ -11,6 +11,7 @@ from trunkline.testing.stores.kit import (
     COMPLETED,
     WORKING,
     assert_refused,
+    assert_results,
     create,
     entries,
     follow,
@@ -59,10 +60,8 @@ async def zombie_is_fenced_off(store: Store) -> None:
     await must_put(store, create("t", node="zombie"))
     (task,) = await store.claim("heir", now_ms=1000, limit=9)
     results = await put(store, follow("t", 1), follow("t", 1, epoch=task.epoch))
-    assert_refused(results[0], LeaseLost)
-    assert results[1] is None
-    (result,) = await put(store, follow("t", 2))
-    assert_refused(result, LeaseLost)
+    assert_results(results, LeaseLost, None)
+    assert_results(await put(store, follow("t", 2)), LeaseLost)
     await store.heartbeat("heir", now_ms=1000, ttl_ms=10)
     assert await store.claim("zombie", now_ms=1000, limit=9) == ()
 

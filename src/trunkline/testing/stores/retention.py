@@ -9,13 +9,15 @@ from trunkline.testing.stores.kit import (
     COMPLETED,
     SUBMITTED,
     MakeStore,
-    assert_refused,
+    assert_results,
     create,
     entries,
     follow,
     ids,
+    listed,
     must_get,
     must_put,
+    must_recall,
     opened,
     put,
 )
@@ -40,16 +42,14 @@ async def ended_tasks_are_pruned_in_steps(store: Store) -> None:
     assert await store.prune("agent", before_ms=100, limit=3) == 3
     assert await store.prune("agent", before_ms=100, limit=3) == 2
     assert await store.prune("agent", before_ms=100, limit=3) == 0
-    page = await store.list(TaskQuery(scope=ALICE))
-    assert (ids(page.tasks), page.total) == (["young", "paused", "running"], 3)
+    assert await listed(store) == ["young", "paused", "running"]
     assert (await store.list(TaskQuery(scope=ALICE, state=COMPLETED))).total == 0
     for number in range(5):
         task_id = f"old{number}"
         assert await store.get(ALICE, task_id) is None
         assert await store.entries(task_id, after=0, limit=9) == ()
         assert await store.recall(ALICE, task_id) is None
-        (result,) = await put(store, follow(task_id, 2))
-        assert_refused(result, StaleSeq)
+        assert_results(await put(store, follow(task_id, 2)), StaleSeq)
     # Ids and keys can be used again.
     await must_put(store, create("old0", key="old0"))
     assert (await must_get(store, "old0")).tail == entries(0, 1)
@@ -74,11 +74,11 @@ async def all_that_ended_counts_and_the_longest_ended_goes_first(store: Store) -
     assert await store.prune("agent", limit=1) == 1
     assert await store.get(ALICE, "t0") is None
     assert await store.prune("agent", limit=2) == 2
-    assert ids((await store.list(TaskQuery(scope=BOB))).tasks) == ["t3"]
+    assert await listed(store, BOB) == ["t3"]
     assert await store.count_ended("agent") == 1
     assert await store.prune("agent", limit=9) == 1
     assert await store.prune("agent", limit=9) == 0
-    assert ids((await store.list(TaskQuery(scope=ALICE))).tasks) == ["paused", "working"]
+    assert await listed(store) == ["paused", "working"]
 
 
 async def agents_are_pruned_apart(store: Store) -> None:
@@ -112,14 +112,9 @@ async def everything_survives_a_restart(make: MakeStore) -> None:
     async with opened(make, "restart") as store:
         assert await must_get(store, "a") == before
         assert await store.entries("a", after=0, limit=9) == entries(0, 4)
-        page = await store.list(TaskQuery(scope=ALICE))
-        assert (ids(page.tasks), page.total) == (["b", "a"], 2)
-        record = await store.recall(ALICE, "k")
-        assert record is not None
-        assert record.task_id == "a"
-        (result,) = await put(store, create("a"))
-        assert_refused(result, StaleSeq)
+        assert await listed(store) == ["b", "a"]
+        assert (await must_recall(store, "k")).task_id == "a"
+        assert_results(await put(store, create("a")), StaleSeq)
         await must_put(store, create("c", status_ms=5000), follow("a", 4, state=SUBMITTED))
-        page = await store.list(TaskQuery(scope=ALICE))
-        assert ids(page.tasks) == ["c", "b", "a"]
+        assert await listed(store) == ["c", "b", "a"]
         assert ids(await store.claim("heir", now_ms=9000, limit=9)) == ["a", "c"]
