@@ -91,7 +91,7 @@ class Exchange(Struct, frozen=True, gc=False):
     messages: bytes
 
 
-class KeptNote(Struct, frozen=True, kw_only=True):
+class KeptNote(Struct, frozen=True, kw_only=True, rename="camel"):
     """A text that a backend keeps under a name, in one context of one scope."""
 
     scope: Scope

@@ -15,6 +15,7 @@ from trunkline.model.values import TERMINAL, TaskState
 from trunkline.ports.store import (
     Append,
     IdempotencyRecord,
+    KeptNote,
     Scope,
     Snapshot,
     StoredTask,
@@ -262,12 +263,21 @@ class Spot(NamedTuple, Generic[E]):
     item: E
 
 
+# An agent, a scope and a context; None stands for all of them.
+_ExchangePlace = tuple[str, Scope | None, str | None]
+
+
+def _places(item: InContext) -> tuple[_ExchangePlace, ...]:
+    scope = item.scope
+    agent = scope.agent
+    return (agent, scope, item.context_id), (agent, scope, None), (agent, None, None)
+
+
 class ExchangeIndex(Generic[E]):
     def __init__(self) -> None:
         # The oldest first. Nearly all are added at the end, so a plain sorted list is as good
-        # as a tree. None stands for all contexts of a scope.
-        self._orders: dict[tuple[Scope, str | None], list[Spot[E]]] = {}
-        self._by_agent: dict[str, list[Spot[E]]] = {}
+        # as a tree.
+        self._orders: dict[_ExchangePlace, list[Spot[E]]] = {}
 
     def has(self, spot: Spot[E]) -> bool:
         order = self.of(spot.item)
@@ -275,61 +285,38 @@ class ExchangeIndex(Generic[E]):
         return place < len(order) and order[place].n == spot.n
 
     def add(self, spot: Spot[E]) -> None:
-        scope = spot.item.scope
-        for context_id in (None, spot.item.context_id):
-            insort(self._orders.setdefault((scope, context_id), []), spot)
-        insort(self._by_agent.setdefault(scope.agent, []), spot)
+        for place in _places(spot.item):
+            insort(self._orders.setdefault(place, []), spot)
 
     def remove(self, spots: Iterable[Spot[E]]) -> None:
         for spot in spots:
-            scope = spot.item.scope
-            for context_id in (None, spot.item.context_id):
-                _remove_spot(self._orders, (scope, context_id), spot)
-            _remove_spot(self._by_agent, scope.agent, spot)
+            for place in _places(spot.item):
+                order = self._orders[place]
+                del order[bisect_left(order, spot[:2])]
+                if not order:
+                    del self._orders[place]
 
     def of(self, item: InContext) -> list[Spot[E]]:
         """All exchanges of the item's context, the oldest first."""
-        return self._orders.get((item.scope, item.context_id), [])
+        return self._orders.get((item.scope.agent, item.scope, item.context_id), [])
 
     def latest(self, scope: Scope, context_id: str, limit: int) -> list[Spot[E]]:
-        order = self._orders.get((scope, context_id or None), [])
+        order = self._orders.get((scope.agent, scope, context_id or None), [])
         return list(islice(reversed(order), limit))
 
     def oldest(self, agent: str, *, before_ms: int, limit: int) -> list[Spot[E]]:
-        return self._by_agent.get(agent, [])[: min(limit, self.count(agent, before_ms=before_ms))]
+        end = min(limit, self.count(agent, before_ms=before_ms))
+        return self._orders.get((agent, None, None), [])[:end]
 
     def count(self, agent: str, *, before_ms: int) -> int:
         """How many exchanges of an agent are older."""
-        return bisect_left(self._by_agent.get(agent, []), (before_ms,))
+        return bisect_left(self._orders.get((agent, None, None), []), (before_ms,))
 
     def scopes(self) -> Iterable[Scope]:
-        return [scope for scope, context_id in self._orders if context_id is None]
+        return [scope for _, scope, _ in self._orders if scope is not None]
 
 
-K = TypeVar("K")
-
-
-def _remove_spot(orders: dict[K, list[Spot[E]]], key: K, spot: Spot[E]) -> None:
-    order = orders[key]
-    del order[bisect_left(order, spot[:2])]
-    if not order:
-        del orders[key]
-
-
-class NoteLike(InContext, Protocol):
-    """A `KeptNote`, or a change that holds the same fields."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def at_ms(self) -> int: ...
-
-
-N = TypeVar("N", bound=NoteLike)
+N = TypeVar("N", bound=KeptNote)
 
 
 class NoteIndex(Generic[N]):

@@ -9,7 +9,7 @@ from trunkline.model.errors import StoreUnusable
 from trunkline.ports.store import Scope
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.jsonfile.changes import Noted
-from trunkline.stores.jsonfile.notes import NotesFile
+from trunkline.stores.jsonfile.conversations import NotesFile
 from trunkline.stores.jsonfile.state import State
 from trunkline.testing import FakeClock
 from trunkline.testing.stores.conversations import note
@@ -45,7 +45,7 @@ async def test_notes_go_to_their_file_when_the_log_is_full(tmp_path: Path) -> No
 
 
 def noted(n: int, text: str) -> Noted:
-    return Noted(n, ALICE, "c", "thread", text, 1)
+    return Noted(n=n, scope=ALICE, context_id="c", name="thread", text=text, at_ms=1)
 
 
 def test_a_note_that_comes_while_the_file_is_written_is_still_due() -> None:

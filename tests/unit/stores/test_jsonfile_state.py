@@ -9,9 +9,8 @@ from msgspec import Raw
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Append
 from trunkline.stores.jsonfile.changes import Appended, Change, Noted, Said
-from trunkline.stores.jsonfile.conversations import Conversation
+from trunkline.stores.jsonfile.conversations import Conversation, NotesFile
 from trunkline.stores.jsonfile.files import record_name
-from trunkline.stores.jsonfile.notes import NotesFile
 from trunkline.stores.jsonfile.state import Captured, State
 from trunkline.stores.jsonfile.tasks import TaskHead
 from trunkline.testing.stores.kit import ALICE, WORKING, create, follow
@@ -79,7 +78,8 @@ class Disk:
 
     def note(self) -> None:
         n = self.state.n + 1
-        self._commit(NotesFile.file_name, Noted(n, ALICE, "c", "name", f"text {n}", n))
+        change = Noted(n=n, scope=ALICE, context_id="c", name="name", text=f"text {n}", at_ms=n)
+        self._commit(NotesFile.file_name, change)
 
     def _commit(self, file: str, change: Change) -> None:
         self.state.apply(change)

@@ -6,7 +6,7 @@ programs that look into the folder, and under `trunkline` the bytes that the por
 
 Read `store` (when changes are committed, and how submitters are told), `changes` and `log`,
 `state` (everything in memory, and the files that lag behind the log), `opened`, `records` and
-`files`, then what has a file: `tasks`, `conversations`, `notes`. `public_record` writes the A2A
+`files`, then what has a file: `tasks` and `conversations`. `public_record` writes the A2A
 form, `foreign_records` reads that of other programs, `check` finds faults.
 """
 

@@ -13,7 +13,14 @@ from msgspec import Raw, Struct
 
 from trunkline.model.events import Entry
 from trunkline.model.values import TaskState
-from trunkline.ports.store import Append, Creation, IdempotencyRecord, Scope, Snapshot
+from trunkline.ports.store import (
+    Append,
+    Creation,
+    IdempotencyRecord,
+    KeptNote,
+    Scope,
+    Snapshot,
+)
 
 
 class Appended(Struct, frozen=True):
@@ -70,15 +77,10 @@ class Forgot(Struct, frozen=True, tag="forget", rename="camel"):
 ConversationChange: TypeAlias = Said | Forgot
 
 
-class Noted(Struct, frozen=True, tag="note", rename="camel"):
+class Noted(KeptNote, frozen=True, kw_only=True, tag="note"):
     """A backend keeps a text; an empty one was forgotten."""
 
     n: int
-    scope: Scope
-    context_id: str
-    name: str
-    text: str
-    at_ms: int
 
 
 Change: TypeAlias = TaskChange | ConversationChange | Noted

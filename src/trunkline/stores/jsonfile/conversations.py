@@ -1,4 +1,8 @@
-"""`Conversation`: the exchanges of one context, in a file to which new ones are appended."""
+"""`Conversation` and `NotesFile`: exchanges and notes, which belong to a context and to no task.
+
+The exchanges of one context have a file, to which new ones are appended. The notes of all
+backends are in memory and in one file.
+"""
 
 import hashlib
 import os
@@ -12,7 +16,7 @@ from msgspec import Struct
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.store import Exchange, Scope
 from trunkline.stores.commits import sync
-from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Said, from_json
+from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Noted, Said, from_json
 from trunkline.stores.jsonfile.files import write_all
 
 PATTERN = "exchanges-*.jsonl"
@@ -115,3 +119,59 @@ def find_exchanges(
 
 def _lines(changes: Iterable[ConversationChange]) -> bytes:
     return b"".join([_encode(change) + b"\n" for change in changes])
+
+
+class _Head(Struct, frozen=True):
+    """The first line: the last change that the file holds."""
+
+    n: int
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_note = msgspec.json.Decoder(Noted).decode
+
+
+class NotesFile(Struct, eq=False):
+    """The notes with their last change, for a file that may lag behind the log."""
+
+    file_name: ClassVar[str] = "notes.jsonl"
+    size_bytes: ClassVar[int] = 0
+
+    notes: Iterable[Noted]
+    n: int = 0
+    file_bytes: int = 0
+
+    def capture(self) -> "NotesFile":
+        return NotesFile(tuple(self.notes), self.n)
+
+    def written(self, n: int, size: int) -> None:
+        """The file is always written as a whole."""
+        self.file_bytes = size
+
+    def rendered(self) -> bytes:
+        """Empty when there are no notes."""
+        lines = [_encode(note) for note in self.notes]
+        return b"\n".join([_encode(_Head(self.n)), *lines, b""]) if lines else b""
+
+
+def read_notes(folder: Path) -> NotesFile:
+    """The file with the notes in the order of their age."""
+    path = folder / NotesFile.file_name
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return NotesFile(())
+    lines = data.splitlines()
+    number = 1
+    try:
+        head = _decode_head(lines[0] if lines else b"")
+        notes = []
+        for line in lines[1:]:
+            number += 1
+            notes.append(_decode_note(line))
+    except msgspec.DecodeError as error:
+        raise StoreUnusable(
+            f"{path} is damaged in line {number} ({error}). Restore the file from a backup, "
+            "or take out the line to go on without this note."
+        ) from None
+    return NotesFile(sorted(notes, key=lambda note: note.n), head.n, len(data))

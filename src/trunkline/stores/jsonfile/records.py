@@ -22,7 +22,13 @@ from trunkline.stores.jsonfile.changes import (
     stored_entries,
     stored_snapshot,
 )
-from trunkline.stores.jsonfile.conversations import PATTERN, Conversation, read_exchanges
+from trunkline.stores.jsonfile.conversations import (
+    PATTERN,
+    Conversation,
+    NotesFile,
+    read_exchanges,
+    read_notes,
+)
 from trunkline.stores.jsonfile.files import (
     RECORD,
     TEMPORARY,
@@ -31,7 +37,6 @@ from trunkline.stores.jsonfile.files import (
     replace_all,
 )
 from trunkline.stores.jsonfile.foreign_records import adopt, broken, check_record
-from trunkline.stores.jsonfile.notes import NotesFile, read_notes
 from trunkline.stores.jsonfile.state import Document, State
 from trunkline.stores.jsonfile.tasks import Contents, TaskHead
 
@@ -113,14 +118,9 @@ class Records:
             except StoreUnusable as error:
                 on_broken(error)
         try:
-            n, notes = read_notes(self._folder)
+            state.add_notes(read_notes(self._folder))
         except StoreUnusable as error:
             on_broken(error)
-            return
-        for note in notes:
-            state.put_note(note)
-        state.notes_file.n = n
-        state.n = max(state.n, n)
 
     def _load_tasks(self, state: State, on_broken: Callable[[StoreUnusable], None]) -> None:
         adopted: list[TaskHead] = []

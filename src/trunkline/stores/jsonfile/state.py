@@ -25,11 +25,11 @@ from trunkline.stores.jsonfile.changes import (
     Noted,
     Said,
     TaskChange,
+    fields_of,
     to_json,
 )
-from trunkline.stores.jsonfile.conversations import Conversation
+from trunkline.stores.jsonfile.conversations import Conversation, NotesFile
 from trunkline.stores.jsonfile.files import fits_a_name
-from trunkline.stores.jsonfile.notes import NotesFile, line_bytes
 from trunkline.stores.jsonfile.tasks import TaskHead
 
 # Bounds one round of writing: a record takes memory several times its size meanwhile.
@@ -52,14 +52,12 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         # The last change that is committed.
         self.n = 0
         self.notes_file = NotesFile(self.notes)
-        # About as much as a complete notes file.
-        self._note_bytes = 0
         self._conversations: dict[tuple[Scope, str], Conversation] = {}
         # Documents whose files lag behind the log, and of these the ones to write now.
         self._lagging: dict[Document, None] = {}
         self._due: dict[Document, None] = {}
-        # How much writing all of them would write again, notes not included.
-        self._lagging_bytes = 0
+        # How much writing all lagging files would write again.
+        self.lagging_bytes = 0
         # The log up to `retires_up_to` is needed until the files of these documents hold the
         # change that was their last when the log was retired.
         self._retiring: dict[Document, int] = {}
@@ -77,9 +75,11 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         self.n = max(self.n, said.n)
         return conversation
 
-    def put_note(self, note: Noted) -> None:
-        before = self.notes.put(note)
-        self._note_bytes += line_bytes(note) - line_bytes(before)
+    def add_notes(self, file: NotesFile) -> None:
+        for note in file.notes:
+            self.notes.put(note)
+        self.notes_file.n, self.notes_file.file_bytes = file.n, file.file_bytes
+        self.n = max(self.n, file.n)
 
     def replay(self, changes: Iterable[Change]) -> list[str]:
         """Apply the changes that the files lack.
@@ -130,9 +130,7 @@ class State(Indexes[TaskHead, Conversation, Noted]):
                 messages = to_json(item.messages)
                 changes.append(Said(n, item.scope, item.context_id, item.at_ms, messages))
             else:
-                changes.append(
-                    Noted(n, item.scope, item.context_id, item.name, item.text, item.at_ms)
-                )
+                changes.append(Noted(n=n, **fields_of(item, item.__struct_fields__)))
             results.append(refused)
         return results, changes
 
@@ -191,7 +189,7 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         if isinstance(change, Said | Forgot):
             self._apply_to_conversation(change)
         elif isinstance(change, Noted):
-            self.put_note(change)
+            self.notes.put(change)
             self.notes_file.n = change.n
             self._lag(self.notes_file)
         else:
@@ -245,12 +243,12 @@ class State(Indexes[TaskHead, Conversation, Noted]):
     def _lag(self, document: Document) -> None:
         if document not in self._lagging:
             self._lagging[document] = None
-            self._lagging_bytes += document.file_bytes
+            self.lagging_bytes += document.file_bytes
 
     def _caught_up(self, document: Document) -> None:
         if document in self._lagging:
             del self._lagging[document]
-            self._lagging_bytes -= document.file_bytes
+            self.lagging_bytes -= document.file_bytes
         self._due.pop(document, None)
         self._retiring.pop(document, None)
 
@@ -259,12 +257,6 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         self.retires_up_to = self.n
         self._retiring = {document: document.n for document in self._lagging}
         self._due = dict.fromkeys(self._lagging)
-
-    @property
-    def lagging_bytes(self) -> int:
-        """How much writing all lagging files would write again."""
-        has_notes = self.notes_file in self._lagging
-        return self._lagging_bytes + (self._note_bytes if has_notes else 0)
 
     @property
     def is_retired(self) -> bool:
