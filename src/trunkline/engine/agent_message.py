@@ -5,28 +5,27 @@ several of these at once. At the end the complete text takes precedence over str
 streamed text over blocks; before the end, streamed text takes precedence over both.
 """
 
+from msgspec import Struct
+
 from trunkline.model.outputs import Block, Output, StageEnded, Text, TextPreview, TextReplaced
 from trunkline.model.values import Part
 
 Parts = tuple[Part, ...]
 
 
-class AgentMessage:
+class AgentMessage(Struct, eq=False):
     """The cost of adding a piece does not depend on the length of the text so far."""
 
-    __slots__ = ("_blocks", "_final", "_length", "_pieces", "_streamed", "has_final", "streams")
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._length = 0
-        # The streamed text as parts, made when they are first asked for.
-        self._streamed: Parts = ()
-        self._blocks: list[Part] = []
-        self._final: Parts = ()
-        # The complete text has come; another complete text is another message.
-        self.has_final = False
-        # Whether the streamed text is more than blanks.
-        self.streams = False
+    _pieces: list[str] = []
+    _length: int = 0
+    # The streamed text as parts, made when they are first asked for.
+    _streamed: Parts = ()
+    _blocks: list[Part] = []
+    _final: Parts = ()
+    # The complete text has come; another complete text is another message.
+    has_final: bool = False
+    # Whether the streamed text is more than blanks.
+    streams: bool = False
 
     def hear(self, output: Output) -> None:
         """Whatever an agent may say in one message."""

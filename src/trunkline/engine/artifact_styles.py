@@ -5,8 +5,9 @@ agent may: an artifact with the id of an earlier one is its new version.
 """
 
 import re
+from abc import abstractmethod
 from collections.abc import Collection
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 import msgspec
 from msgspec import Struct
@@ -24,66 +25,65 @@ class Label(Struct, frozen=True, gc=False):
     metadata: dict[str, Any] | None = None
 
 
-class ArtifactStyle(Protocol):
-    """The names of one turn. `number` counts the turns of the task; `taken` holds the ids of its
-    artifacts, and grows during the turn."""
+class ArtifactStyle(Struct, eq=False):
+    """The names of one turn."""
 
     # The content of a chunk that only marks the chunk before as the last one.
-    closing_parts: ClassVar[Parts]
+    closing_parts: ClassVar[Parts] = (Part(text=""),)
     # Whether a last chunk that is not stored yet is marked in place instead.
-    amends_last_chunk: ClassVar[bool]
+    amends_last_chunk: ClassVar[bool] = True
     # Whether a chunk that is not the last one has `lastChunk: false`.
-    sends_last_chunk_false: ClassVar[bool]
+    sends_last_chunk_false: ClassVar[bool] = False
     # Whether a complete answer is shown first and closed by a second event.
-    closes_in_second_event: ClassVar[bool]
+    closes_in_second_event: ClassVar[bool] = False
     # Whether a task reports `submitted` before `working`.
-    reports_submitted_first: ClassVar[bool]
+    reports_submitted_first: ClassVar[bool] = False
     # Whether output during a stop still counts, and a canceled task ends with the last text.
-    keeps_output_after_stop: ClassVar[bool]
+    keeps_output_after_stop: ClassVar[bool] = False
 
-    def __init__(self, number: int, taken: Collection[str]) -> None: ...
-    def stage(self) -> Label: ...
+    # The number of the turn in its task.
+    number: int
+    # The ids of the artifacts of the task, which `TurnFold` adds to.
+    taken: set[str]
+    # The ids that the gateway gave to text of the turn.
+    _given: set[str] = set()
+
+    @abstractmethod
+    def stage(self) -> Label:
+        """The artifact of the next message of the turn."""
+
+    @abstractmethod
+    def tool(self, called: ToolCalled) -> Artifact | None: ...
+
+    @abstractmethod
+    def summary(self, tool: str) -> Label: ...
 
     def beside(self, artifact_id: str) -> str:
         """The id of an artifact that the agent names itself: another one where the gateway gave
         that id to text of the turn."""
-
-    def tool(self, called: ToolCalled) -> Artifact | None: ...
-    def summary(self, tool: str) -> Label: ...
+        return f"{artifact_id}-own" if artifact_id in self._given else artifact_id
 
 
-class AnswerStyle:
+class AnswerStyle(ArtifactStyle, eq=False):
     """`answer`, `tool-<call>` and `tool-result`; with the number of the turn from the
     second on, and of the message when a turn has several."""
 
-    closing_parts: ClassVar[Parts] = (Part(text=""),)
-    amends_last_chunk: ClassVar[bool] = True
-    sends_last_chunk_false: ClassVar[bool] = False
-    closes_in_second_event: ClassVar[bool] = False
-    reports_submitted_first: ClassVar[bool] = False
-    keeps_output_after_stop: ClassVar[bool] = False
+    _stages: int = 0
+    _summaries: int = 0
 
-    __slots__ = ("_given", "_stages", "_suffix", "_summaries", "_taken")
-
-    def __init__(self, number: int, taken: Collection[str]) -> None:
-        self._suffix = f"-{number}" if number > 1 else ""
-        self._taken = taken
-        self._given: tuple[str, ...] = ()
-        self._stages = 0
-        self._summaries = 0
+    @property
+    def _suffix(self) -> str:
+        return f"-{self.number}" if self.number > 1 else ""
 
     def stage(self) -> Label:
         self._stages += 1
         label = _ANSWER
-        if self._stages > 1 or self._suffix or "answer" in self._taken:
-            while (name := self._numbered("answer", self._stages)) in self._taken:
+        if self._stages > 1 or self.number > 1 or "answer" in self.taken:
+            while (name := self._numbered("answer", self._stages)) in self.taken:
                 self._stages += 1
             label = Label(name, "answer")
-        self._given += (label.artifact_id,)
+        self._given.add(label.artifact_id)
         return label
-
-    def beside(self, artifact_id: str) -> str:
-        return f"{artifact_id}-own" if artifact_id in self._given else artifact_id
 
     def tool(self, called: ToolCalled) -> Artifact | None:
         data = {"tool": called.name, "phase": called.phase, "data": called.data}
@@ -104,10 +104,8 @@ class AnswerStyle:
         return f"{name}{self._suffix}.{number}" if number > 1 else f"{name}{self._suffix}"
 
 
-class ToolResultStyle(AnswerStyle):
+class ToolResultStyle(AnswerStyle, eq=False):
     """Results of tools alone, each as JSON text under the name of its tool."""
-
-    __slots__ = ()
 
     def tool(self, called: ToolCalled) -> Artifact | None:
         if called.phase != "result":
@@ -120,7 +118,7 @@ class ToolResultStyle(AnswerStyle):
         )
 
 
-class NumberedStyle:
+class NumberedStyle(ArtifactStyle, eq=False):
     """`assistant-output-0001`, `tool-result-0001`, `tool-progress-<call>`, counted through
     all turns of the task. `sequence` in the metadata counts the artifacts of the turn."""
 
@@ -131,27 +129,23 @@ class NumberedStyle:
     reports_submitted_first: ClassVar[bool] = True
     keeps_output_after_stop: ClassVar[bool] = True
 
-    __slots__ = ("_counts", "_given", "_sequence", "_taken", "_tools")
+    _counts: dict[str, int] = {}
+    _sequence: int = 0
+    _tools: dict[str, tuple[str, int]] = {}
 
-    def __init__(self, number: int, taken: Collection[str]) -> None:
-        self._counts = {name: _last(name, taken) for name in ("assistant-output", "tool-result")}
-        self._sequence = 0
-        self._taken = taken
-        self._given: set[str] = set()
-        self._tools: dict[str, tuple[str, int]] = {}
+    def __post_init__(self) -> None:
+        for name in ("assistant-output", "tool-result"):
+            self._counts[name] = _last(name, self.taken)
 
     def stage(self) -> Label:
         return self._counted("assistant-output")
-
-    def beside(self, artifact_id: str) -> str:
-        return f"{artifact_id}-own" if artifact_id in self._given else artifact_id
 
     def summary(self, tool: str) -> Label:
         return self._counted("tool-result")
 
     def _counted(self, what: str) -> Label:
         self._counts[what] += 1
-        while (artifact_id := f"{what}-{self._counts[what]:04d}") in self._taken:
+        while (artifact_id := f"{what}-{self._counts[what]:04d}") in self.taken:
             self._counts[what] += 1
         self._given.add(artifact_id)
         name = f"{what}-{self._counts[what]}"
@@ -177,7 +171,7 @@ class NumberedStyle:
     def _new_tool(self, call_id: str) -> tuple[str, int]:
         base = artifact_id = f"tool-progress-{_NOT_IN_IDS.sub('_', call_id)}"
         number = 1
-        while artifact_id in self._taken or artifact_id in self._given:
+        while artifact_id in self.taken or artifact_id in self._given:
             number += 1
             artifact_id = f"{base}-{number}"
         self._given.add(artifact_id)

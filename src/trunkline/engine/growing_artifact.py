@@ -3,6 +3,8 @@ because the pieces of a text are joined only when it is read."""
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from trunkline.model.values import Artifact, Part
 
 
@@ -45,8 +47,8 @@ class GrowingArtifact:
 
     def _extend_head(self, chunk: Artifact, metadata: dict[str, Any] | None) -> None:
         head = self._head
-        self._head = Artifact(
-            artifact_id=head.artifact_id,
+        self._head = replace(
+            head,
             name=chunk.name or head.name,
             description=chunk.description or head.description,
             parts=(),
@@ -67,12 +69,4 @@ class GrowingArtifact:
         parts = tuple(self._parts)
         if self._text:
             parts += (Part(text=self._text[0]),)
-        head = self._head
-        return Artifact(
-            artifact_id=head.artifact_id,
-            name=head.name,
-            description=head.description,
-            parts=parts,
-            metadata=head.metadata,
-            extensions=head.extensions,
-        )
+        return replace(self._head, parts=parts)

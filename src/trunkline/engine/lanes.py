@@ -9,20 +9,19 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from msgspec import Struct, field
+
 Lane = TypeVar("Lane", bound=Hashable)
 Ticket = TypeVar("Ticket", bound=Hashable)
 
 
-class _Queue(Generic[Ticket]):
+class _Queue(Struct, Generic[Ticket], eq=False):
     """Tickets in the order of their arrival. No operation takes longer in a longer queue, so that
     one can be listed and canceled."""
 
-    __slots__ = ("_gaps", "_numbers")
-
-    def __init__(self) -> None:
-        # Numbers rise by one; those of tickets that left from between are in `_gaps`.
-        self._numbers: OrderedDict[Ticket, int] = OrderedDict()
-        self._gaps: list[int] = []
+    # Numbers rise by one; those of tickets that left from between are in `_gaps`.
+    _numbers: OrderedDict[Ticket, int] = field(default_factory=OrderedDict)
+    _gaps: list[int] = []
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -60,18 +59,18 @@ class _Queue(Generic[Ticket]):
         return number - first - bisect_left(self._gaps, number) + 1
 
 
-class Lanes(Generic[Lane, Ticket]):
-    def __init__(self, *, max_waiting: int, max_running: int = 0) -> None:
-        """`max_waiting` bounds one lane's queue; `max_running` 0 means no bound."""
-        self._max_waiting = max_waiting
-        self._max_running = max_running
-        # The ticket that runs in a lane or is the next to run, and those behind it. Most lanes have
-        # one ticket.
-        self._heads: dict[Lane, Ticket] = {}
-        self._behind: dict[Lane, _Queue[Ticket]] = {}
-        # Lanes whose head could start but for `max_running`, in order.
-        self._held: dict[Lane, None] = {}
-        self._running: set[Lane] = set()
+class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
+    # The maximum length of one lane's queue.
+    max_waiting: int
+    # The maximum number of lanes that run at the same time; 0 means no maximum.
+    max_running: int = 0
+    # The ticket that runs in a lane or is the next to run, and those behind it. Most lanes have
+    # one ticket.
+    _heads: dict[Lane, Ticket] = {}
+    _behind: dict[Lane, _Queue[Ticket]] = {}
+    # Lanes whose head could start but for `max_running`, in order.
+    _held: dict[Lane, None] = {}
+    _running: set[Lane] = set()
 
     def waiting(self, lane: Lane) -> int:
         """How many tickets of the lane have not started."""
@@ -80,7 +79,7 @@ class Lanes(Generic[Lane, Ticket]):
         return len(self._behind.get(lane, ())) + (lane not in self._running)
 
     def is_full(self, lane: Lane) -> bool:
-        return lane in self._heads and self.waiting(lane) >= self._max_waiting
+        return lane in self._heads and self.waiting(lane) >= self.max_waiting
 
     def is_taken(self, lane: Lane) -> bool:
         """Whether the lane has a ticket, so that another has to wait."""
@@ -89,7 +88,7 @@ class Lanes(Generic[Lane, Ticket]):
     @property
     def has_room(self) -> bool:
         """Whether one more lane may run."""
-        return not self._max_running or len(self._running) < self._max_running
+        return not self.max_running or len(self._running) < self.max_running
 
     def enter(self, lane: Lane, ticket: Ticket) -> bool:
         """Queue the ticket; True when it starts now."""
@@ -101,7 +100,7 @@ class Lanes(Generic[Lane, Ticket]):
             return False
         self._heads[lane] = ticket
         # For most agents the first test decides, without a call.
-        if not self._max_running or self.has_room:
+        if not self.max_running or self.has_room:
             self._running.add(lane)
             return True
         self._held[lane] = None

@@ -1,5 +1,7 @@
 """`LateOutput`: the text of a run after its stop, up to a limit."""
 
+from msgspec import Struct, field
+
 from trunkline.engine.agent_message import AgentMessage
 from trunkline.model.outputs import (
     Block,
@@ -18,12 +20,9 @@ from trunkline.model.values import text_of
 MAX_LATE_CHARS = 64 * 1024
 
 
-class LateOutput:
-    __slots__ = ("_size", "_stages")
-
-    def __init__(self) -> None:
-        self._stages = [AgentMessage()]
-        self._size = 0
+class LateOutput(Struct, eq=False):
+    _stages: list[AgentMessage] = field(default_factory=lambda: [AgentMessage()])
+    _size: int = 0
 
     def hear(self, output: Output) -> bool:
         """True when it is full."""

@@ -8,9 +8,9 @@ becomes a task once, and stays one.
 from enum import Enum
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from trunkline.engine.agent_message import AgentMessage, has_content, is_blank
+from trunkline.engine.agent_message import AgentMessage, has_content
 from trunkline.engine.decisions import Metadata, Parts
 from trunkline.engine.media_types import AcceptedModes, mode_of
 from trunkline.model.outputs import (
@@ -52,19 +52,16 @@ Outcome: TypeAlias = Verdict | Direct | Unrepresentable
 _Piece: TypeAlias = Text | TextPreview | TextReplaced | Block | StageStarted | StageEnded
 
 
-class Staging:
+class Staging(Struct, kw_only=True, eq=False):
     """Feed it outputs until it returns something other than HOLD."""
 
-    __slots__ = ("_accepted", "_has_final", "_held", "_is_active", "_is_hybrid")
-
-    def __init__(self, *, is_hybrid: bool, accepted: AcceptedModes | None = None) -> None:
-        """Unless the agent is hybrid, only a direct reply needs no task."""
-        self._is_hybrid = is_hybrid
-        self._accepted = accepted
-        self._held: list[Output] = []
-        # Whether the current message has content, and whether its complete text has come.
-        self._is_active = False
-        self._has_final = False
+    # Unless the agent is hybrid, only a direct reply needs no task.
+    is_hybrid: bool
+    accepted: AcceptedModes | None = None
+    _held: list[Output] = []
+    # The message so far of a hybrid agent, and whether the agent has said anything in it.
+    _message: AgentMessage = field(default_factory=AgentMessage)
+    _is_active: bool = False
 
     def feed(self, output: Output) -> Outcome:
         if isinstance(output, ToolCalled) and not output.is_known:
@@ -72,9 +69,9 @@ class Staging:
         self._held.append(output)
         if isinstance(output, DirectReply | Final):
             return self._end(output)
-        if not self._is_hybrid or not isinstance(output, _Piece):
+        if not self.is_hybrid or not isinstance(output, _Piece) or self._begins_second(output):
             return Verdict.PROMOTE
-        return Verdict.PROMOTE if self._is_second(output) else Verdict.HOLD
+        return Verdict.HOLD
 
     def take(self) -> list[Output]:
         """The output held back, in order; adjacent pieces of text are joined."""
@@ -93,49 +90,35 @@ class Staging:
             merged.append(Text("".join(pieces)))
         return merged
 
-    def _is_second(self, output: _Piece) -> bool:
+    def _begins_second(self, output: _Piece) -> bool:
         """Whether a second message begins; otherwise the first one continues."""
-        match output:
-            case StageStarted():
-                self._has_final = False
-                return self._is_active
-            case StageEnded():
-                if self._has_final:
-                    return True
-                self._has_final = True
-                self._is_active = self._is_active or has_content(output.parts)
-            case Block():
-                self._is_active = self._is_active or has_content(output.parts)
-            case Text():
-                self._is_active = self._is_active or not is_blank(output.delta)
-            case TextPreview() | TextReplaced():
-                self._is_active = self._is_active or not is_blank(output.text)
+        if isinstance(output, StageStarted):
+            self._message = AgentMessage()
+            return self._is_active
+        if isinstance(output, StageEnded) and self._message.has_final:
+            return True
+        self._message.hear(output)
+        self._is_active = self._is_active or self._message.is_active
         return False
 
     def _end(self, output: DirectReply | Final) -> Outcome:
-        if not self._is_hybrid and (isinstance(output, Final) or len(self._held) > 1):
+        if not self.is_hybrid and (isinstance(output, Final) or len(self._held) > 1):
             return Verdict.PROMOTE
-        if output.parts and self._has_final:
+        if output.parts and self._message.has_final:
             return Verdict.PROMOTE
         content = self._content(output.parts)
         if not content:
             return Verdict.PROMOTE
-        kept = content if self._accepted is None else self._accepted.kept(content)
+        kept = content if self.accepted is None else self.accepted.kept(content)
         if has_content(content) and not has_content(kept):
             return Unrepresentable(tuple(dict.fromkeys(map(mode_of, content))))
         return Direct(kept, output.metadata)
 
     def _content(self, final: Parts) -> Parts:
         """The content of the message, in the form that takes precedence."""
-        if not self._is_hybrid:
+        if not self.is_hybrid:
             return final
-        stage = AgentMessage()
-        for held in self._held:
-            if isinstance(held, StageStarted):
-                stage = AgentMessage()
-            else:
-                stage.hear(held)
         if final:
-            stage.complete(final)
-        content = stage.content()
+            self._message.complete(final)
+        content = self._message.content()
         return content if has_content(content) else ()

@@ -17,22 +17,17 @@ class _Source(Enum):
     BLOCKS = "blocks"
 
 
-class StreamedMessage(AgentMessage):
+class StreamedMessage(AgentMessage, kw_only=True, eq=False):
     """Shows the text in an artifact or in messages of the working status, or holds it back until
     the end, as the style says."""
 
-    __slots__ = ("_follows", "_label", "_message", "_names", "_shown", "_style")
-
-    def __init__(
-        self, style: OutputStyle, names: ArtifactStyle, message: Callable[[Parts], Message]
-    ) -> None:
-        super().__init__()
-        self._style = style
-        self._names = names
-        self._message = message
-        self._label: Label | None = None
-        self._follows: _Source | None = None
-        self._shown: Parts = ()
+    style: OutputStyle
+    names: ArtifactStyle
+    # Makes the next message of the turn.
+    message: Callable[[Parts], Message]
+    _label: Label | None = None
+    _follows: _Source | None = None
+    _shown: Parts = ()
 
     @property
     def shown(self) -> Parts:
@@ -67,13 +62,13 @@ class StreamedMessage(AgentMessage):
 
     def close(self, content: Parts, metadata: Metadata = None) -> Decisions:
         """End the message in its final form, which is `content()`."""
-        if self._style.texts.empty_answer and not has_content(content):
+        if self.style.texts.empty_answer and not has_content(content):
             content = ()
-        if not self._style.in_artifact or not (content or self._label):
+        if not self.style.in_artifact or not (content or self._label):
             return ()
         if self._label is not None and (self.shown == content or not content):
-            is_closing = self._names.amends_last_chunk and metadata is None
-            closing = self._chunk(self._label, self._names.closing_parts, True, True, metadata)
+            is_closing = self.names.amends_last_chunk and metadata is None
+            closing = self._chunk(self._label, self.names.closing_parts, True, True, metadata)
             return (Chunk(closing.artifact, True, True, is_closing),)
         return self._publish(content, True, metadata)
 
@@ -87,27 +82,27 @@ class StreamedMessage(AgentMessage):
     def _show(self, parts: Parts) -> Decisions:
         if self.shown == parts:
             return ()
-        if self._style.in_working:
+        if self.style.in_working:
             rest = _growth(self.shown, parts)
             self._fix(parts)
             return (self._piece(rest or parts),)
-        return self._publish(parts, False) if self._style.in_artifact else ()
+        return self._publish(parts, False) if self.style.in_artifact else ()
 
     def _more(self, parts: Parts) -> Decisions:
         """Show a further piece of the form that readers follow."""
-        if self._style.in_working:
+        if self.style.in_working:
             return (self._piece(parts),)
         return (self._chunk(self._label, parts, True, False),) if self._label is not None else ()
 
     def _piece(self, parts: Parts) -> Move:
         # History gets the complete text at the end, so it does not keep the pieces.
-        return Move(Step.NOTE, self._message(parts), is_kept=False)
+        return Move(Step.NOTE, self.message(parts), is_kept=False)
 
     def _publish(self, parts: Parts, is_last: bool, metadata: Metadata = None) -> Decisions:
         """Change the artifact that readers have into these parts."""
         label, rest = self._label, None
         if label is None:
-            label = self._label = self._names.stage()
+            label = self._label = self.names.stage()
         else:
             rest = _growth(self.shown, parts)
         self._fix(parts)
@@ -133,7 +128,7 @@ class StreamedMessage(AgentMessage):
         artifact = Artifact(
             artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=metadata
         )
-        is_open = self._names.sends_last_chunk_false and not last_chunk
+        is_open = self.names.sends_last_chunk_false and not last_chunk
         return Chunk(artifact, append, last_chunk, is_open=is_open)
 
 

@@ -107,9 +107,7 @@ class TaskFold:
         if snapshot is not None:
             task = _decode_task(snapshot.task)
             if snapshot.artifacts:
-                task = msgspec.structs.replace(
-                    task, artifacts=_decode_artifacts(snapshot.artifacts)
-                )
+                task = structs.replace(task, artifacts=_decode_artifacts(snapshot.artifacts))
             fold = cls(snapshot.seq, task)
         else:
             first, *rest = tail
@@ -263,24 +261,13 @@ class TaskFold:
         return other
 
     def whole(self) -> Task:
-        task = self._task
-        return Task(
-            id=task.id,
-            context_id=task.context_id,
-            status=self.status,
-            artifacts=self.artifacts,
-            history=self.history,
-            metadata=task.metadata,
+        return structs.replace(
+            self._task, status=self.status, artifacts=self.artifacts, history=self.history
         )
 
     def snapshot(self) -> Snapshot:
-        task = self._task
-        bare = Task(
-            id=task.id,
-            context_id=task.context_id,
-            status=self.status,
-            history=tuple(self._history),
-            metadata=task.metadata,
+        bare = structs.replace(
+            self._task, status=self.status, artifacts=(), history=tuple(self._history)
         )
         artifacts = _encode(self.artifacts) if self._artifacts else b""
         return Snapshot(self.seq, _encode(bare), artifacts)

@@ -5,12 +5,12 @@ while it streams, and into the message of the last status, which history keeps. 
 may have it otherwise.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from trunkline.engine.agent_message import has_content, is_blank
+from trunkline.engine.artifact_styles import ArtifactStyle
 from trunkline.engine.decisions import (
     STANDARD,
     Chunk,
@@ -52,54 +52,24 @@ _AGENT = Role.AGENT
 _APPROVAL_STATUSES = frozenset({"approval-pending", "needs_approval"})
 
 
-class TurnFold:
+class TurnFold(Struct, kw_only=True, eq=False):
     """One turn: feed it outputs and record its decisions. A Move that is not a note ends it."""
 
-    __slots__ = (
-        "_accepted",
-        "_context_id",
-        "_has_answer",
-        "_is_plain",
-        "_known",
-        "_last",
-        "_left_out",
-        "_messages",
-        "_names",
-        "_run_id",
-        "_stage",
-        "_style",
-        "_task_id",
-    )
-
-    def __init__(
-        self,
-        *,
-        run_id: str,
-        task_id: str,
-        context_id: str,
-        number: int,
-        artifact_ids: Iterable[str] = (),
-        style: OutputStyle = STANDARD,
-        accepted: AcceptedModes | None = None,
-        said: int = 0,
-    ) -> None:
-        """`artifact_ids` are those that earlier turns made, and this one may append to;
-        `said` is how many messages the turn may have sent already."""
-        self._run_id = run_id
-        self._task_id = task_id
-        self._context_id = context_id
-        self._style = style
-        self._accepted = accepted
-        self._known = set(artifact_ids)
-        self._names = style.names(number, self._known)
-        self._messages = said
-        self._is_plain = style is STANDARD and accepted is None
-        self._stage: StreamedMessage | None = None
-        # The newest message with content for the status.
-        self._last: Parts = ()
-        # Media types of content that the caller does not take, in order.
-        self._left_out: tuple[str, ...] = ()
-        self._has_answer = False
+    run_id: str
+    task_id: str
+    context_id: str
+    # Names the artifacts of the turn, and knows the ids of those from earlier turns.
+    names: ArtifactStyle
+    style: OutputStyle = STANDARD
+    accepted: AcceptedModes | None = None
+    # The number of messages that the turn has sent, or may have sent before a restart.
+    said: int = 0
+    _stage: StreamedMessage | None = None
+    # The newest message with content for the status.
+    _last: Parts = ()
+    # Media types of content that the caller does not accept, in order.
+    _left_out: tuple[str, ...] = ()
+    _has_answer: bool = False
 
     def feed(self, output: Output) -> Decisions:
         match output:
@@ -132,7 +102,8 @@ class TurnFold:
         """Whether this text may be the whole answer."""
         return (
             type(output) is Text
-            and self._is_plain
+            and self.style is STANDARD
+            and self.accepted is None
             and self._stage is None
             and not self._last
             # ASCII is always valid JSON; half a surrogate pair would fail too late to be reported.
@@ -151,7 +122,7 @@ class TurnFold:
             case Failed():
                 return (*self._close(), self._say(Step.FAIL, output.reason))
             case Refused():
-                return (*self._close(), self._say(self._style.refusal, output.reason))
+                return (*self._close(), self._say(self.style.refusal, output.reason))
 
     def hear(self, output: Output) -> Decisions:
         """Decide on output during a stop: the turn can no longer end itself."""
@@ -166,14 +137,14 @@ class TurnFold:
 
     def stop(self, step: Step, reason: str) -> Decisions:
         """End the turn from outside."""
-        closing = self._close() if self._names.keeps_output_after_stop else ()
-        if self._names.keeps_output_after_stop and step is Step.CANCEL and has_text(self._last):
+        closing = self._close() if self.names.keeps_output_after_stop else ()
+        if self.names.keeps_output_after_stop and step is Step.CANCEL and has_text(self._last):
             return (*closing, Move(step, self._message(_texts(self._last))))
         return (*closing, self._say(step, reason) if reason else Move(step))
 
     def _open(self) -> StreamedMessage:
         if self._stage is None:
-            self._stage = StreamedMessage(self._style, self._names, self._message)
+            self._stage = StreamedMessage(style=self.style, names=self.names, message=self._message)
         return self._stage
 
     def _next_stage(self) -> Decisions:
@@ -184,7 +155,7 @@ class TurnFold:
         return ()
 
     def _grow(self, delta: str) -> Decisions:
-        if not delta or (self._accepted is not None and not self._takes_text()):
+        if not delta or (self.accepted is not None and not self._takes_text()):
             return ()
         return (self._stage or self._open()).show_text(delta)
 
@@ -205,57 +176,58 @@ class TurnFold:
 
     def _emit(self, output: ArtifactEmitted) -> Decisions:
         artifact = output.artifact
-        if self._accepted is not None and artifact.parts:
+        if self.accepted is not None and artifact.parts:
             kept = self._take(artifact.parts)
             if not kept:
                 return ()
             artifact = structs.replace(artifact, parts=kept)
-        name = self._names.beside(artifact.artifact_id)
+        name = self.names.beside(artifact.artifact_id)
         if name != artifact.artifact_id:
             artifact = structs.replace(artifact, artifact_id=name)
         # The first chunk of an artifact has nothing to be appended to.
-        append = output.append and artifact.artifact_id in self._known
-        self._known.add(artifact.artifact_id)
+        append = output.append and artifact.artifact_id in self.names.taken
+        self.names.taken.add(artifact.artifact_id)
         return (Chunk(artifact, append, output.last_chunk),)
 
     def _tool(self, called: ToolCalled) -> Decisions:
-        artifact = self._names.tool(called) if called.is_known else None
+        artifact = self.names.tool(called) if called.is_known else None
         if artifact is None:
             return ()
         shown = Chunk(artifact, append=False, last_chunk=called.phase == "result")
         asked = approval_asked(called)
         if asked is None:
             return (shown,)
-        question = asked or self._style.texts.approval
+        question = asked or self.style.texts.approval
         return (shown, *self._close(), self._say(Step.ASK, question))
 
     def _summarize(self, output: ToolSummarized) -> Decisions:
         parts = self._take(output.parts)
         if not has_content(parts):
             return ()
-        label = self._names.summary(output.tool)
+        label = self.names.summary(output.tool)
         artifact = Artifact(
             artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=label.metadata
         )
-        return (Chunk(artifact, append=False, last_chunk=not self._names.sends_last_chunk_false),)
+        return (Chunk(artifact, append=False, last_chunk=not self.names.sends_last_chunk_false),)
 
     def _finish(self, parts: Parts, metadata: Metadata, words: Parts = ()) -> Decisions:
-        if parts and self._is_plain and self._stage is None and not self._last:
+        is_plain = self.style is STANDARD and self.accepted is None
+        if parts and is_plain and self._stage is None and not self._last:
             return self._tell_at_once(parts, metadata)
         told = self._tell(parts) if parts else ()
         decisions = told + self._close(metadata)
         if self._left_out and not self._has_answer:
             return (*decisions, self._unrepresentable())
         # Files are in the artifact; the status repeats what can be read at a glance.
-        said = words or (_texts(self._last) if self._style.in_artifact else self._last)
-        message = self._message(said, metadata) if said and self._style.in_status else None
-        if self._style.texts.empty_answer and not has_content(self._last) and not words:
-            message = self._message((Part(text=self._style.texts.empty_answer),))
-        return (*decisions, Move(_COMPLETE, message, self._style.in_history))
+        said = words or (_texts(self._last) if self.style.in_artifact else self._last)
+        message = self._message(said, metadata) if said and self.style.in_status else None
+        if self.style.texts.empty_answer and not has_content(self._last) and not words:
+            message = self._message((Part(text=self.style.texts.empty_answer),))
+        return (*decisions, Move(_COMPLETE, message, self.style.in_history))
 
     def _tell_at_once(self, parts: Parts, metadata: Metadata) -> Decisions:
         """Answer in one piece, by far the most frequent case, without assembling a message."""
-        label = self._names.stage()
+        label = self.names.stage()
         artifact = Artifact(
             artifact_id=label.artifact_id, name=label.name, parts=parts, metadata=metadata
         )
@@ -264,16 +236,16 @@ class TurnFold:
         return (Chunk(artifact, False, True), Move(_COMPLETE, message))
 
     def _tell(self, parts: Parts) -> Decisions:
-        if self._names.closes_in_second_event:
+        if self.names.closes_in_second_event:
             return self._complete(parts)
         closing = self._close() if self._stage is not None and self._stage.has_final else ()
         self._open().complete(self._take(parts))
         return closing
 
     def _unrepresentable(self) -> Move:
-        assert self._accepted is not None
+        assert self.accepted is not None
         metadata = {
-            "acceptedOutputModes": list(self._accepted.named),
+            "acceptedOutputModes": list(self.accepted.named),
             "availableOutputModes": list(self._left_out),
         }
         return Move(Step.FAIL, self._message((Part(text=UNREPRESENTABLE),), metadata))
@@ -289,20 +261,20 @@ class TurnFold:
 
     def _remember(self, content: Parts) -> None:
         """Keep the newest message with content for the last status."""
-        says = has_text if self._style.in_artifact else has_content
+        says = has_text if self.style.in_artifact else has_content
         if not self._last or says(content):
             self._last = content
 
     def _takes_text(self) -> bool:
-        if self._accepted is None:
+        if self.accepted is None:
             return True
         return bool(self._take((Part(text="text"),)))
 
     def _take(self, parts: Parts) -> Parts:
         """The parts that the caller accepts."""
-        if self._accepted is None:
+        if self.accepted is None:
             return parts
-        kept = self._accepted.kept(parts)
+        kept = self.accepted.kept(parts)
         if has_content(kept):
             self._has_answer = True
         for part in parts:
@@ -315,11 +287,11 @@ class TurnFold:
         return Move(step, self._message((Part(text=text),)))
 
     def _message(self, parts: Parts, metadata: Metadata = None) -> Message:
-        self._messages += 1
+        self.said += 1
         return Message(
-            message_id=f"{self._run_id}.{self._messages}",
-            context_id=self._context_id,
-            task_id=self._task_id,
+            message_id=f"{self.run_id}.{self.said}",
+            context_id=self.context_id,
+            task_id=self.task_id,
             role=_AGENT,
             parts=parts,
             metadata=metadata,

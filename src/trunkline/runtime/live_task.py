@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
@@ -207,16 +207,7 @@ def message_of_task(message: Message, task_id: str, context_id: str) -> Message:
     """The caller's message as history shows it: with the ids of its task and context."""
     if message.task_id == task_id and message.context_id == context_id:
         return message
-    return Message(
-        message_id=message.message_id,
-        context_id=context_id,
-        task_id=task_id,
-        role=message.role,
-        parts=message.parts,
-        metadata=message.metadata,
-        extensions=message.extensions,
-        reference_task_ids=message.reference_task_ids,
-    )
+    return structs.replace(message, context_id=context_id, task_id=task_id)
 
 
 def fold_of(stored: StoredTask) -> TaskFold:

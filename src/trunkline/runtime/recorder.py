@@ -70,8 +70,7 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
             run_id=run.run_id,
             task_id=live.task_id,
             context_id=live.context_id,
-            number=live.turns,
-            artifact_ids=[each.artifact_id for each in made] if made else (),
+            names=style.names(live.turns, {each.artifact_id for each in made} if made else set()),
             style=style,
             accepted=run.agent.unnamed_modes if run.options is None else _accepted(run),
             # More than the messages it has sent so far, so that no two have the same id.

@@ -48,8 +48,7 @@ def turn(
         run_id="r",
         task_id="t",
         context_id="c",
-        number=number,
-        artifact_ids=made,
+        names=style.names(number, set(made)),
         style=style,
         accepted=AcceptedModes.of(modes),
     )

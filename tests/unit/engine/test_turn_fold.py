@@ -2,6 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from trunkline.engine.artifact_styles import AnswerStyle
 from trunkline.engine.decisions import Chunk, Decision, Metadata, Move
 from trunkline.engine.transitions import Step
 from trunkline.engine.turn_fold import TurnFold
@@ -26,7 +27,7 @@ FILE = Part(url="https://example.com/a.png", media_type="image/png")
 
 
 def turn(number: int = 1) -> TurnFold:
-    return TurnFold(run_id="r", task_id="t", context_id="c", number=number)
+    return TurnFold(run_id="r", task_id="t", context_id="c", names=AnswerStyle(number, set()))
 
 
 def script(fold: TurnFold, *steps: tuple[Output, Sequence[Decision]]) -> None:
@@ -241,7 +242,7 @@ def test_an_artifact_that_the_agent_calls_the_answer_does_not_overwrite_text() -
 
 def test_an_agent_gives_a_new_version_of_what_an_earlier_turn_made_by_its_id() -> None:
     later = TurnFold(
-        run_id="r", task_id="t", context_id="c", number=2, artifact_ids=["answer", "plan"]
+        run_id="r", task_id="t", context_id="c", names=AnswerStyle(2, {"answer", "plan"})
     )
     for artifact_id in ("answer", "plan"):
         own = emitted(artifact_id, "better")
@@ -312,9 +313,7 @@ def test_later_turns_do_not_overwrite_the_artifacts_of_earlier_ones() -> None:
 
 
 def test_a_chunk_may_be_appended_to_an_artifact_of_an_earlier_turn() -> None:
-    turn = TurnFold(
-        run_id="run-2", task_id="task", context_id="ctx", number=2, artifact_ids=["log"]
-    )
+    turn = TurnFold(run_id="run-2", task_id="task", context_id="ctx", names=AnswerStyle(2, {"log"}))
     more = Artifact(artifact_id="log", parts=(Part(text="more"),))
     (chunk,) = turn.feed(ArtifactEmitted(artifact=more, append=True, last_chunk=False))
     assert chunk == Chunk(more, append=True, last_chunk=False)
