@@ -56,7 +56,7 @@ async def test_finished_tasks_leave_the_memory() -> None:
             await w.cancel(asked.id)
         assert len(w.runtime.registry) == 0
         assert not w.runtime.runs.running
-        assert not w.runtime.runs._tasks
+        assert not w.runtime.runs.tasks
         assert not w.service.subscriptions
         assert len(w.runtime.keys) == 0
         assert not w.agent.lanes._heads

@@ -53,8 +53,6 @@ async def test_a_reader_that_was_cut_off_is_detached_from_its_task() -> None:
 class Broken(Subscription):
     """Raises when it is told of a commit."""
 
-    __slots__ = ()
-
     def push(self, entries: Sequence[Entry], shares: Shares | None = None) -> bool:
         raise RuntimeError("this reader is broken")
 

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from msgspec import Struct, field
+
 from trunkline.background import BackgroundTasks
 from trunkline.engine.run_states import RunState
 from trunkline.engine.transitions import Step
@@ -16,14 +18,13 @@ from trunkline.runtime.run import Run
 from trunkline.runtime.runs import Runs
 
 
-class BlockingSends:
+class BlockingSends(Struct, frozen=True, kw_only=True, eq=False):
     """Waits for agents whose profile bounds the wait of a send."""
 
-    def __init__(self, *, journal: Journal, runs: Runs, clock: Clock) -> None:
-        self._journal = journal
-        self._runs = runs
-        self._clock = clock
-        self._timers = BackgroundTasks("replies")
+    journal: Journal
+    runs: Runs
+    clock: Clock
+    _timers: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("replies"))
 
     async def wait(
         self, agent: PublishedAgent, live: LiveTask | None, run: Run | None
@@ -34,11 +35,11 @@ class BlockingSends:
         """
         profile = agent.profile
         if profile.queued_send == "return" and live is not None and _is_queued(live):
-            await self._journal.durable(live)
+            await self.journal.durable(live)
             return live
         timer: asyncio.Task[None] | None = None
         if profile.reply_wait_s:
-            timer = self._timers.start(self._clock.sleep(profile.reply_wait_s), name="reply wait")
+            timer = self._timers.start(self.clock.sleep(profile.reply_wait_s), name="reply wait")
         try:
             return await self._outcome(agent, live, run, timer)
         finally:
@@ -56,13 +57,13 @@ class BlockingSends:
             assert run.answer is not None
             # An answer that exists already is only being stored.
             if not await _comes_before(run.answer, timer) and run.outcome is None:
-                return await self._give_up(agent, self._runs.become_task(run))
+                return await self._give_up(agent, self.runs.become_task(run))
             outcome = await run.answer
             if isinstance(outcome, Reply | NoReply):
                 return outcome
             live = outcome
         assert live is not None
-        settled = self._journal.settled(live)
+        settled = self.journal.settled(live)
         if await _comes_before(settled, timer):
             settled.result()
             return live
@@ -73,8 +74,8 @@ class BlockingSends:
         profile = agent.profile
         if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
             reason = f"agent did not reply within {profile.reply_wait_s:g}s"
-            await self._runs.stop(agent, live, Step.FAIL, reason)
-        await self._journal.durable(live)
+            await self.runs.stop(agent, live, Step.FAIL, reason)
+        await self.journal.durable(live)
         return live
 
 

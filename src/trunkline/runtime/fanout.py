@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import ARTIFACT, SUBMITTED, TASK, Entry
@@ -60,51 +60,30 @@ Item: TypeAlias = Entry | Opening | Reply | NoReply | Gap | CutOff | Beat
 _BEAT = Beat()
 
 
-class Subscription:
+class Subscription(Struct, kw_only=True, eq=False):
     """The items that one reader has not been sent yet. The journal pushes, one task reads."""
 
-    __slots__ = (
-        "_bytes",
-        "_catch_up",
-        "_is_called",
-        "_is_ended",
-        "_items",
-        "_limit",
-        "_on_close",
-        "_opening",
-        "_replayed",
-        "_waiter",
-        "_wakeups",
-        "closes_on",
-    )
-
-    def __init__(
-        self, *, closes_on: frozenset[TaskState], limit: int, wakeups: Wakeups | None = None
-    ) -> None:
-        """All readers share `wakeups`."""
-        self.closes_on = closes_on
-        self._limit = limit
-        self._items: list[Item] = []
-        self._bytes = 0
-        self._is_ended = False
-        self._waiter: asyncio.Future[None] | None = None
-        # Whether the waiter was handed over to be woken.
-        self._is_called = False
-        self._wakeups = wakeups or Wakeups()
-        self._on_close: Callable[[Subscription], None] | None = None
-        self._catch_up: Callable[[], Awaitable[None]] | None = None
-        self._opening: Opening | None = None
-        self._replayed = 0
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether it accepts no more items; pending ones may still be read."""
-        return self._is_ended
+    closes_on: frozenset[TaskState]
+    # The maximum number of items that a slow reader may leave pending.
+    limit: int
+    # Shared by all readers.
+    wakeups: Wakeups = field(default_factory=Wakeups)
+    # Whether it accepts no more items; pending ones may still be read.
+    is_ended: bool = False
+    _items: list[Item] = []
+    _bytes: int = 0
+    _waiter: asyncio.Future[None] | None = None
+    # Whether the waiter was handed over to be woken.
+    _is_called: bool = False
+    _on_close: "Callable[[Subscription], None] | None" = None
+    _catch_up: Callable[[], Awaitable[None]] | None = None
+    _opening: Opening | None = None
+    _replayed: int = 0
 
     @property
     def is_over(self) -> bool:
         """Whether the reader has read the last item."""
-        return self._is_ended and not self._items
+        return self.is_ended and not self._items
 
     def on_close(self, callback: Callable[["Subscription"], None]) -> None:
         """Call back when the reader leaves."""
@@ -115,7 +94,7 @@ class Subscription:
 
         `shares` are of these entries, if there are any.
         """
-        if self._is_ended:
+        if self.is_ended:
             return False
         if self._catch_up is not None:
             # The reader comes to it in the journal.
@@ -125,10 +104,10 @@ class Subscription:
         if self._opening is not None:
             entries, shares = self._open(self._opening, entries), None
         self._take(entries, self.closes_on, shares)
-        if is_behind and (len(self._items) > self._limit or self._bytes > MAX_PENDING_BYTES):
+        if is_behind and (len(self._items) > self.limit or self._bytes > MAX_PENDING_BYTES):
             self._cut_off("slow reader")
         self._wake(entries)
-        return not self._is_ended
+        return not self.is_ended
 
     def open_with(self, opening: Opening) -> None:
         """Begin with this snapshot once its entry is committed. It holds all earlier entries."""
@@ -158,12 +137,12 @@ class Subscription:
         closes_on: frozenset[TaskState],
         shares: "Shares | None" = None,
     ) -> None:
-        if self._is_ended:
+        if self.is_ended:
             return
         share = _share(entries, closes_on) if shares is None else shares.of(closes_on)
         self._items += share.entries
         self._bytes += share.size
-        self._is_ended = share.is_last
+        self.is_ended = share.is_last
 
     def _open(self, opening: Opening, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Take the opening if its entry is among those; returns those that follow it."""
@@ -179,23 +158,23 @@ class Subscription:
         self._wake(self)
 
     def put(self, item: Item) -> None:
-        if not self._is_ended:
+        if not self.is_ended:
             self._items.append(item)
             self._wake(item)
 
     def end(self, reason: str = "") -> None:
-        self._is_ended = True
+        self.is_ended = True
         self._wake(reason)
 
     def beat(self) -> None:
         # A reader with something to read needs no sign of life.
-        if not self._items and not self._is_ended:
+        if not self._items and not self.is_ended:
             self._items.append(_BEAT)
             self._wake(_BEAT)
 
     def stop(self, reason: str, seq: int) -> None:
         """End the stream early; pending items still go out."""
-        if not self._is_ended:
+        if not self.is_ended:
             at = seq if self._catch_up is None else self._replayed
             self._items.append(CutOff(reason, at))
             self.end(reason)
@@ -203,7 +182,7 @@ class Subscription:
     async def next(self) -> list[Item]:
         """All that is pending, waiting for something; empty when the stream is over."""
         while not self._items:
-            if self._is_ended:
+            if self.is_ended:
                 return []
             if self._catch_up is not None:
                 await self._catch_up()
@@ -215,14 +194,14 @@ class Subscription:
                 self._waiter = None
                 self._is_called = False
                 if waiter.done() and not waiter.cancelled():
-                    self._wakeups.went_on()
+                    self.wakeups.went_on()
         items, self._items = self._items, []
         self._bytes = 0
         return items
 
     def close(self) -> None:
         """The reader leaves."""
-        self._is_ended = True
+        self.is_ended = True
         self._items = []
         if self._on_close is not None:
             self._on_close(self)
@@ -235,22 +214,20 @@ class Subscription:
         seq = first.seq - 1 if isinstance(first, Entry) else 0
         self._items = [CutOff(reason, seq)]
         self._bytes = 0
-        self._is_ended = True
+        self.is_ended = True
 
     def _wake(self, news: object) -> None:
         waiter = self._waiter
         if waiter is not None and not self._is_called and not waiter.done():
             self._is_called = True
-            self._wakeups.wake(waiter, news)
+            self.wakeups.wake(waiter, news)
 
 
-class SnapshotSubscription(Subscription):
+class SnapshotSubscription(Subscription, kw_only=True, eq=False):
     """Sees the task when it begins, and whenever nothing runs any more; never in between."""
 
-    __slots__ = ("opening",)
-
     # The task as committed; set before anything is pushed.
-    opening: Callable[[], Opening]
+    opening: Callable[[], Opening] | None = None
 
     def _take(
         self,
@@ -259,16 +236,17 @@ class SnapshotSubscription(Subscription):
         shares: "Shares | None" = None,
     ) -> None:
         for entry in entries:
-            if self._is_ended or entry.kind == ARTIFACT:
+            if self.is_ended or entry.kind == ARTIFACT:
                 continue
             state = _state_of(entry)
             if entry.kind == TASK or entry.kind == SUBMITTED:
                 super()._take((entry,), closes_on)
             elif state in _AT_REST:
+                assert self.opening is not None
                 opening = self.opening()
                 self._items.append(opening)
                 self._bytes += len(opening.task)
-                self._is_ended = state in closes_on
+                self.is_ended = state in closes_on
 
 
 class Share(NamedTuple):
@@ -279,19 +257,16 @@ class Share(NamedTuple):
     is_last: bool
 
 
-class Shares:
+class Shares(Struct, eq=False):
     """The shares of one commit, each worked out once for all readers that take the same."""
 
-    __slots__ = ("_entries", "_known")
-
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self._entries = entries
-        self._known: dict[frozenset[TaskState], Share] = {}
+    entries: Sequence[Entry]
+    _known: dict[frozenset[TaskState], Share] = {}
 
     def of(self, closes_on: frozenset[TaskState]) -> Share:
         share = self._known.get(closes_on)
         if share is None:
-            share = self._known[closes_on] = _share(self._entries, closes_on)
+            share = self._known[closes_on] = _share(self.entries, closes_on)
         return share
 
 

@@ -1,11 +1,12 @@
-"""`Histories`: tasks with the history of the plan or the objective that they belong to."""
+"""`with_wide_history`: a task with the history of the plan or the objective that it belongs to."""
+
+from operator import itemgetter
 
 import msgspec
 from msgspec.structs import replace
 
 from trunkline.engine.history_scope import HistoryScope, history_scope
 from trunkline.engine.task_fold import TaskFold
-from trunkline.model.events import Entry
 from trunkline.model.values import Message, Task
 from trunkline.ports.store import Scope, Snapshot, Store, TaskQuery
 
@@ -17,40 +18,33 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Task).decode
 
 
-class Histories:
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def widened(self, scope: Scope, snapshot: Snapshot) -> Snapshot:
-        """The task as it is, with the history that its messages ask for."""
-        task = _decode(snapshot.task)
-        wanted = history_scope(task.history)
-        if wanted is None:
-            return snapshot
-        history = await self._history(scope, wanted, task)
-        return replace(snapshot, task=_encode(replace(task, history=history)))
-
-    async def _history(self, scope: Scope, wanted: HistoryScope, task: Task) -> tuple[Message, ...]:
-        """Of all tasks in the order in which they began; the task itself as it was given."""
-        found: list[tuple[int, str, tuple[Message, ...]]] = []
-        query, count = TaskQuery(scope=scope, limit=_PAGE), 0
-        while count < _MAX_TASKS:
-            page = await self._store.list(query)
-            count += len(page.tasks)
-            for stored in page.tasks:
-                is_own = stored.task_id == task.id
-                history = task.history if is_own else _history_of(stored.snapshot, stored.tail)
-                if is_own or wanted.has(history):
-                    found.append((stored.created_ms, stored.task_id, history))
-            if page.next is None:
-                break
-            query = replace(query, after=page.next)
-        return tuple([message for _, _, history in sorted(found, key=_age) for message in history])
+async def with_wide_history(store: Store, scope: Scope, snapshot: Snapshot) -> Snapshot:
+    """The task with the history that its messages ask for."""
+    task = _decode(snapshot.task)
+    wanted = history_scope(task.history)
+    if wanted is None:
+        return snapshot
+    history = await _wide_history(store, scope, wanted, task)
+    return replace(snapshot, task=_encode(replace(task, history=history)))
 
 
-def _age(found: tuple[int, str, tuple[Message, ...]]) -> tuple[int, str]:
-    return found[0], found[1]
-
-
-def _history_of(snapshot: Snapshot | None, tail: tuple[Entry, ...]) -> tuple[Message, ...]:
-    return tuple(TaskFold.of(snapshot, tail).history)
+async def _wide_history(
+    store: Store, scope: Scope, wanted: HistoryScope, task: Task
+) -> tuple[Message, ...]:
+    """The messages of all tasks of the scope, in the order in which the tasks began."""
+    found: list[tuple[int, str, tuple[Message, ...]]] = []
+    query, count = TaskQuery(scope=scope, limit=_PAGE), 0
+    while count < _MAX_TASKS:
+        page = await store.list(query)
+        count += len(page.tasks)
+        for stored in page.tasks:
+            # The task itself is given, and may be newer than the store has it.
+            is_own = stored.task_id == task.id
+            history = task.history if is_own else TaskFold.of(stored.snapshot, stored.tail).history
+            if is_own or wanted.has(history):
+                found.append((stored.created_ms, stored.task_id, history))
+        if page.next is None:
+            break
+        query = replace(query, after=page.next)
+    found.sort(key=itemgetter(0, 1))
+    return tuple([message for _, _, history in found for message in history])

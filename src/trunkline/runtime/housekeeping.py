@@ -1,7 +1,9 @@
 """`Housekeeping`: periodic work, each kind in its own supervised loop."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct, field
 
 from trunkline.background import BackgroundTasks
 from trunkline.engine.retention import ClockTrust
@@ -10,10 +12,10 @@ from trunkline.model.profile import Profile
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.retention import PacedSteps, forgets, prune
+from trunkline.runtime.retention import PacedSteps, prune
 from trunkline.runtime.runs import Runs
-from trunkline.runtime.service import Service
 
 _log = logging.getLogger("trunkline.housekeeping")
 
@@ -28,54 +30,44 @@ PRUNE_EVERY_S = 60.0
 STEADY_CLOCK_S = 3600.0
 
 
-class Housekeeping:
-    def __init__(
-        self,
-        *,
-        store: Store,
-        journal: Journal,
-        service: Service,
-        runs: Runs,
-        clock: Clock,
-        node: str,
-        agents: Iterable[PublishedAgent],
-    ) -> None:
-        self._store = store
-        self._journal = journal
-        # For how many seconds the oldest append has been waiting for its commit.
-        self.commits_wait_s = 0
-        self._service = service
-        self._runs = runs
-        self._clock = clock
-        self._trust = ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic())
-        self._node = node
-        self._forgetful = [agent for agent in agents if forgets(agent.profile)]
-        self._tasks = BackgroundTasks("housekeeping")
+class Housekeeping(Struct, kw_only=True, eq=False):
+    store: Store
+    journal: Journal
+    subscriptions: Heartbeats
+    runs: Runs
+    clock: Clock
+    trust: ClockTrust
+    node: str
+    # Agents whose tasks are deleted after a time, or beyond a number.
+    forgetful: list[PublishedAgent]
+    # For how many seconds the oldest append has been waiting for its commit.
+    commits_wait_s: int = 0
+    _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("housekeeping"))
 
     async def start(self) -> None:
         await self.renew_lease()
         self._every(NODE_TTL_S / 3, self.look_after_store, "store")
         self._every(1.0, self.each_second, "commits and deadlines")
-        self._every(self._service.subscriptions.slot_s, self.beat, "heartbeat")
-        if self._forgetful:
+        self._every(self.subscriptions.slot_s, self.beat, "heartbeat")
+        if self.forgetful:
             self._every(PRUNE_EVERY_S, self.prune, "prune")
 
     async def close(self) -> None:
         await self._tasks.close()
 
     async def renew_lease(self) -> None:
-        await self._store.heartbeat(
-            self._node, now_ms=self._clock.now_ms(), ttl_ms=int(NODE_TTL_S * 1000)
+        await self.store.heartbeat(
+            self.node, now_ms=self.clock.now_ms(), ttl_ms=int(NODE_TTL_S * 1000)
         )
 
     async def look_after_store(self) -> None:
         """Let an idle gateway notice that its store is gone, or works again."""
         await self.renew_lease()
-        await self._store.check()
+        await self.store.check()
 
     async def each_second(self) -> None:
         self.watch_commits()
-        self._runs.expire()
+        self.runs.expire()
 
     @property
     def stuck_commits(self) -> str:
@@ -86,31 +78,31 @@ class Housekeeping:
 
     def watch_commits(self) -> None:
         """Notice a store that neither commits nor refuses."""
-        waited_before_s, self.commits_wait_s = self.commits_wait_s, self._journal.tick()
+        waited_before_s, self.commits_wait_s = self.commits_wait_s, self.journal.tick()
         if waited_before_s < COMMITS_STUCK_S <= self.commits_wait_s:
             _log.error(
                 "commits are stuck: the store neither commits nor refuses",
-                extra={"waited_s": self.commits_wait_s, "appends": self._journal.unsettled},
+                extra={"waited_s": self.commits_wait_s, "appends": self.journal.unsettled},
             )
         elif self.commits_wait_s < COMMITS_STUCK_S <= waited_before_s:
             _log.warning("commits continue", extra={"waited_s": waited_before_s})
 
     async def beat(self) -> None:
-        self._service.subscriptions.tick()
+        self.subscriptions.tick()
 
     async def prune(self) -> None:
         """Delete the ended tasks and the exchanges that are older than each agent keeps them."""
-        now_ms = self._clock.now_ms()
-        jump_s = self._trust.observe(now_ms=now_ms, monotonic_s=self._clock.monotonic())
+        now_ms = self.clock.now_ms()
+        jump_s = self.trust.observe(now_ms=now_ms, monotonic_s=self.clock.monotonic())
         if jump_s:
             _log.warning(
                 "the system clock jumped; nothing is pruned by age until it has been steady",
                 extra={"jump_s": round(jump_s), "steady_s": STEADY_CLOCK_S},
             )
-        steps = PacedSteps(self._clock, lambda: self._journal.committed_entries)
-        for agent in self._forgetful:
+        steps = PacedSteps(self.clock, lambda: self.journal.committed_entries)
+        for agent in self.forgetful:
             gone = await prune(
-                self._store,
+                self.store,
                 agent.handle,
                 before_ms=self._forgets_before(agent.profile, now_ms),
                 keep=agent.profile.retention_max_tasks or None,
@@ -121,7 +113,7 @@ class Housekeeping:
 
     def _forgets_before(self, profile: Profile, now_ms: int) -> int | None:
         keeps_s = profile.retention_s
-        if not keeps_s or self._trust.steady_s < min(keeps_s, STEADY_CLOCK_S):
+        if not keeps_s or self.trust.steady_s < min(keeps_s, STEADY_CLOCK_S):
             return None
         return now_ms - int(keeps_s * 1000)
 
@@ -130,7 +122,7 @@ class Housekeeping:
 
     async def _loop(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
         while True:
-            await self._clock.sleep(seconds)
+            await self.clock.sleep(seconds)
             try:
                 await action()
             except StoreError as error:

@@ -54,22 +54,21 @@ _decode_exchange = msgspec.json.Decoder(tuple[Raw, Raw]).decode
 _decode_id = msgspec.json.Decoder(_Id).decode
 
 
-class IdempotencyKeys:
+class IdempotencyKeys(Struct, kw_only=True, eq=False):
     """Keys of requests that made a task, which carries them."""
 
-    def __init__(self, *, store: Store, registry: Registry, journal: Journal) -> None:
-        self._store = store
-        self._registry = registry
-        self._journal = journal
-        # Keys whose task is not in the store yet, or has not left the memory.
-        self._known: dict[tuple[Scope, str], tuple[bytes, LiveTask]] = {}
+    store: Store
+    registry: Registry
+    journal: Journal
+    # Keys whose task is not in the store yet, or has not left the memory.
+    _known: dict[tuple[Scope, str], tuple[bytes, LiveTask]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
     def keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
         """Know the key from now on, and store it with the next append."""
-        self._journal.attach_key(live, record)
+        self.journal.attach_key(live, record)
         live.keys += (record,)
         self._known[record.scope, record.key] = (record.digest, live)
 
@@ -77,16 +76,16 @@ class IdempotencyKeys:
         """The task of an earlier request with the key, if there was one."""
         scope, record = wanted.scope, None
         if (scope, wanted.key) not in self._known:
-            record = await self._store.recall(scope, wanted.key)
+            record = await self.store.recall(scope, wanted.key)
         # Another request with the key may have come while this one waited.
         known = self.in_memory(wanted)
         if known is not None or record is None:
             return known
         check_digest(record.digest, wanted.digest)
-        live = self._registry.live(scope, record.task_id)
+        live = self.registry.live(scope, record.task_id)
         if live is not None:
             return live
-        stored = await self._store.get(scope, record.task_id)
+        stored = await self.store.get(scope, record.task_id)
         return snapshot_of(stored) if stored is not None else None
 
     async def until_free(
@@ -95,7 +94,7 @@ class IdempotencyKeys:
         """Wait until the key can go with the next append, which holds one at most."""
         known: LiveTask | Snapshot | None = self.in_memory(record)
         while known is None and live.idempotency is not None:
-            await self._journal.durable(live)
+            await self.journal.durable(live)
             known = await self.recall(record)
         return known
 
@@ -118,7 +117,7 @@ class IdempotencyKeys:
         return known[1]
 
 
-class DirectAnswers:
+class DirectAnswers(Struct, kw_only=True, eq=False):
     """Requests with a key that are answered without a task, each of them once.
 
     A run without a task stores its key as a note of the caller's scope: as *begun* before the first
@@ -127,11 +126,10 @@ class DirectAnswers:
     repeat gets a failed task, and the agent does not run again.
     """
 
-    def __init__(self, *, store: Store, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-        # Runs that may still answer without a task, by their keys.
-        self._running: dict[tuple[Scope, str], Run] = {}
+    store: Store
+    clock: Clock
+    # Runs that may still answer without a task, by their keys.
+    _running: dict[tuple[Scope, str], Run] = {}
 
     def __len__(self) -> int:
         return len(self._running)
@@ -157,7 +155,7 @@ class DirectAnswers:
         """The outcome of an earlier request with the key."""
         if (run := self.joined(wanted)) is not None:
             return run
-        text = await self._store.kept(wanted.scope, "", _PREFIX + wanted.key)
+        text = await self.store.kept(wanted.scope, "", _PREFIX + wanted.key)
         # Another request with the key may have come while this one waited.
         run = self.joined(wanted)
         if run is not None or text is None:
@@ -175,7 +173,7 @@ class DirectAnswers:
         return Unanswered(kept.task_id, kept.context_id)
 
     async def _answer_of(self, wanted: IdempotencyRecord, kept: _Kept) -> Raw | None:
-        exchanges = await self._store.exchanges(
+        exchanges = await self.store.exchanges(
             wanted.scope, context_id=kept.context_id, limit=_LOOKED_AT
         )
         for exchange in exchanges:
@@ -203,13 +201,13 @@ class DirectAnswers:
     ) -> None:
         assert run.key is not None
         kept = _Kept(run.key.digest, run.task_id, run.context_id, answer, refused)
-        await self._store.keep(
+        await self.store.keep(
             KeptNote(
                 scope=run.key.scope,
                 context_id="",
                 name=_PREFIX + run.key.key,
                 text=_encode(kept).decode(),
-                at_ms=self._clock.now_ms(),
+                at_ms=self.clock.now_ms(),
             )
         )
 

@@ -1,6 +1,7 @@
 """Large texts: replaced by references in the journal, and restored for agents and callers."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -16,11 +17,12 @@ from trunkline.model.large_values import (
     text_of_slices,
     value_id,
 )
-from trunkline.model.values import Message, Part
+from trunkline.model.values import Artifact, Message, Part
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Scope, Store
 
 Parts = tuple[Part, ...]
+Item = TypeVar("Item", Message, Artifact)
 
 
 def slim(
@@ -56,15 +58,14 @@ class Pieces(Struct, frozen=True):
     pieces: Sequence[bytes | str]
 
 
-class LargeValues:
+class LargeValues(Struct, frozen=True, eq=False):
     """Reads large values from the store."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    store: Store
 
     async def pieces(self, scope: Scope, data: bytes) -> Pieces:
-        ids = referred_ids(data) if self._store.keeps_large_values else ()
-        sizes = await self._store.value_sizes(scope, ids) if ids else {}
+        ids = referred_ids(data) if self.store.keeps_large_values else ()
+        sizes = await self.store.value_sizes(scope, ids) if ids else {}
         pieces = split(data, sizes) if sizes else [data]
         size = sum(len(each) if isinstance(each, bytes) else sizes[each] for each in pieces)
         return Pieces(size, pieces)
@@ -72,7 +73,7 @@ class LargeValues:
     async def slices(self, value: str) -> AsyncIterator[bytes]:
         """One slice at a time is in memory, and others get on before the next one."""
         number = 0
-        while found := await self._store.value_slices(value, first=number, limit=1):
+        while found := await self.store.value_slices(value, first=number, limit=1):
             yield found[0]
             number += 1
             await next_pass()
@@ -91,42 +92,32 @@ class LargeValues:
     async def request(self, scope: Scope, request: TurnRequest) -> TurnRequest:
         """The request with all the texts that it refers to."""
         texts: dict[str, str] = {}
-        (message,) = await self._messages(scope, (request.message,), texts)
-        history = await self._messages(scope, request.history, texts)
-        artifacts = [
-            artifact
-            if (parts := await self._parts(scope, artifact.parts, texts)) is None
-            else structs.replace(artifact, parts=parts)
-            for artifact in request.artifacts
-        ]
-        return structs.replace(
-            request, message=message, history=history, artifacts=tuple(artifacts)
-        )
+        (message,) = await self.restored(scope, (request.message,), texts)
+        history = await self.restored(scope, request.history, texts)
+        artifacts = await self.restored(scope, request.artifacts, texts)
+        return structs.replace(request, message=message, history=history, artifacts=artifacts)
 
-    async def messages(self, scope: Scope, messages: Iterable[Message]) -> tuple[Message, ...]:
-        """The messages with the texts that they refer to."""
-        return await self._messages(scope, messages, {})
-
-    async def _messages(
-        self, scope: Scope, messages: Iterable[Message], texts: dict[str, str]
-    ) -> tuple[Message, ...]:
+    async def restored(
+        self, scope: Scope, items: Iterable[Item], texts: dict[str, str]
+    ) -> tuple[Item, ...]:
+        """The items with the texts that they refer to. `texts` are those known so far."""
         return tuple(
             [
-                message
-                if (parts := await self._parts(scope, message.parts, texts)) is None
-                else structs.replace(message, parts=parts)
-                for message in messages
+                item
+                if (parts := await self._parts(scope, item.parts, texts)) is None
+                else structs.replace(item, parts=parts)
+                for item in items
             ]
         )
 
     async def _parts(self, scope: Scope, parts: Parts, texts: dict[str, str]) -> Parts | None:
-        """None when they refer to nothing. `texts` are those known so far."""
+        """None when they refer to nothing."""
         referring = [part.text for part in parts if part.text is not None and refers(part.text)]
         if not referring:
             return None
         for text in referring:
             wanted = [each for each in referred_ids(text.encode()) if each not in texts]
-            for value in await self._store.value_sizes(scope, wanted):
+            for value in await self.store.value_sizes(scope, wanted):
                 texts[value] = text_of_slices([slice_ async for slice_ in self.slices(value)])
         return tuple(
             [

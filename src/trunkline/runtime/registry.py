@@ -2,6 +2,8 @@
 
 import asyncio
 
+from msgspec import Struct
+
 from trunkline.model.errors import TaskNotFound, TrunklineError
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask
@@ -9,20 +11,19 @@ from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, fold_of
 
 
-class Registry:
+class Registry(Struct, kw_only=True, eq=False):
     """Every look-up names the caller's scope; what is not in it does not exist."""
 
-    def __init__(self, store: Store, *, journal: Journal, node: str, clock: Clock) -> None:
-        self._store = store
-        self._journal = journal
-        self._clock = clock
-        self.node = node
-        self._live: dict[str, LiveTask] = {}
-        # Tasks that are being read. A second reader could find the task as it was before a
-        # change that the first one makes.
-        self._loading: dict[tuple[Scope, str], asyncio.Future[None]] = {}
-        # Tasks whose end waits until the store accepts it.
-        self.stuck: set[LiveTask] = set()
+    store: Store
+    journal: Journal
+    node: str
+    clock: Clock
+    # Tasks whose end waits until the store accepts it.
+    stuck: set[LiveTask] = set()
+    _live: dict[str, LiveTask] = {}
+    # Tasks that are being read. A second reader could find the task as it was before a
+    # change that the first one makes.
+    _loading: dict[tuple[Scope, str], asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
         return len(self._live)
@@ -104,7 +105,7 @@ class Registry:
         def tell(_: TrunklineError | None) -> None:
             created.set_result(None)
 
-        self._journal.once_durable(live, tell, seq=1)
+        self.journal.once_durable(live, tell, seq=1)
         return created
 
     async def _load(self, scope: Scope, task_id: str) -> LiveTask:
@@ -113,8 +114,8 @@ class Registry:
         try:
             stored = await self._stored(scope, task_id)
             if stored.node != self.node:
-                claimed = await self._store.claim(
-                    self.node, now_ms=self._clock.now_ms(), limit=1, task_id=task_id
+                claimed = await self.store.claim(
+                    self.node, now_ms=self.clock.now_ms(), limit=1, task_id=task_id
                 )
                 # None: another node was faster, and what was read before is out of date.
                 stored = claimed[0] if claimed else await self._stored(scope, task_id)
@@ -126,7 +127,7 @@ class Registry:
             loaded.set_result(None)
 
     async def _stored(self, scope: Scope, task_id: str) -> StoredTask:
-        stored = await self._store.get(scope, task_id)
+        stored = await self.store.get(scope, task_id)
         if stored is None:
             raise TaskNotFound(task_id)
         return stored

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from trunkline.model.events import Entry
 from trunkline.ports.store import Store
 from trunkline.runtime.fanout import Gap, Subscription
@@ -16,56 +18,49 @@ STEP_BYTES = 64 * 1024
 MAX_STEPS = 4
 
 
-class Replay:
+class Replay(Struct, kw_only=True, eq=False):
     """Reads the journal for one reader, up to where the task is by then."""
 
-    def __init__(
-        self,
-        store: Store,
-        live: LiveTask,
-        reader: Subscription,
-        last_seq: int,
-        *,
-        chunk: int,
-        turns: Wakeups,
-        rejoin: Callable[[Subscription, LiveTask], None],
-    ) -> None:
-        self._store = store
-        self._live = live
-        self._reader = reader
-        self._seen = last_seq
-        self._chunk = chunk
-        self._turns = turns
-        self._rejoin = rejoin
-        # Was read, and is not with the reader yet.
-        self._read: Sequence[Entry] = ()
+    store: Store
+    live: LiveTask
+    reader: Subscription
+    # The last entry that the reader has.
+    seen: int
+    # The number of entries to read from the store at a time.
+    chunk: int
+    # Shared by all replays.
+    turns: Wakeups
+    # Gives a reader that cannot resume a snapshot of the task.
+    rejoin: Callable[[Subscription, LiveTask], None]
+    # Entries that were read and that the reader does not have yet.
+    _read: Sequence[Entry] = ()
 
     async def step(self) -> None:
         """Hand over the next few entries, in a later pass of the loop than the last ones."""
-        live, reader = self._live, self._reader
-        await self._turns.turn()
-        if self._seen < live.committed_seq:
+        live, reader = self.live, self.reader
+        await self.turns.turn()
+        if self.seen < live.committed_seq:
             entries = await self._next_few()
-            if entries and entries[0].seq == self._seen + 1:
+            if entries and entries[0].seq == self.seen + 1:
                 reader.replay(entries)
-                self._seen = entries[-1].seq
+                self.seen = entries[-1].seq
                 # At once, so that a reader of the last entry knows that it is the last one.
-                if self._seen == live.committed_seq and self._is_over:
+                if self.seen == live.committed_seq and self._is_over:
                     reader.end()
                 return
         # No await beyond this point: what is committed from here on reaches the reader.
         reader.caught_up()
-        if self._seen != live.committed_seq:
+        if self.seen != live.committed_seq:
             # Pruned, or a sequence from another life of this database.
-            reader.put(Gap(self._seen, live.committed_seq))
-            self._rejoin(reader, live)
+            reader.put(Gap(self.seen, live.committed_seq))
+            self.rejoin(reader, live)
         elif self._is_over:
             reader.end()
 
     async def _next_few(self) -> Sequence[Entry]:
-        live = self._live
+        live = self.live
         if not self._read:
-            found = await self._store.entries(live.task_id, after=self._seen, limit=self._chunk)
+            found = await self.store.entries(live.task_id, after=self.seen, limit=self.chunk)
             # The store may be ahead of the journal; those entries are pushed later.
             self._read = [entry for entry in found if entry.seq <= live.committed_seq]
         count = size = 0
@@ -79,5 +74,5 @@ class Replay:
 
     @property
     def _is_over(self) -> bool:
-        live = self._live
-        return live.committed_state in self._reader.closes_on or live.is_orphan
+        live = self.live
+        return live.committed_state in self.reader.closes_on or live.is_orphan

@@ -8,6 +8,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
+from msgspec import Struct
+
 from trunkline.background import BackgroundTasks
 from trunkline.engine.run_states import TABLE, Effect, RunEvent, RunState
 from trunkline.engine.transitions import Step
@@ -25,7 +27,6 @@ from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.recorder import AGENT_FAILED, Recorder, say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run, extra_of
-from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.turns import Turns
 
 _log = logging.getLogger("trunkline.turns")
@@ -35,41 +36,26 @@ _COUNTS = frozenset({RunState.RUNNING, RunState.ANSWERED})
 _STOPPABLE = frozenset({RunState.RUNNING, RunState.DETACHED})
 
 
-class Runs:
-    def __init__(
-        self,
-        *,
-        journal: Journal,
-        clock: Clock,
-        registry: Registry,
-        sessions: Sessions,
-        direct: DirectAnswers,
-        new_tasks: NewTasks,
-        recorder: Recorder,
-        tasks: BackgroundTasks,
-    ) -> None:
-        self._journal = journal
-        self._clock = clock
-        self._registry = registry
-        self._sessions = sessions
-        self._direct = direct
-        self._new_tasks = new_tasks
-        self._recorder = recorder
-        self._turns = Turns(
-            journal=journal,
-            recorder=recorder,
-            registry=registry,
-            sessions=sessions,
-            direct=direct,
-        )
-        self._tasks = tasks
-        self.running: set[Run] = set()
-        # Runs in the queue that have no task yet, so that nothing but a lane knows them.
-        self._without_task: set[Run] = set()
-        # Runs that wait for the store to accept writes again.
-        self._held: list[Run] = []
-        self._is_draining = False
-        self._effects: dict[Effect, Callable[[Run], None]] = {
+class Runs(Struct, kw_only=True, eq=False):
+    journal: Journal
+    clock: Clock
+    registry: Registry
+    direct: DirectAnswers
+    new_tasks: NewTasks
+    recorder: Recorder
+    turns: Turns
+    tasks: BackgroundTasks
+    running: set[Run] = set()
+    # Runs in the queue that have no task yet, so that nothing but a lane knows them.
+    _without_task: set[Run] = set()
+    # Runs that wait for the store to accept writes again.
+    _held: list[Run] = []
+    _is_draining: bool = False
+    _effects: dict[Effect, Callable[[Run], None]] = {}
+
+    def __post_init__(self) -> None:
+        recorder = self.recorder
+        self._effects = {
             Effect.WAIT_FOR_STORE: self._wait_for_store,
             Effect.STORE_KEY: self._store_key,
             Effect.RECORD_BEGINNING: self._record_beginning,
@@ -98,7 +84,7 @@ class Runs:
             self._without_task.add(run)
             after_ms = run.agent.profile.promote_after_ms
             if after_ms:
-                run.timer = self._tasks.start(
+                run.timer = self.tasks.start(
                     self._promote_later(run, after_ms / 1000), name=f"promote {run.run_id}"
                 )
         elif not live.waiting or live.waiting[-1] is not run:
@@ -112,7 +98,7 @@ class Runs:
         # What waits while the gateway stops stays as it is, and runs after the restart.
         if run.state is RunState.RELEASED or self._is_draining:
             return
-        if self._journal.is_refusing and (self._held or self._registry.stuck):
+        if self.journal.is_refusing and (self._held or self.registry.stuck):
             # Its beginning could not be stored either.
             event = RunEvent.HOLD
         elif run.agent.backend.is_pure or run.is_resumed:
@@ -131,7 +117,7 @@ class Runs:
         live = run.live
         if live is not None and (live.unflushed or live.in_flight):
             # The store is about to accept its message, or to refuse it.
-            self._journal.once_durable(live, partial(self._stored, run))
+            self.journal.once_durable(live, partial(self._stored, run))
         else:
             self._held.append(run)
 
@@ -142,11 +128,11 @@ class Runs:
     def _store_key(self, run: Run) -> None:
         """Store that the request with the key has begun, which no task will say. A repeat after
         a crash then knows that the agent may have been at work."""
-        self._tasks.spawn(self._begin_keyed(run), name=f"key of {run.run_id}")
+        self.tasks.spawn(self._begin_keyed(run), name=f"key of {run.run_id}")
 
     async def _begin_keyed(self, run: Run) -> None:
         try:
-            await self._direct.begin(run)
+            await self.direct.begin(run)
             run.is_key_stored = True
         except StoreError as error:
             _log.error("a key could not be stored", extra=extra_of(run), exc_info=error)
@@ -157,13 +143,13 @@ class Runs:
         self._begin(run)
 
     def _refuse_request(self, run: Run) -> None:
-        self._direct.leave(run)
+        self.direct.leave(run)
         run.finish(NoReply(not_stored()))
 
     def _record_beginning(self, run: Run) -> None:
-        self._recorder.begin(run)
+        self.recorder.begin(run)
         assert run.live is not None
-        self._journal.once_durable(run.live, partial(self._begun, run))
+        self.journal.once_durable(run.live, partial(self._begun, run))
 
     def _begun(self, run: Run, error: TrunklineError | None) -> None:
         """The store has committed that the run began, or refused it."""
@@ -178,30 +164,30 @@ class Runs:
 
     def _record_retry(self, run: Run) -> None:
         assert run.live is not None
-        self._recorder.record_retry(run.live, run)
+        self.recorder.record_retry(run.live, run)
 
     def _start_agent(self, run: Run) -> None:
         live = run.live
-        run.started = self._clock.monotonic()
+        run.started = self.clock.monotonic()
         if live is None:
             self._without_task.discard(run)
         else:
             live.waiting.remove(run)
             live.run = run
         self.running.add(run)
-        run.task = self._tasks.start(self._run(run), name=f"turn {run.run_id}")
+        run.task = self.tasks.start(self._run(run), name=f"turn {run.run_id}")
 
     async def _run(self, run: Run) -> None:
         outputs: AsyncIterator[Output] | None = None
         try:
-            request = self._turns.request(run)
+            request = self.turns.request(run)
             if request.history or request.artifacts or run.recorded is run.message:
-                request = await self._turns.restored(run, request)
+                request = await self.turns.restored(run, request)
             outputs = run.agent.backend.start(request)
-            await self._turns.consume(run, outputs)
+            await self.turns.consume(run, outputs)
             if run.outcome is not None:
                 self.happen(run, RunEvent.ANSWER)
-                await self._turns.reply(run, run.outcome)
+                await self.turns.reply(run, run.outcome)
         except asyncio.CancelledError:
             # Cancelled by a stop, which records the outcome itself, or with all the rest; if by
             # neither, the agent made the error up, and it is a failure like others.
@@ -218,7 +204,7 @@ class Runs:
                 _log.info("agent failed after it was stopped", exc_info=error, extra=extra_of(run))
         finally:
             if run.late:
-                self._tasks.spawn(self._turns.keep_late(run), name=f"late {run.run_id}")
+                self.tasks.spawn(self.turns.keep_late(run), name=f"late {run.run_id}")
             # Before the agent cleans up, which may be slow: the next turn does not wait for it.
             self.happen(run, RunEvent.END)
             close = getattr(outputs, "aclose", None)
@@ -236,7 +222,7 @@ class Runs:
         else:
             if live.run is run:
                 if run.first is not None:
-                    self._recorder.catch_up(run)
+                    self.recorder.catch_up(run)
                 live.run = None
                 if live.waiting and live.state in TERMINAL:
                     self.drop_waiting(live)
@@ -244,7 +230,7 @@ class Runs:
                 live.waiting.remove(run)
             # A dirty task is looked at once more when it is stored.
             if not live.is_dirty:
-                self._registry.forget_if_idle(live)
+                self.registry.forget_if_idle(live)
         for granted in run.agent.lanes.leave(run.lane, run):
             self._begin(granted)
 
@@ -258,7 +244,7 @@ class Runs:
 
     async def _promote_later(self, run: Run, seconds: float) -> None:
         """Show a run that takes long as a task, also while it waits in the queue."""
-        await self._clock.sleep(seconds)
+        await self.clock.sleep(seconds)
         if run.live is None and (run.is_waiting or run.state is RunState.RUNNING):
             self.become_task(run)
 
@@ -266,11 +252,9 @@ class Runs:
         """Make a task of the run for those who wait for it, whether it has started or not."""
         if run.live is None and run.is_waiting:
             self._without_task.discard(run)
-            return self._new_tasks.promote(run)
-        if run.live is None and not self._recorder.reveal(run):
-            self._tasks.spawn(
-                self.stop_run(run, Step.FAIL, AGENT_FAILED), name=f"fail {run.run_id}"
-            )
+            return self.new_tasks.promote(run)
+        if run.live is None and not self.recorder.reveal(run):
+            self.tasks.spawn(self.stop_run(run, Step.FAIL, AGENT_FAILED), name=f"fail {run.run_id}")
         assert run.live is not None
         return run.live
 
@@ -283,7 +267,7 @@ class Runs:
             # A run that has begun and not started has answered nothing yet.
             has_begun = bool(live.waiting) and live.waiting[0].state is RunState.BEGINNING
             asked_by = fold.answered if has_begun else fold.asked_by
-            self._recorder.move(
+            self.recorder.move(
                 live, step, say(live, f"stop.{live.seq}", reason) if reason else None
             )
             self.drop_waiting(live)
@@ -294,16 +278,16 @@ class Runs:
         """Tell the backend that nobody waits for a run that is not under way here."""
         backend = agent.backend
         if isinstance(backend, Abandons):
-            told = backend.abandon(run_id, self._sessions.notes(agent, live))
+            told = backend.abandon(run_id, self.turns.sessions.notes(agent, live))
         else:
             told = backend.cancel(run_id)
-        self._tasks.spawn(told, name=f"abandon {run_id}")
+        self.tasks.spawn(told, name=f"abandon {run_id}")
 
     async def stop_run(self, run: Run, step: Step, reason: str) -> None:
         """Stop the agent and end the task of the run by `step`. Returns when both are done."""
         if run.state in _STOPPABLE:
             if run.live is None:
-                self._recorder.reveal(run)
+                self.recorder.reveal(run)
             run.ending = step, reason
         self.happen(run, RunEvent.STOP)
         if run.state is RunState.ANSWERED:
@@ -315,7 +299,7 @@ class Runs:
 
     def _end_task(self, run: Run) -> None:
         # In an asyncio task of its own: the caller may leave, and the task must still end.
-        run.stopping = self._tasks.start(self._end(run), name=f"stop {run.run_id}")
+        run.stopping = self.tasks.start(self._end(run), name=f"stop {run.run_id}")
 
     async def _end(self, run: Run) -> None:
         live = run.live
@@ -330,23 +314,18 @@ class Runs:
                 reason = f"{reason} {stuck}".strip()
                 _log.warning("agent ignores cancellation", extra=extra_of(run))
             if live.state not in TERMINAL and not live.is_dropped:
-                self._recorder.end(run, live, step, reason)
+                self.recorder.end(run, live, step, reason)
                 self.drop_waiting(live)
         finally:
             self.happen(run, RunEvent.STOPPED)
 
     def _abort_agent(self, run: Run) -> None:
-        self._tasks.spawn(self._give_up(run), name=f"abort {run.run_id}")
-
-    async def _give_up(self, run: Run) -> None:
-        await self._abort(run)
+        _ = self.tasks.start(self._abort(run), name=f"abort {run.run_id}")
 
     async def _abort(self, run: Run) -> bool:
         """Ask the backend and the run to end; True when the run did within the grace."""
         assert run.task is not None
-        asking = self._tasks.start(
-            run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}"
-        )
+        asking = self.tasks.start(run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}")
         run.task.cancel()
         grace = self._grace(run)
         try:
@@ -361,7 +340,7 @@ class Runs:
 
     def _grace(self, run: Run) -> "asyncio.Task[None]":
         grace_s = run.agent.profile.cancel_grace_s
-        return self._tasks.start(self._clock.sleep(grace_s), name=f"grace {run.run_id}")
+        return self.tasks.start(self.clock.sleep(grace_s), name=f"grace {run.run_id}")
 
     def _cancel_turn(self, run: Run) -> None:
         assert run.task is not None
@@ -370,20 +349,20 @@ class Runs:
     def expire(self) -> None:
         """Fail the runs that are past their deadline, and begin those that were held."""
         self._begin_held()
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         for run in list(self.running):
             deadline_s = run.agent.profile.task_deadline_s
             is_due = run.started is not None and now - run.started > deadline_s > 0
             if is_due and run.state is RunState.RUNNING:
                 reason = f"The agent did not finish within {deadline_s:g} s."
-                self._tasks.spawn(
+                self.tasks.spawn(
                     self.stop_run(run, Step.FAIL, reason), name=f"deadline {run.run_id}"
                 )
 
     def _begin_held(self) -> None:
         """Begin the runs that wait for the store to accept writes again."""
-        is_refusing = self._journal.is_refusing
-        if is_refusing and self._registry.stuck:
+        is_refusing = self.journal.is_refusing
+        if is_refusing and self.registry.stuck:
             return
         held, self._held = self._held, []
         # While it refuses, one tries it and the others stay where they are.
@@ -396,7 +375,7 @@ class Runs:
         """Let runs finish for a while, then end them with the reason, or detach from those that
         the next process resumes. No more start."""
         self._is_draining = True
-        for live in self._registry.all():
+        for live in self.registry.all():
             for run in live.waiting:
                 if run.state is RunState.BEGINNING:
                     # It has not run: it can wait for the next process like those behind it.
@@ -404,7 +383,7 @@ class Runs:
         for run in list(self._without_task):
             # It would be lost otherwise: only tasks outlive the process.
             self.become_task(run)
-        timer = self._tasks.start(self._clock.sleep(grace_s), name="drain")
+        timer = self.tasks.start(self.clock.sleep(grace_s), name="drain")
         while not timer.done():
             busy = {run.task for run in self.running if run.task is not None}
             if not busy:
@@ -412,12 +391,12 @@ class Runs:
                 break
             await asyncio.wait({timer, *busy}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.gather(*(self._shut_down(run, reason) for run in list(self.running)))
-        await self._tasks.close()
+        await self.tasks.close()
 
     async def _shut_down(self, run: Run, reason: str) -> None:
         # A run that has its answer already needs no task to be resumed by.
         is_resumable = run.agent.resumes and run.state is not RunState.ANSWERED
-        if not is_resumable or (run.live is None and not self._recorder.reveal(run)):
+        if not is_resumable or (run.live is None and not self.recorder.reveal(run)):
             await self.stop_run(run, Step.FAIL, reason)
             return
         self.happen(run, RunEvent.DETACH)

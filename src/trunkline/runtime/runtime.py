@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from trunkline.background import BackgroundTasks
 from trunkline.engine.recovery import Recovery, recover, restart_reason
+from trunkline.engine.retention import ClockTrust
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.model.values import TaskState
@@ -14,19 +15,24 @@ from trunkline.ports.backend import Abandons, Opens
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.blocking_send import BlockingSends
+from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.housekeeping import Housekeeping
 from trunkline.runtime.idempotency import DirectAnswers, IdempotencyKeys
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
+from trunkline.runtime.large_values import LargeValues
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.recorder import Recorder, say
 from trunkline.runtime.registry import Registry
+from trunkline.runtime.retention import forgets
 from trunkline.runtime.runs import Runs
 from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.store_refusals import StoreRefusals
+from trunkline.runtime.turns import Turns
 
 _log = logging.getLogger("trunkline.runtime")
 
@@ -50,67 +56,77 @@ class Runtime:
         self._store = store
         self._clock = clock
         self.agents = {agent.handle: agent for agent in agents}
-        self.journal = Journal(store, ids=ids, observer=self)
-        journal = self.journal
-        self.registry = Registry(store, journal=journal, node=ids.new(), clock=clock)
-        registry = self.registry
+        journal = self.journal = Journal(store, ids=ids, observer=self)
+        registry = self.registry = Registry(
+            store=store, journal=journal, node=ids.new(), clock=clock
+        )
+        large_values = LargeValues(store)
         self.queued_replies = QueuedReplies(
             store=store, registry=registry, journal=journal, ids=ids
         )
-        self._sessions = Sessions(store=store, clock=clock, queued_replies=self.queued_replies)
+        self._sessions = Sessions(
+            store=store,
+            clock=clock,
+            queued_replies=self.queued_replies,
+            large_values=large_values,
+        )
         self.direct = DirectAnswers(store=store, clock=clock)
         self.keys = IdempotencyKeys(store=store, registry=registry, journal=journal)
         new_tasks = NewTasks(
             keys=self.keys, direct=self.direct, registry=registry, journal=journal, clock=clock
         )
         self.recorder = Recorder(journal=journal, clock=clock, new_tasks=new_tasks)
-        tasks = BackgroundTasks("turns")
-        self.runs = Runs(
+        turns = Turns(
             journal=journal,
-            clock=clock,
+            recorder=self.recorder,
             registry=registry,
             sessions=self._sessions,
             direct=self.direct,
+        )
+        runs = self.runs = Runs(
+            journal=journal,
+            clock=clock,
+            registry=registry,
+            direct=self.direct,
             new_tasks=new_tasks,
             recorder=self.recorder,
-            tasks=tasks,
+            turns=turns,
+            tasks=BackgroundTasks("turns"),
         )
         self._refusals = StoreRefusals(
-            journal=journal,
-            registry=registry,
-            recorder=self.recorder,
-            runs=self.runs,
-            tasks=tasks,
-            clock=clock,
+            journal=journal, registry=registry, recorder=self.recorder, runs=runs, clock=clock
         )
         self.intake = Intake(
             keys=self.keys,
             direct=self.direct,
             registry=registry,
             journal=journal,
-            runs=self.runs,
+            runs=runs,
             new_tasks=new_tasks,
             clock=clock,
             ids=ids,
         )
+        subscriptions = Heartbeats(heartbeat_s)
         self.service = Service(
             store=store,
-            registry=self.registry,
-            journal=self.journal,
-            runs=self.runs,
+            registry=registry,
+            journal=journal,
+            runs=runs,
             intake=self.intake,
-            clock=clock,
+            blocking_sends=BlockingSends(journal=journal, runs=runs, clock=clock),
+            large_values=large_values,
+            subscriptions=subscriptions,
             stream_buffer=stream_buffer,
-            heartbeat_s=heartbeat_s,
         )
         self._housekeeping = Housekeeping(
             store=store,
-            journal=self.journal,
-            service=self.service,
-            runs=self.runs,
+            journal=journal,
+            subscriptions=subscriptions,
+            runs=runs,
             clock=clock,
-            node=self.registry.node,
-            agents=self.agents.values(),
+            trust=ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic()),
+            node=registry.node,
+            forgetful=[agent for agent in self.agents.values() if forgets(agent.profile)],
         )
         self.is_ready = False
 

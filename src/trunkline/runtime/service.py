@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trunkline.engine.history_scope import OPT
 from trunkline.engine.transitions import Step
@@ -25,13 +25,12 @@ from trunkline.model.errors import (
 from trunkline.model.profile import Profile
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
-from trunkline.ports.clock import Clock
-from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
+from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
 from trunkline.runtime.heartbeats import Heartbeats
-from trunkline.runtime.history_scopes import Histories
+from trunkline.runtime.history_scopes import with_wide_history
 from trunkline.runtime.intake import Admitted, Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.large_values import LargeValues
@@ -67,31 +66,18 @@ class ListAnswer(Struct, frozen=True):
     total_size: int
 
 
-class Service:
-    def __init__(
-        self,
-        *,
-        store: Store,
-        registry: Registry,
-        journal: Journal,
-        runs: Runs,
-        intake: Intake,
-        clock: Clock,
-        stream_buffer: int = 1000,
-        heartbeat_s: float = 15.0,
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._journal = journal
-        self._runs = runs
-        self._intake = intake
-        self._blocking_sends = BlockingSends(journal=journal, runs=runs, clock=clock)
-        self._histories = Histories(store)
-        self._stream_buffer = stream_buffer
-        self.subscriptions = Heartbeats(heartbeat_s)
-        self._wakeups = Wakeups()
-        self._replays = Wakeups(MAX_STEPS)
-        self.large_values = LargeValues(store)
+class Service(Struct, frozen=True, kw_only=True, eq=False):
+    store: Store
+    registry: Registry
+    journal: Journal
+    runs: Runs
+    intake: Intake
+    blocking_sends: BlockingSends
+    large_values: LargeValues
+    subscriptions: Heartbeats
+    stream_buffer: int
+    _wakeups: Wakeups = field(default_factory=Wakeups)
+    _replays: Wakeups = field(default_factory=lambda: Wakeups(MAX_STEPS))
 
     async def send(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
@@ -101,7 +87,7 @@ class Service:
         configuration = request.configuration
         returns_immediately = configuration is not None and configuration.return_immediately
         history_length = configuration.history_length if configuration is not None else None
-        admitted = await self._intake.admit(agent, caller, request, needs_task=returns_immediately)
+        admitted = await self.intake.admit(agent, caller, request, needs_task=returns_immediately)
         if admitted.earlier is not None:
             return TaskAnswer(task_json(admitted.earlier, history_length))
         if admitted.reply is not None:
@@ -112,34 +98,31 @@ class Service:
             if admitted.begun_after:
                 # The caller gets the task as it was submitted.
                 accepted = live.ahead(admitted.begun_after).snapshot()
-                await self._journal.durable(live)
+                await self.journal.durable(live)
                 return TaskAnswer(task_json(accepted, history_length))
-            await self._journal.durable(live)
-        elif agent.bounds_waits:
-            outcome = await self._blocking_sends.wait(agent, live, admitted.run)
+            await self.journal.durable(live)
+        else:
+            outcome: Reply | NoReply | LiveTask | None = live
+            if agent.bounds_waits:
+                outcome = await self.blocking_sends.wait(agent, live, admitted.run)
+            elif admitted.run is not None:
+                assert admitted.run.answer is not None
+                answer = admitted.run.answer
+                # Repeats of the same request may wait for it, too.
+                outcome = await (answer if admitted.run.key is None else asyncio.shield(answer))
             if isinstance(outcome, Reply):
                 return outcome
             if isinstance(outcome, NoReply):
                 raise outcome.error
             live = outcome
-        else:
-            if admitted.run is not None:
-                assert admitted.run.answer is not None
-                answer = admitted.run.answer
-                # Repeats of the same request may wait for it, too.
-                outcome = await (answer if admitted.run.key is None else asyncio.shield(answer))
-                if isinstance(outcome, Reply):
-                    return outcome
-                if isinstance(outcome, NoReply):
-                    raise outcome.error
-                live = outcome
             assert live is not None
-            await self._journal.settled(live)
+            if not agent.bounds_waits:
+                await self.journal.settled(live)
         # Most tasks have ended, or run, and so have no place in the queue.
         position = live.position if live.waiting else None
         view = live.view()
         if OPT in caller.extensions:
-            view = await self._histories.widened(live.scope, view)
+            view = await with_wide_history(self.store, live.scope, view)
         return TaskAnswer(task_json(view, history_length, position))
 
     async def stream(
@@ -153,7 +136,7 @@ class Service:
         # with one message; one that wants none, or joins later, gets a snapshot.
         from_start = reader if history_length != 0 else None
         try:
-            admitted = await self._intake.admit(
+            admitted = await self.intake.admit(
                 agent, caller, request, needs_task=history_length == 0, reader=from_start
             )
             self._attach(reader, admitted, history_length)
@@ -198,7 +181,7 @@ class Service:
             return
         is_new = live.unflushed or live.in_flight
         if is_new:
-            self._journal.once_durable(live, partial(self._join, reader, live, history_length))
+            self.journal.once_durable(live, partial(self._join, reader, live, history_length))
         else:
             self._join(reader, live, history_length, None)
 
@@ -243,17 +226,11 @@ class Service:
         history_length = request.history_length
         if history_length is None and agent.profile.history_default == "none":
             history_length = 0
-        live = self._registry.live(scope, request.id)
+        live = self.registry.live(scope, request.id)
+        view = live.view() if live else await self.registry.stored_view(scope, request.id)
         if OPT in caller.extensions:
-            view = await self._view(scope, request.id, live)
-            view = await self._histories.widened(scope, view)
-            return task_json(view, history_length, None if live is None else live.position)
-        if live is not None:
-            return task_json(live.view(), history_length, live.position)
-        return task_json(await self._registry.stored_view(scope, request.id), history_length)
-
-    async def _view(self, scope: Scope, task_id: str, live: LiveTask | None) -> Snapshot:
-        return live.view() if live is not None else await self._registry.stored_view(scope, task_id)
+            view = await with_wide_history(self.store, scope, view)
+        return task_json(view, history_length, None if live is None else live.position)
 
     async def list(
         self, agent: PublishedAgent, caller: Caller, request: ListTasksRequest
@@ -268,7 +245,7 @@ class Service:
             after=page_position(request),
             with_artifacts=request.include_artifacts,
         )
-        page = await self._store.list(query)
+        page = await self.store.list(query)
         tasks = tuple(
             listed_json(
                 snapshot_of(stored),
@@ -283,7 +260,7 @@ class Service:
     def _position(self, stored: StoredTask) -> int | None:
         if stored.state is not TaskState.SUBMITTED:
             return None
-        live = self._registry.live(stored.scope, stored.task_id)
+        live = self.registry.live(stored.scope, stored.task_id)
         return None if live is None else live.position
 
     async def cancel(
@@ -293,15 +270,15 @@ class Service:
         if profile.cancel == "unsupported":
             raise _cannot_cancel(profile)
         scope = Scope(agent.handle, caller.tenant, caller.principal)
-        live = await self._registry.load(scope, request.id)
+        live = await self.registry.load(scope, request.id)
         try:
             if live.is_orphan and "leave_orphaned" in profile.on_restart:
                 raise UnsupportedOperation(NOT_LIVE, metadata={"taskId": request.id})
             is_over = live.state in TERMINAL
             if not is_over:
-                await self._runs.stop(agent, live, Step.CANCEL, agent.style.texts.cancel)
+                await self.runs.stop(agent, live, Step.CANCEL, agent.style.texts.cancel)
             # Nobody is told of an end that is not stored.
-            await self._journal.durable(live)
+            await self.journal.durable(live)
             if is_over and profile.cancel_terminal == "passthrough":
                 return task_json(live.view())
             if is_over or live.committed_state is not TaskState.CANCELED:
@@ -311,7 +288,7 @@ class Service:
                 )
             return task_json(live.view())
         finally:
-            self._registry.forget_if_idle(live)
+            self.registry.forget_if_idle(live)
 
     async def subscribe(
         self,
@@ -328,10 +305,10 @@ class Service:
         if not profile.stream_replay:
             last_seq = None
         scope = Scope(agent.handle, caller.tenant, caller.principal)
-        live = await self._registry.load(scope, request.id)
+        live = await self.registry.load(scope, request.id)
         seen_all = last_seq is None or last_seq == live.committed_seq
         if live.committed_state in TERMINAL and seen_all and profile.subscribe_ended == "error":
-            self._registry.forget_if_idle(live)
+            self.registry.forget_if_idle(live)
             raise UnsupportedOperation(
                 f"Task {request.id} has ended ({live.committed_state}); read it with GetTask",
                 metadata={"taskId": request.id, "state": live.committed_state.value},
@@ -345,11 +322,11 @@ class Service:
             # There from the start, so that the task stays in memory meanwhile.
             live.subscribe(reader)
             replay = Replay(
-                self._store,
-                live,
-                reader,
-                last_seq,
-                chunk=min(REPLAY_CHUNK, self._stream_buffer),
+                store=self.store,
+                live=live,
+                reader=reader,
+                seen=last_seq,
+                chunk=min(REPLAY_CHUNK, self.stream_buffer),
                 turns=self._replays,
                 rejoin=self._rejoin,
             )
@@ -367,7 +344,7 @@ class Service:
         self._join(reader, live, None, None)
 
     def _reader(self, agent: PublishedAgent, closes_on: frozenset[TaskState]) -> Subscription:
-        reader = agent.reader(closes_on=closes_on, limit=self._stream_buffer, wakeups=self._wakeups)
+        reader = agent.reader(closes_on=closes_on, limit=self.stream_buffer, wakeups=self._wakeups)
         self.subscriptions.add(reader)
         reader.on_close(self.subscriptions.discard)
         return reader
@@ -382,7 +359,7 @@ class Service:
     def _leave(self, live: LiveTask, reader: Subscription) -> None:
         self.subscriptions.discard(reader)
         live.unsubscribe(reader)
-        self._registry.forget_if_idle(live)
+        self.registry.forget_if_idle(live)
 
 
 def _show(reader: Subscription, of: LiveTask | Run, history_length: int | None) -> None:

@@ -25,12 +25,11 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
-class Sessions:
-    def __init__(self, *, store: Store, clock: Clock, queued_replies: QueuedReplies) -> None:
-        self.store = store
-        self.clock = clock
-        self.queued_replies = queued_replies
-        self.large_values = LargeValues(store)
+class Sessions(Struct, frozen=True, kw_only=True, eq=False):
+    store: Store
+    clock: Clock
+    queued_replies: QueuedReplies
+    large_values: LargeValues
 
     def notes(self, agent: PublishedAgent, live: LiveTask) -> "StoredNotes":
         """The notes of the backend in the conversation of a task."""
@@ -44,10 +43,8 @@ class Sessions:
     async def remember(self, run: Run, answer: Message) -> None:
         """Keep an exchange that made no task. Committed when this returns."""
         messages = _encode((run.message, answer))
-        lane = run.lane
-        await self.store.remember(
-            Exchange(lane.scope, run.context_id, self.clock.now_ms(), messages)
-        )
+        exchange = Exchange(run.lane.scope, run.context_id, self.clock.now_ms(), messages)
+        await self.store.remember(exchange)
 
 
 class RunSession(Struct, frozen=True, eq=False):
@@ -87,7 +84,7 @@ class RunSession(Struct, frozen=True, eq=False):
         told.reverse()
         told.sort(key=lambda item: item[0])
         flat = [message for _, group in told for message in group]
-        return await self._sessions.large_values.messages(run.lane.scope, flat[-limit:])
+        return await self._sessions.large_values.restored(run.lane.scope, flat[-limit:], {})
 
     async def recall(self, name: str) -> str | None:
         return await self._notes().recall(name)
@@ -131,28 +128,25 @@ class RunSession(Struct, frozen=True, eq=False):
         return run.agent.peer(run.lane.scope, run.context_id, task_id, self.bound_key)
 
 
-class StoredNotes:
+class StoredNotes(Struct, frozen=True, eq=False):
     """The notes of a backend in one context of one scope."""
 
-    __slots__ = ("_clock", "_context_id", "_scope", "_store")
-
-    def __init__(self, store: Store, clock: Clock, scope: Scope, context_id: str) -> None:
-        self._store = store
-        self._clock = clock
-        self._scope = scope
-        self._context_id = context_id
+    store: Store
+    clock: Clock
+    scope: Scope
+    context_id: str
 
     async def recall(self, name: str) -> str | None:
-        return await self._store.kept(self._scope, self._context_id, name)
+        return await self.store.kept(self.scope, self.context_id, name)
 
     async def keep(self, name: str, text: str) -> None:
-        await self._store.keep(
+        await self.store.keep(
             KeptNote(
-                scope=self._scope,
-                context_id=self._context_id,
+                scope=self.scope,
+                context_id=self.context_id,
                 name=name,
                 text=text,
-                at_ms=self._clock.now_ms(),
+                at_ms=self.clock.now_ms(),
             )
         )
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from trunkline.background import BackgroundTasks
 from trunkline.engine.run_states import RunEvent
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import (
@@ -39,7 +38,6 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
     registry: Registry
     recorder: Recorder
     runs: Runs
-    tasks: BackgroundTasks
     clock: Clock
 
     def refused(self, live: LiveTask, error: StoreError) -> None:
@@ -56,14 +54,14 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
         elif live.state in HAS_WORK and not live.is_stuck:
             # Before its run is released: until it has failed, it stays in memory.
             self.registry.mark_stuck(live)
-            self.tasks.spawn(self._fail_later(live), name=f"fail {live.task_id}")
+            self.runs.tasks.spawn(self._fail_later(live), name=f"fail {live.task_id}")
         # Before the run leaves its lane, which would start the next one.
         self.runs.drop_waiting(live)
         if live.run is not None:
             self.runs.happen(live.run, RunEvent.GIVE_UP)
         self.registry.forget_if_idle(live)
         if live.exists and isinstance(error, StaleSeq | KeyTaken | Unstorable):
-            self.tasks.spawn(self._reload(live), name=f"reload {live.task_id}")
+            self.runs.tasks.spawn(self._reload(live), name=f"reload {live.task_id}")
 
     async def _reload(self, dropped: LiveTask) -> None:
         """Fail the task if it is still this node's to run, so that it is not left without one."""

@@ -3,13 +3,15 @@
 import asyncio
 from collections import deque
 
+from msgspec import Struct, field
+
 # A reader that wakes up writes to its socket, which takes 20 to 40 µs. A send takes about
 # ten passes of the loop from its request to its answer, so what one pass may cost beside
 # it is half a millisecond.
 MAX_AWAKE = 16
 
 
-class Wakeups:
+class Wakeups(Struct, eq=False):
     """Shared by all readers of one runtime.
 
     A reader counts as awake from its wake-up until it goes on. While `limit` are awake,
@@ -19,19 +21,16 @@ class Wakeups:
     one reader does not wait for the 10,000 of another task.
     """
 
-    __slots__ = ("_awake", "_crowds", "_joining", "_limit", "_news")
-
-    def __init__(self, limit: int = MAX_AWAKE) -> None:
-        self._limit = limit
-        self._awake = 0
-        self._crowds: deque[deque[asyncio.Future[None]]] = deque()
-        # The crowd that waits for `_news`.
-        self._joining: deque[asyncio.Future[None]] | None = None
-        self._news: object = None
+    limit: int = MAX_AWAKE
+    _awake: int = 0
+    _crowds: deque[deque[asyncio.Future[None]]] = field(default_factory=deque)
+    # The crowd that waits for `_news`.
+    _joining: deque[asyncio.Future[None]] | None = None
+    _news: object = None
 
     def wake(self, waiter: "asyncio.Future[None]", news: object) -> None:
         """Resolve the future, now or when its turn comes. `news` identifies its crowd."""
-        if self._awake < self._limit:
+        if self._awake < self.limit:
             self._awake += 1
             waiter.set_result(None)
         else:
@@ -41,7 +40,7 @@ class Wakeups:
         """Come back in a later pass of the loop, when fewer than `limit` others do."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        if self._awake < self._limit:
+        if self._awake < self.limit:
             self._awake += 1
             loop.call_soon(self._resolve, waiter)
         else:
@@ -69,7 +68,7 @@ class Wakeups:
         """A reader that was woken is running."""
         self._awake -= 1
         crowds = self._crowds
-        while crowds and self._awake < self._limit:
+        while crowds and self._awake < self.limit:
             crowd = crowds.popleft()
             waiter = crowd.popleft()
             if crowd:
