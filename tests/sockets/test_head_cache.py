@@ -154,8 +154,9 @@ async def test_the_parser_is_asked_for_new_heads_only(monkeypatch: pytest.Monkey
 async def test_a_long_head_is_not_kept() -> None:
     data = post(b"", f"X: {'x' * HEAD_LIMIT}")
     flow: Any = None
+    lines = [(b"content-length", b"0")]
     request = SocketRequest(
-        flow, "POST", "/", b"/", b"", [(b"content-length", b"0")], budget=MemoryBudget(1)
+        "POST", "/", b"/", b"", lines, dict(lines), flow=flow, budget=MemoryBudget(1)
     )
     request.complete()
     heads = HeadCache()

@@ -236,7 +236,7 @@ async def at_rest(server: Server) -> float:
     left, before = -1, -2
     while left != before:
         await passes(20)
-        left, before = connection._flow._transport.get_write_buffer_size(), left
+        left, before = connection._flow.transport.get_write_buffer_size(), left
     assert left > 0
     return asyncio.get_running_loop().time()
 

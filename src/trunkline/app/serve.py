@@ -13,7 +13,8 @@ from trunkline.app.gateway import Gateway, build
 from trunkline.config.secret import secrets_in
 from trunkline.protocol.versions import Version
 from trunkline.server import logs
-from trunkline.server.listener import Listener, listen
+from trunkline.server.connection import Shared
+from trunkline.server.listener import Listener, listen, room_for_connections
 from trunkline.server.mcp import PATH as MCP_PATH
 from trunkline.settings import Settings
 from trunkline.settings.stores import place_of
@@ -74,11 +75,15 @@ async def _serve(
         await runtimes.open()
         try:
             async with gateway.mcp.running() if gateway.mcp is not None else nullcontext():
-                listener = Listener(
+                shared = Shared(
                     gateway.application.serve,
                     max_header_bytes=settings.server.max_header_bytes,
                     budget=gateway.budget,
                     body_timeout_s=settings.server.body_timeout_s,
+                    max_connections=room_for_connections(),
+                )
+                listener = Listener(
+                    shared,
                     on_started=lambda: on_ready(_info(gateway, base_url, local_url)),
                     drain=lambda grace_s: _drain(gateway, grace_s),
                     drain_s=settings.server.drain_s,

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
@@ -53,6 +53,8 @@ LARGE_BODY_BYTES = 1024 * 1024
 # The approximate number of passes of the event loop from a small request to its response.
 PASSES_PER_SEND = 16
 
+Result: TypeAlias = TaskAnswer | Reply | bytes | ListAnswer | AgentCard
+
 
 class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
     access: Access
@@ -87,7 +89,9 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
                 self.streams.enter(principal)
                 try:
                     reader = await endpoint.handlers[operation](caller, value, **options)
-                    await _pump(call, request, response, caller, reader, **options)
+                    # A new task shows nothing until it is stored, and may yet be refused.
+                    is_new = options.get("last_seq") is None
+                    await _pump(call, request, response, caller, reader, waits_for_first=is_new)
                 finally:
                     self.streams.leave(principal)
             else:
@@ -138,8 +142,7 @@ def _pump(
     caller: Caller,
     reader: Subscription,
     *,
-    last_seq: int | None = None,
-    **_: object,
+    waits_for_first: bool,
 ) -> Awaitable[None]:
     endpoint = call.endpoint
     headers = endpoint.dialects.errors.stream_headers
@@ -152,20 +155,31 @@ def _pump(
         reader,
         Frames(call.dialect, call.envelope, call.error_frame, is_resumable=is_resumable),
         headers=headers,
-        # A new task shows nothing until it is stored, and may yet be refused.
-        waits_for_first=last_seq is None,
+        waits_for_first=waits_for_first,
         write_large=partial(_write_large, call, response, caller),
     )
 
 
-def _answer(call: Call, response: Response, caller: Caller, result: Any) -> Awaitable[None]:
-    operation = call.operation
-    assert operation is not None
+def _answer(call: Call, response: Response, caller: Caller, result: Result) -> Awaitable[None]:
+    dialect = call.dialect
+    pieces: tuple[bytes, ...]
     # By how often they come.
     if isinstance(result, TaskAnswer):
-        pieces = call.dialect.sent_task(result.task)
+        pieces = dialect.sent_task(result.task)
+    elif isinstance(result, bytes):
+        pieces = (dialect.task(result),)
+    elif isinstance(result, Reply):
+        pieces = dialect.sent_message(result.message)
+    elif isinstance(result, AgentCard):
+        pieces = (dialect.card(result, call.endpoint.shape),)
     else:
-        pieces = _ENCODERS[operation](call, result)
+        page = dialect.page(
+            result.tasks,
+            next_page_token=result.next_page_token,
+            page_size=result.page_size,
+            total_size=result.total_size,
+        )
+        pieces = (page,)
     answer = response.answer
     for piece in pieces:
         # Not `MARK in piece`: `in` tries bytes as a number first, and makes an error text each
@@ -173,41 +187,10 @@ def _answer(call: Call, response: Response, caller: Caller, result: Any) -> Awai
         if len(piece) > SLICE_BYTES or piece.find(MARK) >= 0:
             answer = _large(call, response, caller).answer
     headers: Sequence[Header] = ()
-    if caller.extensions or operation is _GET_EXTENDED_CARD:
+    if caller.extensions or call.operation is _GET_EXTENDED_CARD:
         headers = _headers(call, caller)
     before, behind = call.envelope
     return answer(200, before, *pieces, behind, content_type=call.content_type, headers=headers)
-
-
-def _sent_message(call: Call, result: Reply) -> tuple[bytes, ...]:
-    return call.dialect.sent_message(result.message)
-
-
-def _task(call: Call, result: bytes) -> tuple[bytes, ...]:
-    return (call.dialect.task(result),)
-
-
-def _page(call: Call, result: ListAnswer) -> tuple[bytes, ...]:
-    page = call.dialect.page(
-        result.tasks,
-        next_page_token=result.next_page_token,
-        page_size=result.page_size,
-        total_size=result.total_size,
-    )
-    return (page,)
-
-
-def _card(call: Call, result: AgentCard) -> tuple[bytes, ...]:
-    return (call.dialect.card(result, call.endpoint.shape),)
-
-
-_ENCODERS: Final[dict[Operation, Callable[[Call, Any], tuple[bytes, ...]]]] = {
-    Operation.SEND_MESSAGE: _sent_message,
-    Operation.GET_TASK: _task,
-    Operation.LIST_TASKS: _page,
-    Operation.CANCEL_TASK: _task,
-    Operation.GET_EXTENDED_AGENT_CARD: _card,
-}
 
 
 def _large(call: Call, response: Response, caller: Caller) -> LargeAnswer:

@@ -64,7 +64,7 @@ class Application:
             # Starlette handles the lifespan, the pages and scopes of other types.
             await self._pages(scope, receive, send)
         else:
-            await self.serve(AsgiRequest(scope, receive), AsgiResponse(send))
+            await self.serve(AsgiRequest.of(scope, receive), AsgiResponse(send))
 
     def serve(self, request: Request, response: Response) -> Awaitable[None]:
         path, method = request.path, request.method
@@ -72,7 +72,9 @@ class Application:
         if endpoint is not None:
             if endpoint.not_found is not None and method != "POST":
                 return response.answer(404, endpoint.not_found)
-            return self._a2a.serve(JsonRpcCall(endpoint), request, response)
+            dialects = endpoint.dialects
+            call = JsonRpcCall(endpoint, dialects.jsonrpc[dialects.default])
+            return self._a2a.serve(call, request, response)
         if (endpoint := self._card_paths.get(path)) is not None:
             if endpoint.not_found is not None and method not in ("GET", "HEAD"):
                 return response.answer(404, endpoint.not_found)
@@ -84,8 +86,8 @@ class Application:
         if refusal is not None:
             return response.answer(503, refusal)
         if prefix is not None:
-            call = RestCall(self._rest[prefix], prefix, request)
-            return self._a2a.serve(call, request, response)
+            rest_call = RestCall(self._rest[prefix], prefix, request)
+            return self._a2a.serve(rest_call, request, response)
         if self._no_files is not None and path.startswith("/a2a/files/"):
             return response.answer(404, self._no_files)
         known = ", ".join(sorted(self._card_paths))

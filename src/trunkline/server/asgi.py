@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from trunkline.model.errors import TrunklineError
 from trunkline.protocol.errors import wire
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
@@ -14,41 +16,38 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class AsgiRequest(Request):
+class AsgiRequest(Request, kw_only=True):
     """A request that an ASGI server hands in."""
 
-    __slots__ = ("_receive", "scope")
+    receive: Receive
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        super().__init__(
+    @classmethod
+    def of(cls, scope: Scope, receive: Receive) -> "AsgiRequest":
+        return cls(
             scope["method"],
             scope["path"],
             scope.get("raw_path"),
             scope["query_string"],
             scope["headers"],
+            dict(scope["headers"]),
+            receive=receive,
         )
-        self.scope = scope
-        self._receive = receive
 
     async def piece(self) -> tuple[bytes, bool]:
-        message = await self._receive()
+        message = await self.receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
         return message.get("body", b""), message.get("more_body", False)
 
     async def disconnected(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+        while (await self.receive())["type"] != "http.disconnect":
             pass
 
 
 class AsgiResponse(Response):
     """A response by way of an ASGI server."""
 
-    __slots__ = ("_send",)
-
-    def __init__(self, send: Send) -> None:
-        self.has_begun = False
-        self._send = send
+    send: Send
 
     async def answer(
         self,
@@ -60,54 +59,51 @@ class AsgiResponse(Response):
         data = b"".join(body)
         own = ((b"content-type", content_type), (CONTENT_LENGTH, b"%d" % len(data)))
         await self.begin(status, (*own, *headers))
-        await self._send({"type": "http.response.body", "body": data})
+        await self.send({"type": "http.response.body", "body": data})
 
     async def begin(self, status: int, headers: Sequence[Header]) -> None:
         self.has_begun = True
-        await self._send(
-            {"type": "http.response.start", "status": status, "headers": list(headers)}
-        )
+        await self.send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
     async def write(self, data: bytes) -> None:
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        await self.send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self) -> None:
-        await self._send({"type": "http.response.body", "body": b""})
+        await self.send({"type": "http.response.body", "body": b""})
 
 
-class _Served:
+class _Served(Struct, eq=False):
     """A request of our own server, as an ASGI application receives and answers it."""
 
-    def __init__(self, request: Request, response: Response) -> None:
-        self._request = request
-        self._response = response
-        self._has_more = True
-        self._size = 0
-        # The reason to refuse the body; the application sees a client that has left.
-        self.refusal: TrunklineError | None = None
+    request: Request
+    response: Response
+    has_more: bool = True
+    size: int = 0
+    # The reason to refuse the body; the application sees a client that has left.
+    refusal: TrunklineError | None = None
 
     async def receive(self) -> Message:
-        if self._has_more:
+        if self.has_more:
             try:
-                body, self._has_more = await self._request.piece()
-                self._size += len(body)
+                body, self.has_more = await self.request.piece()
+                self.size += len(body)
                 # Most applications gather the body before they look at it.
-                self._request.hold(self._size)
-                return {"type": "http.request", "body": body, "more_body": self._has_more}
+                self.request.hold(self.size)
+                return {"type": "http.request", "body": body, "more_body": self.has_more}
             except Disconnected:
                 return {"type": "http.disconnect"}
             except TrunklineError as error:
-                self._has_more, self.refusal = False, error
+                self.has_more, self.refusal = False, error
         if self.refusal is None:
-            await self._request.disconnected()
+            await self.request.disconnected()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        response = self._response
+        response = self.response
         if self.refusal is not None:
             return
         if message["type"] == "http.response.start":
-            self._request.release()
+            self.request.release()
             headers = list(message.get("headers", ()))
             await response.begin(message["status"], headers)
             if not any(name.lower() == CONTENT_LENGTH for name, _ in headers):
@@ -121,7 +117,7 @@ class _Served:
 
     async def refuse(self, error: TrunklineError) -> None:
         retry_s = getattr(error, "retry_after_s", None)
-        await self._response.answer(
+        await self.response.answer(
             wire(error).http,
             error.message.encode(),
             content_type=b"text/plain; charset=utf-8",

@@ -1,7 +1,9 @@
 """`JsonRpcCall` and `RestCall`: one call of an operation, as its binding reads and answers it."""
 
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from trunkline.model.errors import (
     InvalidParams,
@@ -12,6 +14,7 @@ from trunkline.model.errors import (
     WrongHttpMethod,
 )
 from trunkline.protocol import jsonrpc, rest, sse
+from trunkline.protocol.dialects import Dialect
 from trunkline.protocol.limits import check_json
 from trunkline.protocol.operations import OPTIONAL, STREAMING, Operation, RequestValue
 from trunkline.protocol.rest_routes import Route, match
@@ -21,23 +24,20 @@ from trunkline.server.endpoint import Endpoint
 from trunkline.server.http import Request
 
 
-class JsonRpcCall:
+class JsonRpcCall(Struct, eq=False):
     """`begin` and `read` come first, with the body between them; results and errors are then
     written in the version that the request used."""
 
-    __slots__ = ("_id", "_stated", "dialect", "endpoint", "envelope", "operation")
+    binding: ClassVar[str] = "jsonrpc"
+    content_type: ClassVar[bytes] = b"application/json"
 
-    binding = "jsonrpc"
-    content_type = b"application/json"
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self._id = jsonrpc.NULL
-        self._stated: Version | None = None
-        self.dialect = endpoint.dialects.jsonrpc[endpoint.dialects.default]
-        self.operation: Operation | None = None
-        # The bytes before and behind every result.
-        self.envelope = (b"", b"")
+    endpoint: Endpoint
+    dialect: Dialect
+    operation: Operation | None = None
+    # The bytes before and behind every result.
+    envelope: tuple[bytes, bytes] = (b"", b"")
+    _id: bytes = jsonrpc.NULL
+    _stated: Version | None = None
 
     def begin(self, request: Request) -> None:
         """Raises for a head that is wrong."""

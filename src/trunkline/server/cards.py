@@ -2,6 +2,7 @@
 
 from email.utils import formatdate, parsedate_to_datetime
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.model.card import AgentCard
@@ -25,12 +26,11 @@ def _features(endpoint: Endpoint) -> bytes:
     return b"event-ids, idempotency-key"
 
 
-class Cards:
-    def __init__(self, *, modified_ms: int) -> None:
-        """Cards change with the configuration, so all were modified when it was read, but for
-        those that follow the card of another agent."""
-        self._started_s = modified_ms // 1000
-        self._cache: dict[tuple[tuple[str, ...], Form], tuple[AgentCard, bytes, str]] = {}
+class Cards(Struct, eq=False):
+    # The time when the configuration was read. Cards change with it, except for those that follow
+    # the card of another agent.
+    modified_ms: int
+    _cache: dict[tuple[tuple[str, ...], Form], tuple[AgentCard, bytes, str]] = {}
 
     async def serve(self, endpoint: Endpoint, request: Request, response: Response) -> None:
         try:
@@ -70,7 +70,7 @@ class Cards:
         return cached[1:]
 
     def _modified_s(self, endpoint: Endpoint) -> int:
-        return max(self._started_s, endpoint.renewed_ms // 1000)
+        return max(self.modified_ms, endpoint.renewed_ms) // 1000
 
     def _is_fresh(self, endpoint: Endpoint, request: Request, tag: str) -> bool:
         known = request.header(b"if-none-match")

@@ -45,9 +45,9 @@ class Shared(Struct, eq=False):
 
     handler: Handler
     max_header_bytes: int
-    keep_alive_s: float
     budget: MemoryBudget
     body_timeout_s: float
+    keep_alive_s: float = 75.0
     max_connections: int = sys.maxsize
     # The line of the Date header, which the listener renews.
     date: bytes = b""
@@ -60,9 +60,7 @@ class Shared(Struct, eq=False):
         """One look at all connections is cheaper than a timer for each request."""
         unread_s = SHORT_GRACE_S if self.budget.is_scarce else self.keep_alive_s
         for connection in [*self.connections]:
-            connection.close_if_idle_since(now - self.keep_alive_s)
-            connection.expire_body(now - self.body_timeout_s)
-            connection.abort_if_stuck_since(now - unread_s, now)
+            connection.close_if_idle(now, unread_s=unread_s)
 
     def abort_all(self) -> None:
         """Drop the responses that clients have not read by now."""
@@ -230,10 +228,17 @@ class Connection(asyncio.Protocol):
         self._header_lines, self._url = [], b""
         path, raw_path, query = _address(url)
         method = self._parser.get_method().decode()
+        headers = dict(lines)
         request = SocketRequest(
-            self._flow, method, path, raw_path, query, lines, budget=self._shared.budget
+            method,
+            path,
+            raw_path,
+            query,
+            lines,
+            headers,
+            flow=self._flow,
+            budget=self._shared.budget,
         )
-        headers = request.headers
         if b"host" not in headers or len(headers) != len(lines):
             self._check_names(request)
         if b"transfer-encoding" in headers:
@@ -348,18 +353,14 @@ class Connection(asyncio.Protocol):
         if self._served is None and not self._waiting:
             self._go_on()
 
-    def close_if_idle_since(self, moment: float) -> None:
-        """A connection with an unfinished head counts as idle."""
-        if self._idle_since is not None and self._idle_since <= moment:
+    def close_if_idle(self, now: float, *, unread_s: float) -> None:
+        """Close a connection without a request, which an unfinished head is not yet. Drop a client
+        that sends its body too slowly, does not read its response, or has left without closing."""
+        if self._idle_since is not None and self._idle_since <= now - self._shared.keep_alive_s:
             self._flow.close()
-
-    def expire_body(self, moment: float) -> None:
         if self._served is not None:
-            self._served.expire_before(moment)
-
-    def abort_if_stuck_since(self, moment: float, now: float) -> None:
-        """Drop a client that does not read its response, or has left without closing."""
-        self._flow.abort_if_stuck_since(moment, now)
+            self._served.expire_before(now - self._shared.body_timeout_s)
+        self._flow.abort_if_stuck_since(now - unread_s, now)
         if self._has_ended:
             self._flow.abort_if_reset()
 

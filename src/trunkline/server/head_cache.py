@@ -8,6 +8,8 @@ less.
 
 import re
 
+from msgspec import Struct
+
 from trunkline.server.http import CONTENT_LENGTH
 from trunkline.server.sockets import SocketRequest
 
@@ -21,18 +23,15 @@ _SPECIAL = frozenset({b"transfer-encoding", b"expect", b"upgrade"})
 _MAX_DIGITS = 7
 
 
-class HeadCache:
+class HeadCache(Struct, eq=False):
     """The last request of a connection, if another one may be read by its head."""
 
-    __slots__ = ("_after", "_before", "_last", "_length_at")
-
-    def __init__(self) -> None:
-        # The bytes before and behind the length.
-        self._before = b""
-        self._after = b""
-        # The header line that it is, counted from 0.
-        self._length_at = 0
-        self._last: SocketRequest | None = None
+    # The bytes before and behind the length.
+    _before: bytes = b""
+    _after: bytes = b""
+    # The header line of the length, counted from 0.
+    _length_at: int = 0
+    _last: SocketRequest | None = None
 
     def read(self, data: bytes) -> SocketRequest | None:
         """The request, if the data are one whole request with the head of the last one."""

@@ -1,9 +1,11 @@
 """`Request` and `Response`: HTTP messages, from our own connections or an ASGI server."""
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from trunkline.model.errors import InvalidRequest, PayloadTooLarge
 from trunkline.protocol.limits import query_fields
@@ -17,43 +19,21 @@ class Disconnected(Exception):
     """The client left before its request was read."""
 
 
-class Request(ABC):
+class Request(Struct, eq=False):
     """One HTTP request; the headers are looked up, the body is read when asked for."""
 
-    __slots__ = (
-        "caller",
-        "header_lines",
-        "headers",
-        "held_bytes",
-        "method",
-        "path",
-        "query",
-        "raw_path",
-    )
-
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        raw_path: bytes | None,
-        query: bytes,
-        header_lines: list[Header],
-        headers: dict[bytes, bytes] | None = None,
-    ) -> None:
-        """`raw_path` is the path as it came, still percent-encoded, where that is known.
-
-        `headers` are the lines as a table, for who has them already. Neither is changed.
-        """
-        self.method = method
-        self.path = path
-        self.raw_path = raw_path
-        self.query = query
-        self.header_lines = header_lines
-        self.headers = dict(header_lines) if headers is None else headers
-        # The principal, once it is known.
-        self.caller = ""
-        # The bytes of a large body that count as held, until its reader calls `release`.
-        self.held_bytes = 0
+    method: str
+    path: str
+    # The path as it came, still percent-encoded, where that is known.
+    raw_path: bytes | None
+    query: bytes
+    header_lines: list[Header]
+    # The lines as a table.
+    headers: dict[bytes, bytes]
+    # The principal, once it is known.
+    caller: str = ""
+    # The bytes of a large body that count as held, until its reader calls `release`.
+    held_bytes: int = 0
 
     @abstractmethod
     async def piece(self) -> tuple[bytes, bool]:
@@ -120,16 +100,14 @@ class Request(ABC):
         return b"".join(pieces)
 
 
-class Response(ABC):
+class Response(Struct, kw_only=True, eq=False):
     """An HTTP response: one `answer`, or `begin`, any number of `write`, and `end`.
 
     To a client that has left, all of them do nothing.
     """
 
-    __slots__ = ("has_begun",)
-
     # After that, no other answer can be given.
-    has_begun: bool
+    has_begun: bool = False
 
     @property
     def is_lost(self) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports.store import Scope
@@ -9,13 +11,12 @@ from trunkline.runtime.large_values import LargeValues, Pieces
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Response
 
 
-class LargeAnswer:
+class LargeAnswer(Struct, frozen=True, eq=False):
     """Resolves references to large values in a response, within the scope of one caller."""
 
-    def __init__(self, response: Response, values: LargeValues, scope: Scope) -> None:
-        self._response = response
-        self._values = values
-        self._scope = scope
+    response: Response
+    values: LargeValues
+    scope: Scope
 
     async def answer(
         self,
@@ -24,26 +25,26 @@ class LargeAnswer:
         content_type: bytes = b"application/json",
         headers: Sequence[Header] = (),
     ) -> None:
-        pieces = await self._values.pieces(self._scope, b"".join(body))
+        pieces = await self.values.pieces(self.scope, b"".join(body))
         # Still in time to be refused as a whole.
-        self._response.admit(min(pieces.size, SLICE_BYTES))
+        self.response.admit(min(pieces.size, SLICE_BYTES))
         own = ((b"content-type", content_type), (CONTENT_LENGTH, b"%d" % pieces.size))
-        await self._response.begin(status, (*own, *headers))
+        await self.response.begin(status, (*own, *headers))
         await self._write(pieces)
-        await self._response.end()
+        await self.response.end()
 
     async def write(self, data: bytes) -> None:
         """A part of a stream."""
-        await self._write(await self._values.pieces(self._scope, data))
+        await self._write(await self.values.pieces(self.scope, data))
 
     async def _write(self, pieces: Pieces) -> None:
         missing = pieces.size
-        async for piece in self._values.written_out(pieces):
-            if self._response.is_lost:
+        async for piece in self.values.written_out(pieces):
+            if self.response.is_lost:
                 # The client has left, so the rest is not fetched.
                 return
             try:
-                await self._response.write(piece)
+                await self.response.write(piece)
             except (TooManyRequests, Unavailable):
                 # There is no room for the rest, and the client has a part of it already.
                 raise Disconnected from None

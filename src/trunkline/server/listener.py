@@ -18,13 +18,11 @@ from typing import Any, cast
 
 import uvicorn
 
-from trunkline.server.connection import Connection, Handler, Shared
-from trunkline.server.memory_budget import MemoryBudget
+from trunkline.server.connection import Connection, Shared
 
 _log = logging.getLogger("trunkline.server")
 
 BACKLOG = 2048
-KEEP_ALIVE_S = 75.0
 # Clients have this long to read their responses after the last turn.
 LAST_READ_S = 3.0
 # Stops faster than this print nothing.
@@ -56,28 +54,18 @@ class Listener(uvicorn.Server):
 
     def __init__(
         self,
-        handler: Handler,
+        shared: Shared,
         *,
-        max_header_bytes: int,
-        budget: MemoryBudget,
-        body_timeout_s: float,
         on_started: Callable[[], None],
         drain: Callable[[float], Coroutine[Any, Any, None]],
         drain_s: float,
         on_waiting: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_waiting` is called when it was told to stop and work is still to finish."""
-        self._shared = Shared(
-            handler,
-            max_header_bytes=max_header_bytes,
-            keep_alive_s=KEEP_ALIVE_S,
-            budget=budget,
-            body_timeout_s=body_timeout_s,
-            max_connections=room_for_connections(),
-        )
+        self._shared = shared
         config = uvicorn.Config(
             # Never called: the connections hand requests to the handler.
-            handler,
+            shared.handler,
             loop="uvloop",
             http=cast(type[asyncio.Protocol], self._connect),
             ws="none",
@@ -90,8 +78,8 @@ class Listener(uvicorn.Server):
         )
         super().__init__(config)
         # The shutdown of uvicorn closes the connections and waits for the tasks.
-        self.server_state.connections = cast(Any, self._shared.connections)
-        self.server_state.tasks = self._shared.tasks
+        self.server_state.connections = cast(Any, shared.connections)
+        self.server_state.tasks = shared.tasks
         self._on_started = on_started
         self._drain = drain
         self._drain_s = drain_s

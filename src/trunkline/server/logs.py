@@ -12,14 +12,10 @@ from urllib.parse import quote
 
 Form = Literal["auto", "human", "json"]
 
-# The attributes of every record; other attributes come from `extra`.
-STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {
-    "message",
-    "asctime",
-    "taskName",
-    # uvicorn's message once more, with escape codes.
-    "color_message",
-}
+# Attributes that logging itself sets. None has a caller's text, except for the message.
+_OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"taskName"}
+# Other attributes come from `extra`. `color_message` is uvicorn's message with escape codes.
+STANDARD = _OWN | {"message", "asctime", "color_message"}
 COLOURS = {"DEBUG": "2", "INFO": "36", "WARNING": "33", "ERROR": "31", "CRITICAL": "1;31"}
 
 
@@ -188,7 +184,3 @@ class Redaction(logging.Filter):
         if isinstance(value, list | tuple | set | frozenset):
             return [self._clean_value("", item) for item in value]
         return self.clean(value if isinstance(value, str) else str(value))
-
-
-# Set by logging itself, and never a caller's text, but for the message that is cleaned above.
-_OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"taskName"}

@@ -5,6 +5,8 @@ connection, and responses that clients have not read. A body or a response of up
 is always admitted, so that callers with small requests are served while a few others hold a lot.
 """
 
+from msgspec import Struct
+
 from trunkline.model.errors import TooManyRequests, Unavailable
 
 # Nearly all requests and answers are smaller.
@@ -14,13 +16,10 @@ MIN_RATE_BYTES = 16 * 1024
 RETRY_AFTER_S = 5
 
 
-class MemoryBudget:
-    __slots__ = ("_by_caller", "held_bytes", "max_bytes")
-
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self.held_bytes = 0
-        self._by_caller: dict[str, int] = {}
+class MemoryBudget(Struct, eq=False):
+    max_bytes: int
+    held_bytes: int = 0
+    _by_caller: dict[str, int] = {}
 
     @property
     def is_full(self) -> bool:

@@ -16,51 +16,22 @@ MAX_UNREAD_BYTES = 64 * 1024
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class SocketRequest(Request):
-    __slots__ = (
-        "_begun_at",
-        "_body",
-        "_budget",
-        "_flow",
-        "_holder",
-        "_is_late",
-        "_is_over",
-        "_received_bytes",
-        "_waiter",
-        "awaits_continue",
-        "is_complete",
-        "is_http_1_0",
-        "keep_alive",
-    )
-
-    def __init__(
-        self,
-        flow: FlowControl,
-        method: str,
-        path: str,
-        raw_path: bytes,
-        query: bytes,
-        header_lines: list[Header],
-        headers: dict[bytes, bytes] | None = None,
-        *,
-        budget: MemoryBudget,
-    ) -> None:
-        super().__init__(method, path, raw_path, query, header_lines, headers)
-        self._flow = flow
-        self._budget = budget
-        self._holder = ""
-        self._body: bytes | bytearray = b""
-        self.is_complete = False
-        self._is_over = False
-        self._waiter: asyncio.Future[None] | None = None
-        # The time when the handler first waited for the body, and the bytes that arrived since.
-        self._begun_at: float | None = None
-        self._received_bytes = 0
-        self._is_late = False
-        self.keep_alive = True
-        self.is_http_1_0 = False
-        # RFC 9110, 10.1.1: the client sends its body after a 100 (Continue).
-        self.awaits_continue = False
+class SocketRequest(Request, kw_only=True):
+    flow: FlowControl
+    budget: MemoryBudget
+    is_complete: bool = False
+    keep_alive: bool = True
+    is_http_1_0: bool = False
+    # RFC 9110, 10.1.1: the client sends its body after a 100 (Continue).
+    awaits_continue: bool = False
+    _holder: str = ""
+    _body: bytes | bytearray = b""
+    _is_over: bool = False
+    _waiter: asyncio.Future[None] | None = None
+    # The time when the handler first waited for the body, and the bytes that arrived since.
+    _begun_at: float | None = None
+    _received_bytes: int = 0
+    _is_late: bool = False
 
     def again(self, length: bytes, body: bytes, length_at: int) -> "SocketRequest":
         """A complete request with the same head, but for the length, which is that header line."""
@@ -68,32 +39,29 @@ class SocketRequest(Request):
         if headers[CONTENT_LENGTH] != length:
             lines = [*lines[:length_at], (CONTENT_LENGTH, length), *lines[length_at + 1 :]]
             headers = {**headers, CONTENT_LENGTH: length}
-        raw_path = self.raw_path
-        assert raw_path is not None
-        another = SocketRequest(
-            self._flow,
+        return SocketRequest(
             self.method,
             self.path,
-            raw_path,
+            self.raw_path,
             self.query,
             lines,
             headers,
-            budget=self._budget,
+            flow=self.flow,
+            budget=self.budget,
+            is_complete=True,
+            _body=body,
         )
-        another._body = body
-        another.is_complete = True
-        return another
 
     @property
     def is_broken(self) -> bool:
         """No more of the request will arrive, and no client waits for a response."""
-        return self._is_over or self._flow.is_lost
+        return self._is_over or self.flow.is_lost
 
     def whole_body(self, *, limit: int) -> bytes | None:
         # Nearly all bodies are complete, and in one piece, when the handler asks for them.
         body = self._body
         # `is_broken`, without the call of a property for every request.
-        if not self.is_complete or self._is_over or self._flow.is_lost:
+        if not self.is_complete or self._is_over or self.flow.is_lost:
             return None
         if type(body) is not bytes or len(body) > limit:
             return None
@@ -103,9 +71,9 @@ class SocketRequest(Request):
     async def piece(self) -> tuple[bytes, bool]:
         if self.awaits_continue:
             self.awaits_continue = False
-            self._flow.write(_CONTINUE)
+            self.flow.write(_CONTINUE)
         if self._begun_at is None:
-            self._begun_at = self._flow.loop.time()
+            self._begun_at = self.flow.loop.time()
         while not (self._body or self.is_complete or self.is_broken or self._is_late):
             await self._change()
         if self.is_broken:
@@ -131,14 +99,14 @@ class SocketRequest(Request):
             return
         # The announced length, so that a body that was admitted once is admitted whole.
         wanted = max(size, int(self.headers.get(CONTENT_LENGTH, 0)))
-        self._budget.admit(self.caller, wanted - self.held_bytes)
-        self._budget.hold(self.caller, wanted - self.held_bytes)
+        self.budget.admit(self.caller, wanted - self.held_bytes)
+        self.budget.hold(self.caller, wanted - self.held_bytes)
         self._holder = self.caller
         self.held_bytes = wanted
 
     def release(self) -> None:
         if self.held_bytes:
-            self._budget.release(self._holder, self.held_bytes)
+            self.budget.release(self._holder, self.held_bytes)
             self.held_bytes = 0
 
     async def disconnected(self) -> None:
@@ -147,8 +115,8 @@ class SocketRequest(Request):
 
     async def _change(self) -> None:
         """Wait for more of the body, for the end of it, or for the client to leave."""
-        self._flow.resume_reading()
-        self._waiter = self._flow.loop.create_future()
+        self.flow.resume_reading()
+        self._waiter = self.flow.loop.create_future()
         try:
             await self._waiter
         finally:
@@ -165,7 +133,7 @@ class SocketRequest(Request):
         else:
             self._body = data
         if len(self._body) > MAX_UNREAD_BYTES:
-            self._flow.pause_reading()
+            self.flow.pause_reading()
         if self._waiter is not None:
             self.wake()
 
@@ -201,23 +169,19 @@ _BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class SocketResponse(Response):
-    __slots__ = ("_date", "_flow", "_head", "_is_chunked", "_missing", "_request", "is_complete")
-
-    def __init__(self, flow: FlowControl, request: SocketRequest, date: bytes) -> None:
-        """`date` is the line of the header."""
-        self.has_begun = False
-        self._flow = flow
-        self._request = request
-        self._date = date
-        self._head = b""
-        self._is_chunked = False
-        # The bytes of the announced length that are still missing; None when it was not announced.
-        self._missing: int | None = None
-        self.is_complete = False
+    flow: FlowControl
+    request: SocketRequest
+    # The line of the Date header.
+    date: bytes
+    is_complete: bool = False
+    _head: bytes = b""
+    _is_chunked: bool = False
+    # The bytes of the announced length that are still missing; None when it was not announced.
+    _missing: int | None = None
 
     @property
     def is_lost(self) -> bool:
-        return self._flow.is_lost
+        return self.flow.is_lost
 
     async def answer(
         self,
@@ -226,18 +190,18 @@ class SocketResponse(Response):
         content_type: bytes = b"application/json",
         headers: Sequence[Header] = (),
     ) -> None:
-        request = self._request
+        request = self.request
         if self.has_begun or request.awaits_continue:
             self._check()
         size = sum(map(len, body))
         is_large = size > SMALL_BYTES
         if is_large:
-            self._flow.admit(request.caller, size)
+            self.flow.admit(request.caller, size)
         # The one place where the pieces of an answer are joined. Quicker than a format, which
         # does not know the size of the result.
         data = (
             _STATUS_LINES[status],
-            self._date,
+            self.date,
             b"content-type: ",
             content_type,
             b"\r\ncontent-length: ",
@@ -249,63 +213,63 @@ class SocketResponse(Response):
             *(() if is_large or request.method == "HEAD" else body),
         )
         self.has_begun = self.is_complete = True
-        self._flow.write(b"".join(data))
+        self.flow.write(b"".join(data))
         if is_large and request.method != "HEAD":
             # Apart from the head, so that one large piece is not copied.
-            self._flow.write(body[0] if len(body) == 1 else b"".join(body))
+            self.flow.write(body[0] if len(body) == 1 else b"".join(body))
 
     async def begin(self, status: int, headers: Sequence[Header]) -> None:
-        if self.has_begun or self._request.awaits_continue:
+        if self.has_begun or self.request.awaits_continue:
             self._check()
         framing = b""
         for name, value in headers:
             if name.lower() == CONTENT_LENGTH:
                 self._missing = int(value)
-        if self._request.method == "HEAD" or status in _WITHOUT_BODY:
+        if self.request.method == "HEAD" or status in _WITHOUT_BODY:
             self._missing = 0
         # HTTP/1.0 has no chunks; there the end of the connection is the end of the body.
-        elif self._missing is None and not self._request.is_http_1_0:
+        elif self._missing is None and not self.request.is_http_1_0:
             framing = b"transfer-encoding: chunked\r\n"
             self._is_chunked = True
-        close = b"" if self._request.keep_alive else _CLOSE
+        close = b"" if self.request.keep_alive else _CLOSE
         self._head = b"".join(
-            (_STATUS_LINES[status], self._date, _lines(tuple(headers)), framing, close, b"\r\n")
+            (_STATUS_LINES[status], self.date, _lines(tuple(headers)), framing, close, b"\r\n")
         )
         self.has_begun = True
 
     def _check(self) -> None:
         if self.has_begun:
             raise RuntimeError("a request is answered once")
-        if self._request.awaits_continue:
+        if self.request.awaits_continue:
             # The client may still send its body, which the gateway would take for the next request.
-            self._request.keep_alive = False
+            self.request.keep_alive = False
 
     def admit(self, size: int) -> None:
         if size > SMALL_BYTES:
-            self._flow.admit(self._request.caller, size)
+            self.flow.admit(self.request.caller, size)
 
     async def write(self, data: bytes) -> None:
-        if self._flow.is_congested:
-            await self._flow.drain()
+        if self.flow.is_congested:
+            await self.flow.drain()
         if len(data) > SMALL_BYTES:
-            self._flow.admit(self._request.caller, len(data))
+            self.flow.admit(self.request.caller, len(data))
         if self._is_chunked:
             # An empty chunk would be the last one.
             data = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
         elif self._missing is not None:
             data = data[: self._missing]
             self._missing -= len(data)
-        self._flow.write(self._head + data if self._head else data)
+        self.flow.write(self._head + data if self._head else data)
         self._head = b""
 
     async def end(self) -> None:
         if self._missing:
             # The client could not tell where the next response begins.
-            self._request.keep_alive = False
+            self.request.keep_alive = False
         if self._is_chunked:
-            self._flow.write(self._head + b"0\r\n\r\n")
+            self.flow.write(self._head + b"0\r\n\r\n")
         elif self._head:
-            self._flow.write(self._head)
+            self.flow.write(self._head)
         self._head = b""
         self.is_complete = True
 

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from msgspec import Struct
+
 from trunkline.background import BackgroundTasks
 from trunkline.model.errors import TooManyRequests, Unavailable
 from trunkline.model.events import Entry
@@ -16,16 +18,15 @@ from trunkline.server.http import Header, Request, Response
 RETRY_AFTER_S = 5
 
 
-class StreamCounts:
+class StreamCounts(Struct, eq=False):
     """The number of open streams of each principal."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._open: dict[str, int] = {}
+    limit: int
+    _open: dict[str, int] = {}
 
     def enter(self, principal: str) -> None:
         count = self._open.get(principal, 0)
-        if count >= self._limit:
+        if count >= self.limit:
             raise TooManyRequests(
                 f"You have {count} streams open, which is the limit; close one and try again",
                 retry_after_s=RETRY_AFTER_S,
@@ -44,27 +45,23 @@ class StreamCounts:
         return sum(self._open.values())
 
 
-class Frames:
+class Frames(Struct, eq=False):
     """Items as frames, in one client's dialect and envelope."""
 
-    __slots__ = ("_before", "_behind", "_dialect", "_error", "_is_resumable")
+    dialect: Dialect
+    envelope: tuple[bytes, bytes] = (b"", b"")
+    # Frames an error in the client's binding; None: as HTTP+JSON does.
+    error: Callable[[Exception], bytes] | None = None
+    # A client can resume after an event by its id.
+    is_resumable: bool = True
+    _before: bytes = b""
+    _behind: bytes = b""
 
-    def __init__(
-        self,
-        dialect: Dialect,
-        envelope: tuple[bytes, bytes] = (b"", b""),
-        error: Callable[[Exception], bytes] | None = None,
-        *,
-        is_resumable: bool = True,
-    ) -> None:
-        """Events have ids where a client can resume after one. `error` frames an error; as
-        REST has it, where there is none."""
-        self._dialect = dialect
+    def __post_init__(self) -> None:
         # The gateway's JSON has no line breaks, so `sse.frame` is not needed.
-        self._before = b"data: " + envelope[0]
-        self._behind = envelope[1] + b"\n\n"
-        self._error = error or partial(rest.error_frame, version=dialect.version)
-        self._is_resumable = is_resumable
+        self._before = b"data: " + self.envelope[0]
+        self._behind = self.envelope[1] + b"\n\n"
+        self.error = self.error or partial(rest.error_frame, version=self.dialect.version)
 
     def joined(self, items: Sequence[Item], *, is_over: bool) -> bytes:
         """All of them; `is_over` when the stream ends with the last one."""
@@ -72,8 +69,8 @@ class Frames:
         last = items[-1] if is_over else None
         for item in items:
             if isinstance(item, Entry):
-                event = self._dialect.event(item, goes_on=item is not last)
-                id = b"id: %d\n" % item.seq if self._is_resumable else b""
+                event = self.dialect.event(item, goes_on=item is not last)
+                id = b"id: %d\n" % item.seq if self.is_resumable else b""
                 pieces += (id, self._before, *event, self._behind)
             else:
                 pieces += self._frame(item)
@@ -83,18 +80,19 @@ class Frames:
         """An item that is not a journal entry."""
         match item:
             case Opening():
-                id = b"id: %d\n" % item.seq if self._is_resumable else b""
-                return (id, self._before, *self._dialect.sent_task(item.task), self._behind)
+                id = b"id: %d\n" % item.seq if self.is_resumable else b""
+                return (id, self._before, *self.dialect.sent_task(item.task), self._behind)
             case Reply():
-                return (self._before, *self._dialect.sent_message(item.message), self._behind)
+                return (self._before, *self.dialect.sent_message(item.message), self._behind)
             case NoReply():
-                return (self._error(item.error),)
+                assert self.error is not None
+                return (self.error(item.error),)
             case Gap():
                 return (sse.gap(item.after, item.resumes_at),)
             case Beat():
                 return (sse.HEARTBEAT,)
             case CutOff():
-                remedy = f"; resume with Last-Event-ID: {item.seq}" if self._is_resumable else ""
+                remedy = f"; resume with Last-Event-ID: {item.seq}" if self.is_resumable else ""
                 return (sse.comment(item.reason + remedy),)
             case Entry():
                 raise TypeError("an entry is an event")

@@ -1,10 +1,11 @@
+import asyncio
 import json
 import logging
 import sys
 from typing import Any
 
 import pytest
-from tests.unit.server.requests import Answer, body, request
+from tests.unit.server.requests import Answer, asgi_call, body
 from tests.unit.settings.documents import KEY, agent
 
 from trunkline.app.gateway import Gateway, build, create_app
@@ -28,8 +29,7 @@ def gateway(agents: dict[str, Any] | None = None, **sections: Any) -> Gateway:
 
 async def get(built: Gateway, path: str) -> Answer:
     sent = Answer()
-    asked = request(body(b""), method="GET", path=path)
-    await built.application(asked.scope, asked._receive, sent)
+    await built.application(*asgi_call(body(b""), method="GET", path=path), sent)
     return sent
 
 
@@ -156,6 +156,8 @@ async def test_a_program_that_is_missing_is_warned_of_at_the_start(
         f"acme/{name}": agent(backend={"kind": kind, "command": [program, "--stdio"]})
         for name, program in (("there", sys.executable), ("missing", "no-such-program"))
     }
+    # A busy machine must not add warnings of asyncio about slow callbacks.
+    asyncio.get_running_loop().slow_callback_duration = 60.0
     runtimes = gateway(agents).runtimes
     await runtimes.open()
     await runtimes.close()

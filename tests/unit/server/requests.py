@@ -5,17 +5,17 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from trunkline.server.asgi import AsgiRequest
+from trunkline.server.asgi import AsgiRequest, Receive, Scope
 from trunkline.server.http import Header
 
 
-def request(
+def asgi_call(
     *messages: dict[str, Any],
     method: str = "POST",
     path: str = "/",
     query: bytes = b"",
     headers: Iterable[Header] = (),
-) -> AsgiRequest:
+) -> tuple[Scope, Receive]:
     """A request whose body comes as these messages; then the client has left."""
     waiting = list(messages)
 
@@ -29,7 +29,11 @@ def request(
         "query_string": query,
         "headers": list(headers),
     }
-    return AsgiRequest(scope, receive)
+    return scope, receive
+
+
+def request(*messages: dict[str, Any], **parts: Any) -> AsgiRequest:
+    return AsgiRequest.of(*asgi_call(*messages, **parts))
 
 
 def body(data: bytes, *, more: bool = False) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class McpEndpoint:
             scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = AsgiRequest(scope, receive)
+        request = AsgiRequest.of(scope, receive)
         try:
             principal = self._access.identify(request)
             # MCP, Transports, Security: servers must validate Origin, for every caller.
@@ -148,32 +148,29 @@ class _Session(Struct):
     requests: int = 0
 
 
-class Sessions:
+class Sessions(Struct, kw_only=True, eq=False):
     """A session ends when it is deleted or was not used for `idle_s`."""
 
-    def __init__(
-        self, *, limit: int, limit_per_caller: int, idle_s: float, now: Callable[[], float]
-    ) -> None:
-        self._limit = limit
-        self._limit_per_caller = limit_per_caller
-        self._idle_s = idle_s
-        self._now = now
-        self._open: dict[str, _Session] = {}
-        # Requests for a new session that are not answered yet, by caller.
-        self._opening: dict[str, int] = {}
+    limit: int
+    limit_per_caller: int
+    idle_s: float
+    now: Callable[[], float]
+    _open: dict[str, _Session] = {}
+    # Requests for a new session that are not answered yet, by caller.
+    _opening: dict[str, int] = {}
 
     def begin_opening(self, principal: str) -> None:
         """Raises TooManyRequests or Unavailable. To be followed by `end_opening`."""
         own = self._opening.get(principal, 0)
-        if self._is_too_much(own, principal, self._limit_per_caller):
+        if self._is_too_much(own, principal, self.limit_per_caller):
             raise TooManyRequests(
-                f"You have {self._limit_per_caller} MCP sessions open, which is the limit "
+                f"You have {self.limit_per_caller} MCP sessions open, which is the limit "
                 "(remote.max_mcp_sessions_per_caller); end one with DELETE, or let it expire",
                 retry_after_s=RETRY_AFTER_S,
             )
-        if self._is_too_much(sum(self._opening.values()), None, self._limit):
+        if self._is_too_much(sum(self._opening.values()), None, self.limit):
             raise Unavailable(
-                f"{self._limit} MCP sessions are open, which is the limit "
+                f"{self.limit} MCP sessions are open, which is the limit "
                 "(remote.max_mcp_sessions); try again later",
                 retry_after_s=RETRY_AFTER_S,
             )
@@ -185,7 +182,7 @@ class Sessions:
         if left:
             self._opening[principal] = left
         if session_id is not None:
-            self._open[session_id] = _Session(principal, self._now())
+            self._open[session_id] = _Session(principal, self.now())
 
     def enter(self, session_id: str) -> None:
         """A request of the session, if there is one."""
@@ -197,7 +194,7 @@ class Sessions:
         session = self._open.get(session_id)
         if session is not None:
             session.requests -= 1
-            session.used_at = self._now()
+            session.used_at = self.now()
 
     def end(self, session_id: str) -> None:
         self._open.pop(session_id, None)
@@ -206,7 +203,7 @@ class Sessions:
         """Looks for expired sessions only when it would be too much with them."""
         if opening + self._count(principal) < limit:
             return False
-        before = self._now() - self._idle_s
+        before = self.now() - self.idle_s
         self._open = {
             id: each for id, each in self._open.items() if each.requests or each.used_at > before
         }
