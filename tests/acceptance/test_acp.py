@@ -12,11 +12,10 @@ from tests.acceptance.trials import is_running
 from tests.programs import backends as make
 
 from trunkline.backends.acp.backend import AcpBackend
-from trunkline.backends.acp.doctor import check_acp
-from trunkline.backends.acp.session import AcpOptions
+from trunkline.backends.acp.doctor import check
+from trunkline.backends.acp.settings import AcpBackend as AcpSettings
 from trunkline.backends.acp.updates import DENIED
-from trunkline.backends.programs.children import Limits
-from trunkline.backends.programs.program import Program
+from trunkline.backends.kind import Resources
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import (
     Failed,
@@ -30,6 +29,7 @@ from trunkline.model.outputs import (
     ToolCalled,
 )
 from trunkline.model.values import Message, Part, Role, text_of
+from trunkline.ports.backend import Finding
 from trunkline.testing import FakeClock, FakeSession, answer_text, run_turn, turn_request
 
 ASKED = (Message(message_id="asked", role=Role.USER, parts=(Part(text="ask"),)),)
@@ -75,8 +75,8 @@ async def test_how_a_turn_may_end() -> None:
     assert reason(await said(make.acp(), "exit 5")).endswith("exit code 5.")
     assert "SIGKILL" in reason(await said(make.acp(), "die"))
     assert reason(await said(make.acp(), " ")) == "The message is empty."
-    limits = Limits(max_output_bytes=1024 * 1024, stop_grace_s=0.5)
-    assert "more than the 1 MiB" in reason(await said(make.acp(limits=limits), "flood"))
+    limited = make.acp(max_output_bytes=1024 * 1024)
+    assert "more than the 1 MiB" in reason(await said(limited, "flood"))
 
 
 async def test_a_key_that_an_agent_quotes_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -255,33 +255,32 @@ async def test_an_agent_that_says_nothing_at_the_start() -> None:
 
 
 async def test_an_agent_that_is_missing() -> None:
-    backend = AcpBackend(Program(["no-such-agent"]), clock=SystemClock())
+    backend = AcpBackend(AcpSettings(command=("no-such-agent",)), clock=SystemClock())
     assert isinstance((await said(backend, "hello"))[-1], Failed)
 
 
 async def test_the_doctor_speaks_with_the_agent() -> None:
-    clock = SystemClock()
-    [finding] = await check_acp(make.program("fake_acp.py"), clock=clock)
+    resources = Resources(clock=SystemClock(), data_dir=Path())
+
+    async def found_by(**keys: Any) -> list[Finding]:
+        return await check(AcpSettings(**keys), resources)
+
+    [finding] = await found_by(**make.program("fake_acp.py"))
     assert (finding.level, finding.what.endswith("speaks ACP 1")) == ("ok", True)
-    found = await check_acp(make.program("fake_acp.py", "--no-load"), clock=clock)
+    found = await found_by(**make.program("fake_acp.py", "--no-load"))
     assert [finding.level for finding in found] == ["ok", "warning"]
-    [finding] = await check_acp(make.program("fake_acp.py", "--dies"), clock=clock)
+    [finding] = await found_by(**make.program("fake_acp.py", "--dies"))
     assert finding.level == "error"
-    [finding] = await check_acp(Program(["cat"], inherit=["PATH"]), clock=clock)
+    [finding] = await found_by(command=("cat",))
     assert finding.what == "cat does not answer as an ACP agent: it says back what it is told"
-    [finding] = await check_acp(Program(["no-such-agent"]), clock=clock)
+    [finding] = await found_by(command=("no-such-agent",))
     assert finding.what == "there is no program no-such-agent that can be run"
 
 
 def sdk_agent(**options: Any) -> AcpBackend:
     """An agent on the reference implementation, where that is installed."""
     pytest.importorskip("acp")
-    return AcpBackend(
-        make.program("sdk_acp.py"),
-        clock=SystemClock(),
-        limits=make.QUICK,
-        options=AcpOptions(**options),
-    )
+    return make.acp(script="sdk_acp.py", **options)
 
 
 async def test_the_reference_implementation_understands_us() -> None:

@@ -15,11 +15,9 @@ from tests.acceptance.trials import WARDEN, is_running
 from tests.programs import backends as make
 
 from trunkline.backends.command.backend import CommandBackend
-from trunkline.backends.command.claude import ClaudeFormat
-from trunkline.backends.command.doctor import check_command
-from trunkline.backends.command.text import TextFormat
-from trunkline.backends.programs.children import Limits
-from trunkline.backends.programs.program import Program
+from trunkline.backends.command.doctor import check
+from trunkline.backends.command.settings import CommandBackend as CommandSettings
+from trunkline.backends.kind import Resources
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Failed, Final, Note, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
@@ -44,8 +42,8 @@ def reason(outputs: list[Output]) -> str:
 
 
 async def test_a_program_that_is_missing(caplog: pytest.LogCaptureFixture) -> None:
-    program = Program(["no-such-program-here"], inherit=["PATH"])
-    backend = CommandBackend(program, TextFormat(()), clock=SystemClock())
+    settings = CommandSettings(command=("no-such-program-here",))
+    backend = CommandBackend(settings, clock=SystemClock())
     told = reason(await said(backend, "hi"))
     assert told.startswith("The agent's program could not be started.")
     assert "no-such-program-here" not in told
@@ -53,8 +51,8 @@ async def test_a_program_that_is_missing(caplog: pytest.LogCaptureFixture) -> No
 
 
 async def test_a_folder_that_is_missing(caplog: pytest.LogCaptureFixture) -> None:
-    program = Program(["cat"], cwd="/no/such/folder", inherit=["PATH"])
-    backend = CommandBackend(program, TextFormat(()), clock=SystemClock())
+    settings = CommandSettings(command=("cat",), cwd="/no/such/folder")
+    backend = CommandBackend(settings, clock=SystemClock())
     assert "could not be started" in reason(await said(backend, "hi"))
     assert "there is no folder /no/such/folder" in caplog.text
 
@@ -63,7 +61,7 @@ async def test_a_file_that_is_no_program(tmp_path: Path, caplog: pytest.LogCaptu
     file = tmp_path / "noise"
     file.write_bytes(b"\x00\x01 this runs nowhere")
     file.chmod(0o755)
-    backend = CommandBackend(Program([str(file)]), TextFormat(()), clock=SystemClock())
+    backend = CommandBackend(CommandSettings(command=(str(file),)), clock=SystemClock())
     assert "could not be started" in reason(await said(backend, "hi"))
     assert "Exec format error" in caplog.text
 
@@ -95,16 +93,14 @@ async def test_a_program_that_is_killed(name: str) -> None:
 
 
 async def test_a_flood() -> None:
-    limits = Limits(max_output_bytes=1024 * 1024, stop_grace_s=0.5)
-    outputs = await said(make.text(limits=limits), "flood")
+    outputs = await said(make.text(max_output_bytes=1024 * 1024), "flood")
     assert reason(outputs) == "The agent said more than the 1 MiB that it may, so it was stopped."
     heard = sum(len(output.delta) for output in outputs if isinstance(output, Text))
     assert heard <= 1024 * 1024
 
 
 async def test_a_line_without_end() -> None:
-    limits = Limits(max_line_bytes=10_000, stop_grace_s=0.5)
-    told = reason(await said(make.claude(limits=limits), "line 20000"))
+    told = reason(await said(make.claude(max_line_bytes=10_000), "line 20000"))
     assert told.startswith("The agent wrote a line of more than 9.76562 KiB")
 
 
@@ -124,7 +120,7 @@ async def test_a_program_that_closes_its_output_and_stays() -> None:
 
 async def test_a_program_that_never_ends() -> None:
     clock = FakeClock()
-    backend = make.text(clock=clock, limits=Limits(timeout_s=30, stop_grace_s=1))
+    backend = make.text(clock=clock, timeout_s=30, stop_grace_s=1)
     outputs = backend.start(turn_request("hang"))
     assert await anext(outputs) == Text("begun\n")
     await clock.advance(31)
@@ -135,7 +131,7 @@ async def test_a_program_that_never_ends() -> None:
 
 
 async def test_a_program_that_ignores_the_polite_signal() -> None:
-    backend = make.text(limits=Limits(stop_grace_s=0.1))
+    backend = make.text(stop_grace_s=0.1)
     turn = turn_request("stubborn")
     outputs = backend.start(turn)
     await anext(outputs)
@@ -200,10 +196,10 @@ async def test_characters_are_not_cut() -> None:
 
 async def test_memory_is_limited() -> None:
     argv = (sys.executable, str(make.FOLDER / "talk.py"))
-    limited = Program(argv, inherit=["PATH"], max_memory_bytes=200_000_000)
-    backend = CommandBackend(limited, TextFormat(()), clock=SystemClock())
+    limited = CommandSettings(command=argv, max_memory_bytes=200_000_000)
+    backend = CommandBackend(limited, clock=SystemClock())
     assert "exit code 1" in reason(await said(backend, "eat 1000000000"))
-    backend = CommandBackend(limited, TextFormat(()), clock=SystemClock())
+    backend = CommandBackend(limited, clock=SystemClock())
     assert answer_text(await said(backend, "eat 1000")) == "1000"
 
 
@@ -222,7 +218,7 @@ async def test_files_of_a_message(tmp_path: Path) -> None:
     )
     told = reason(await said(make.text(), "files", *parts))
     assert told == "The agent takes no files of the type image/png."
-    text = answer_text(await said(make.text(has_folder=True), "files", *parts))
+    text = answer_text(await said(make.text(files="folder"), "files", *parts))
     assert "('a b.png', b'\\x89PNG', '0o40700'), ('2-a b.png', b'\\x00', '0o40700')" in text
     folder = text.rpartition("['")[2].partition("'")[0]
     assert not is_there(folder)
@@ -235,7 +231,7 @@ def is_there(path: str) -> bool:
 
 
 async def test_too_many_at_once() -> None:
-    backend = make.text(limits=Limits(max_processes=1, stop_grace_s=0.5))
+    backend = make.text(max_processes=1)
     outputs = backend.start(turn_request("hang"))
     await anext(outputs)
     told = reason(await run_turn(backend, turn_request("hi", run_id="run-2")))
@@ -312,8 +308,7 @@ async def test_a_process_is_kept_for_its_session(tmp_path: Path) -> None:
 
 async def test_a_process_that_is_kept_goes_when_it_is_idle_or_in_the_way() -> None:
     clock = FakeClock()
-    limits = Limits(max_processes=2, stop_grace_s=0.5)
-    talk = Talk(make.claude(clock=clock, keeps_for_s=60.0, limits=limits))
+    talk = Talk(make.kept_claude(clock=clock, max_processes=2))
     first = int(await talk.say("pid", context_id="1"))
     second = int(await talk.say("pid", context_id="2"))
     third = int(await talk.say("pid", context_id="3"))
@@ -369,8 +364,8 @@ async def test_a_program_that_can_neither_begin_nor_go_on(tmp_path: Path) -> Non
         ' *) echo "already in use" >&2 ;; esac\nexit 1\n'
     )
     stubborn.chmod(0o755)
-    program = Program([str(stubborn)], inherit=["PATH"])
-    outputs = await said(CommandBackend(program, ClaudeFormat(), clock=SystemClock()), "hi")
+    settings = CommandSettings(command=(str(stubborn),), format="claude")
+    outputs = await said(CommandBackend(settings, clock=SystemClock()), "hi")
     assert outputs == [Failed("The agent's program failed with exit code 1.")]
 
 
@@ -453,13 +448,13 @@ async def test_a_plan_of_codex_is_a_note() -> None:
 
 
 async def test_the_doctor_looks_at_the_program() -> None:
-    clock = SystemClock()
-    found = await check_command(make.program("fake_claude.py"), clock=clock, asks_version=False)
+    resources = Resources(clock=SystemClock(), data_dir=Path())
+    found = await check(CommandSettings(**make.program("fake_claude.py")), resources)
     assert [finding.level for finding in found] == ["ok"]
-    missing = Program(["no-such-program"])
-    [finding] = await check_command(missing, clock=clock, asks_version=True)
+    missing = CommandSettings(command=("no-such-program",), format="claude")
+    [finding] = await check(missing, resources)
     assert finding.level == "error"
     assert finding.what == "there is no program no-such-program that can be run"
-    python = Program([sys.executable], inherit=["PATH"])
-    found = await check_command(python, clock=clock, asks_version=True)
+    python = CommandSettings(command=(sys.executable,), format="claude")
+    found = await check(python, resources)
     assert found[-1].what.endswith("says Python " + sys.version.split()[0])

@@ -11,14 +11,10 @@ from tests.acceptance.test_command import Talk
 from tests.programs import backends as make
 
 from trunkline.backends.output_channel import MAX_WAITING
-from trunkline.backends.programs.children import Limits
 from trunkline.model.outputs import Question
 from trunkline.model.values import Part
 from trunkline.ports.backend import TurnRequest
 from trunkline.testing import FakeSession, run_turn
-
-ONE = Limits(max_processes=1, stop_grace_s=0.5)
-
 
 # So many pieces that one is read, as many wait as may, and the end has no place.
 PIECES = [str(number) for number in range(MAX_WAITING + 1)]
@@ -34,7 +30,7 @@ PIECES = [str(number) for number in range(MAX_WAITING + 1)]
     ],
 )
 async def test_a_cancel_while_the_end_waits_for_its_reader(name: str, words: list[str]) -> None:
-    talk = Talk(make.MAKE[name](limits=ONE))
+    talk = Talk(make.MAKE[name](max_processes=1))
     turn = talk.turn(" ".join(words))
     outputs = talk.backend.start(turn)
     await anext(outputs)
@@ -53,7 +49,7 @@ async def test_a_kept_program_whose_folder_is_gone_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    talk = Talk(make.kept_claude(limits=ONE, has_folder=True))
+    talk = Talk(make.kept_claude(max_processes=1, files="folder"))
     file = Part(raw=b"\x00", filename="a.bin", media_type="application/zip")
     await talk.say("hello", file)
     remove_folders(tmp_path)
@@ -91,7 +87,7 @@ async def cancel_while_it_keeps(talk: Talk, session: SlowSession, turn: TurnRequ
 @pytest.mark.parametrize(("words", "note"), [("hello", "acp.session"), ("ask", "acp.asked")])
 async def test_a_cancel_while_something_is_noted(words: str, note: str) -> None:
     session = SlowSession(note)
-    talk = Talk(make.acp(limits=ONE), session=session)
+    talk = Talk(make.acp(max_processes=1), session=session)
     await cancel_while_it_keeps(talk, session, talk.turn(words))
     assert await talk.say("hello", context_id="another") == "You said hello"
     await talk.backend.close()
@@ -99,7 +95,7 @@ async def test_a_cancel_while_something_is_noted(words: str, note: str) -> None:
 
 async def test_a_cancel_as_the_answer_to_a_question_comes() -> None:
     session = SlowSession("acp.asked")
-    talk = Talk(make.acp(limits=ONE), session=session)
+    talk = Talk(make.acp(max_processes=1), session=session)
     outputs = await run_turn(talk.backend, talk.turn("ask"))
     assert isinstance(outputs[-1], Question)
     await cancel_while_it_keeps(talk, session, talk.turn("yes", history=ASKED))

@@ -50,7 +50,11 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize(
     ("name", "module"),
-    [("command", "programs/failures.py"), ("command", "command/claude.py"), ("acp", "acp/run.py")],
+    [
+        ("command", "programs/failures.py"),
+        ("command", "command/claude.py"),
+        ("acp", "acp/backend.py"),
+    ],
 )
 def test_every_failure_is_on_the_page(name: str, module: str) -> None:
     source = (SOURCE / "trunkline" / "backends" / module).read_text("utf-8")

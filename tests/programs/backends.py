@@ -10,21 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.backends.acp.backend import AcpBackend
-from trunkline.backends.acp.session import AcpOptions
+from trunkline.backends.acp.settings import AcpBackend as AcpSettings
 from trunkline.backends.command.backend import CommandBackend
-from trunkline.backends.command.claude import ClaudeFormat
-from trunkline.backends.command.codex import CodexFormat
-from trunkline.backends.command.format import Format
-from trunkline.backends.command.text import TextFormat
-from trunkline.backends.programs.children import Limits
-from trunkline.backends.programs.program import Program
+from trunkline.backends.command.settings import CommandBackend as CommandSettings
 from trunkline.clock import SystemClock
+from trunkline.config.secret import Secret
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.testing import BackendSubject
 
 FOLDER = Path(__file__).parent
-QUICK = Limits(stop_grace_s=0.5)
 
 
 @cache
@@ -37,66 +32,61 @@ def _homes() -> str:
 
 def program(
     script: str, *arguments: str, home: Path | str = "", own: dict[str, str] | None = None
-) -> Program:
+) -> dict[str, Any]:
+    """The settings of a program of this folder."""
     home = home or tempfile.mkdtemp(dir=_homes())
-    argv = (sys.executable, str(FOLDER / script), *arguments)
-    return Program(argv, cwd=str(home), inherit=["PATH"], own={"HOME": str(home)} | (own or {}))
+    env = {"HOME": str(home)} | (own or {})
+    return {
+        "command": (sys.executable, str(FOLDER / script), *arguments),
+        "cwd": str(home),
+        "inherit_env": ("PATH",),
+        "env": {name: Secret(value) for name, value in env.items()},
+        "stop_grace_s": 0.5,
+    }
 
 
 def command(
     script: str,
-    format: Format,
     *arguments: str,
     home: Path | str = "",
     own: dict[str, str] | None = None,
-    limits: Limits = QUICK,
     clock: Clock | None = None,
-    **options: Any,
+    **keys: Any,
 ) -> CommandBackend:
-    return CommandBackend(
-        program(script, *arguments, home=home, own=own),
-        format,
-        clock=clock or SystemClock(),
-        limits=limits,
-        **options,
-    )
+    settings = CommandSettings(**program(script, *arguments, home=home, own=own) | keys)
+    return CommandBackend(settings, clock=clock or SystemClock())
 
 
-def text(*arguments: str, **options: Any) -> CommandBackend:
-    return command("talk.py", TextFormat(arguments), *arguments, **options)
+def text(*arguments: str, **keys: Any) -> CommandBackend:
+    return command("talk.py", *arguments, **keys)
 
 
-def kept_text(**options: Any) -> CommandBackend:
-    format = TextFormat((), end_line=".")
-    return command("talk.py", format, "--end", ".", keeps_for_s=60.0, **options)
+def kept_text(**keys: Any) -> CommandBackend:
+    return text("--end", ".", end_line=".", session="session", idle_s=60.0, **keys)
 
 
-def claude(**options: Any) -> CommandBackend:
-    return command("fake_claude.py", ClaudeFormat(), **options)
+def claude(**keys: Any) -> CommandBackend:
+    return command("fake_claude.py", format="claude", **keys)
 
 
-def kept_claude(**options: Any) -> CommandBackend:
-    return claude(keeps_for_s=60.0, **options)
+def kept_claude(**keys: Any) -> CommandBackend:
+    return claude(session="session", idle_s=60.0, **keys)
 
 
-def codex(**options: Any) -> CommandBackend:
-    return command("fake_codex.py", CodexFormat(), "exec", **options)
+def codex(**keys: Any) -> CommandBackend:
+    return command("fake_codex.py", "exec", format="codex", **keys)
 
 
 def acp(
     *arguments: str,
+    script: str = "fake_acp.py",
     home: Path | str = "",
     own: dict[str, str] | None = None,
-    limits: Limits = QUICK,
     clock: Clock | None = None,
-    **options: Any,
+    **keys: Any,
 ) -> AcpBackend:
-    return AcpBackend(
-        program("fake_acp.py", *arguments, home=home, own=own),
-        clock=clock or SystemClock(),
-        limits=limits,
-        options=AcpOptions(**options),
-    )
+    settings = AcpSettings(**program(script, *arguments, home=home, own=own) | keys)
+    return AcpBackend(settings, clock=clock or SystemClock())
 
 
 MAKE: dict[str, Callable[..., Backend]] = {

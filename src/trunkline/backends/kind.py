@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path as File
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
 from trunkline.config.problems import Path, Problem
+from trunkline.config.secret import MASK, secrets_in
 from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend, Finding
 from trunkline.ports.clock import Clock
@@ -14,9 +15,23 @@ from trunkline.ports.tools import TurnTool
 
 S = TypeVar("S", bound="BackendTable")
 
+# Shorter secrets are too common in ordinary text to be taken out of it.
+SECRET_CHARS: Final = 6
+
 
 class BackendTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """The table `backend` of an agent. Each kind has its own, told apart by `kind`."""
+
+    def without_secrets(self, text: str) -> str:
+        """The text of an agent or of its server, which may quote the secrets of this table."""
+        secrets = set(secrets_in(self))
+        # A server quotes the token of a header `Authorization` without its scheme.
+        secrets |= {secret.removeprefix("Bearer ") for secret in secrets}
+        # Longest first: one secret may be part of another.
+        for secret in sorted(secrets, key=len, reverse=True):
+            if len(secret) >= SECRET_CHARS:
+                text = text.replace(secret, MASK)
+        return text
 
 
 class Resources(Struct, frozen=True, kw_only=True):

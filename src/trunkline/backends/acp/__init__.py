@@ -1,13 +1,13 @@
 """Agents that speak the Agent Client Protocol over standard input and output.
 
 Read in this order, all without I/O: `rpc` (lines and content blocks), `updates` (reports of an
-agent, as outputs), `permission` (a question and the answer to it); then `connection` (requests and
-answers on one process), `session` (one session on it), `run` (one turn) and `backend`.
+agent, as outputs), `permission` (a question and the answer to it); then `session` (requests and
+answers of one session, on a process of its own) and `backend` (with the turns).
 """
 
 from trunkline.backends.acp.settings import AcpBackend
 from trunkline.backends.kind import Adapter, Kind
-from trunkline.backends.programs.rules import program_problems
+from trunkline.backends.programs.settings import program_problems
 
 __all__ = ["KIND"]
 

@@ -1,7 +1,7 @@
 """Agents that are programs: plain text, Claude Code, Codex.
 
 Read in this order: `format` (what differs between them), `text`, `claude` and `codex` (what
-their bytes mean, without I/O), `run` (one turn), `backend`, `doctor`.
+their bytes mean, without I/O), `backend` (with the turns), `doctor`.
 """
 
 from trunkline.backends.command.rules import command_problems

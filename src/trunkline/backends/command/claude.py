@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from trunkline.backends.command.format import Reader, Start, missing
+from trunkline.backends.command.format import Format, Reader, Start, missing
 from trunkline.backends.json_values import json_object, numbers, table, tables, text
 from trunkline.backends.programs import failures
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt
@@ -35,11 +35,9 @@ STOPPED = {
 _encode = msgspec.json.Encoder().encode
 
 
-class ClaudeFormat:
-    has_lines = True
-    # Its input stays open, so that it can be told to stop.
+class ClaudeFormat(Format):
+    # The input stays open, so that the program can be told to stop.
     reads_once = False
-    has_memory = True
 
     def arguments(self, argv: tuple[str, ...], start: Start) -> tuple[str, ...]:
         # `--print` is the long name of `-p`.
@@ -82,11 +80,8 @@ def _block(file: File) -> dict[str, Any]:
     return {"type": "image" if file.media_type in IMAGES else "document", "source": source}
 
 
-class ClaudeReader:
+class ClaudeReader(Reader):
     def __init__(self) -> None:
-        self.known = ""
-        self.is_done = False
-        self.trouble = ""
         # The message under way, as it was streamed.
         self._streamed = ""
         self._is_streaming = False
@@ -108,9 +103,6 @@ class ClaudeReader:
                 return self._result(frame)
             case _:
                 return ()
-
-    def end(self, code: int) -> Iterable[Output]:
-        yield Failed(failures.exited(code) if code else failures.NO_ANSWER)
 
     def _event(self, event: dict[str, Any]) -> Iterator[Output]:
         match event.get("type"):

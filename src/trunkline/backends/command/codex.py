@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from trunkline.backends.command.format import Reader, Start, missing
+from trunkline.backends.command.format import Format, Reader, Start, missing
 from trunkline.backends.json_values import json_object, numbers, table, tables, text
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.prompt import CannotTell, File, Prompt
+from trunkline.backends.programs.prompt import CannotTell, Prompt
 from trunkline.model.outputs import Failed, Final, Note, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
 
@@ -45,26 +45,16 @@ TOOLS: dict[str, tuple[str, _Pick, _Pick]] = {
 }
 
 
-class CodexFormat:
-    has_lines = True
-    reads_once = True
-    has_memory = True
-
+class CodexFormat(Format):
     def arguments(self, argv: tuple[str, ...], start: Start) -> tuple[str, ...]:
         resume = ("resume", start.known) if start.known else ()
         # The prompt comes on standard input: it is no option there, and no secret in `ps`.
         return (*argv[1:], *missing(argv, [("--json",)]), *resume, "-")
 
-    def takes(self, file: File) -> bool:
-        return False
-
     def message(self, prompt: Prompt) -> bytes:
         if not prompt.text.strip():
             raise CannotTell("The message is empty.")
         return prompt.text.encode()
-
-    def interrupt(self) -> bytes:
-        return b""
 
     def reader(self) -> Reader:
         return CodexReader()
@@ -76,11 +66,8 @@ class CodexFormat:
         return None
 
 
-class CodexReader:
+class CodexReader(Reader):
     def __init__(self) -> None:
-        self.known = ""
-        self.is_done = False
-        self.trouble = ""
         self._has_said = False
         self._begun: set[str] = set()
 
@@ -101,9 +88,6 @@ class CodexReader:
                 return ()
             case _:
                 return ()
-
-    def end(self, code: int) -> Iterable[Output]:
-        yield Failed(failures.exited(code) if code else failures.NO_ANSWER)
 
     def _item(self, kind: str, item: dict[str, Any]) -> Iterator[Output]:
         match item.get("type"):

@@ -1,12 +1,13 @@
 """`Format`: the input and the output of one kind of program. No I/O."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Protocol
 
 from msgspec import Struct
 
+from trunkline.backends.programs import failures
 from trunkline.backends.programs.prompt import File, Prompt
-from trunkline.model.outputs import Output
+from trunkline.model.outputs import Failed, Output
 
 
 class Start(Struct, frozen=True, kw_only=True):
@@ -21,54 +22,55 @@ class Start(Struct, frozen=True, kw_only=True):
     folder: str = ""
 
 
-class Reader(Protocol):
+class Reader(ABC):
     """One answer of the program, out of what it writes."""
 
     # The name that the program gives to the session, as soon as it is known.
-    known: str
+    known = ""
     # The answer is complete, whether or not the program goes on.
-    is_done: bool
+    is_done = False
     # For the log: what went wrong, in the program's own words.
-    trouble: str
+    trouble = ""
 
+    @abstractmethod
     def feed(self, data: bytes) -> Iterable[Output]:
         """A line, or where `Format.has_lines` is false a piece of any length."""
-        ...
 
     def end(self, code: int) -> Iterable[Output]:
         """The program ended with that exit code before the answer was complete."""
-        ...
+        yield Failed(failures.ended(code))
 
 
-class Format(Protocol):
-    # Its output is lines.
-    has_lines: bool
-    # It reads no further than its first message, so its input is closed after that.
-    reads_once: bool
-    # It remembers what was said in earlier turns.
-    has_memory: bool
+class Format(ABC):
+    # The output consists of lines.
+    has_lines = True
+    # The program reads one message only, so its input is closed after that.
+    reads_once = True
+    # The program remembers earlier turns.
+    has_memory = True
 
+    @abstractmethod
     def arguments(self, argv: tuple[str, ...], start: Start) -> tuple[str, ...]:
         """The command line, without the program itself. `argv` is what the operator wrote."""
-        ...
 
     def takes(self, file: File) -> bool:
         """Whether a file goes into the message as it is."""
-        ...
+        return False
 
+    @abstractmethod
     def message(self, prompt: Prompt) -> bytes:
-        """For its input."""
-        ...
+        """For the input of the program. Raises CannotTell."""
 
     def interrupt(self) -> bytes:
         """For its input, to end the answer but not the program; empty where it cannot."""
-        ...
+        return b""
 
+    @abstractmethod
     def reader(self) -> Reader: ...
 
     def try_again(self, start: Start, reader: Reader, errors: str) -> str | None:
         """The value of `known` for a second try; None when that would not help."""
-        ...
+        return None
 
 
 def missing(argv: tuple[str, ...], options: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

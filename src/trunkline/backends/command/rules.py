@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from trunkline.backends.command.settings import CommandBackend
-from trunkline.backends.programs.rules import program_problems
+from trunkline.backends.programs.settings import program_problems
 from trunkline.config.problems import Path, Problem, bad_value
 
 PLACEHOLDER = "{prompt}"

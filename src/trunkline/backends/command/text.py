@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from trunkline.backends.command.format import Reader, Start
+from trunkline.backends.command.format import Format, Reader, Start
 from trunkline.backends.programs import failures
 from trunkline.backends.programs.output_lines import Utf8
-from trunkline.backends.programs.prompt import CannotTell, File, Prompt
+from trunkline.backends.programs.prompt import CannotTell, Prompt
 from trunkline.model.outputs import Failed, Final, Output, Text
 
 PLACEHOLDER = "{prompt}"
@@ -13,7 +13,7 @@ PLACEHOLDER = "{prompt}"
 MAX_ARGUMENT_BYTES = 100_000
 
 
-class TextFormat:
+class TextFormat(Format):
     """With `end_line`, both sides end what they say with that line, and the program goes on
     to the next message. Without, it ends with its answer.
     """
@@ -34,9 +34,6 @@ class TextFormat:
             )
         return tuple(_filled(argv[i], argv[i - 1], text) for i in range(1, len(argv)))
 
-    def takes(self, file: File) -> bool:
-        return False
-
     def message(self, prompt: Prompt) -> bytes:
         if self._in_argument:
             return b""
@@ -47,14 +44,8 @@ class TextFormat:
             raise CannotTell("The message holds a line that this agent takes for its end.")
         return "\n".join([*lines, self._end_line, ""]).encode()
 
-    def interrupt(self) -> bytes:
-        return b""
-
     def reader(self) -> Reader:
         return _Whole() if not self._end_line else _UntilLine(self._end_line)
-
-    def try_again(self, start: Start, reader: Reader, errors: str) -> str | None:
-        return None
 
 
 def _filled(word: str, before: str, text: str) -> str:
@@ -63,12 +54,8 @@ def _filled(word: str, before: str, text: str) -> str:
     return word.replace(PLACEHOLDER, f" {text}" if is_option else text)
 
 
-class _Whole:
+class _Whole(Reader):
     """All that the program says until it ends."""
-
-    known = ""
-    is_done = False
-    trouble = ""
 
     def __init__(self) -> None:
         self._utf8 = Utf8()
@@ -83,16 +70,12 @@ class _Whole:
         yield Final() if code == 0 else Failed(failures.exited(code))
 
 
-class _UntilLine:
+class _UntilLine(Reader):
     """Lines until one that says the answer is complete."""
-
-    known = ""
-    trouble = ""
 
     def __init__(self, end_line: str) -> None:
         self._end_line = end_line
         self._is_first = True
-        self.is_done = False
 
     def feed(self, data: bytes) -> Iterator[Output]:
         line = data.decode(errors="replace")
@@ -102,6 +85,3 @@ class _UntilLine:
             return
         yield Text(line if self._is_first else f"\n{line}")
         self._is_first = False
-
-    def end(self, code: int) -> Iterable[Output]:
-        yield Failed(failures.exited(code) if code else failures.NO_ANSWER)

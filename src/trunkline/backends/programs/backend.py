@@ -2,19 +2,18 @@
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs import failures
 from trunkline.backends.programs.child import Child, Flooded
-from trunkline.backends.programs.children import CannotStart, Children, Limits, TooMany
-from trunkline.backends.programs.doctor import warn_if_missing
+from trunkline.backends.programs.children import CannotStart, Children, TooMany
 from trunkline.backends.programs.output_lines import LineTooLong
-from trunkline.backends.programs.program import Program
 from trunkline.backends.programs.prompt import CannotTell
-from trunkline.backends.programs.sessions import Pool, Sessions, session_id
-from trunkline.backends.turn_task import T, TurnTask, TurnTaskBackend
+from trunkline.backends.programs.sessions import Kept, Pool, Sessions, session_id
+from trunkline.backends.programs.settings import ProgramSettings
+from trunkline.backends.turn_task import T, TurnTask, TurnTaskBackend, done_within
 from trunkline.model.errors import StoreError
 from trunkline.model.outputs import Failed
 from trunkline.ports.backend import Notes, TurnRequest
@@ -25,8 +24,6 @@ _log = logging.getLogger("trunkline.process")
 # How long a program may take to end once it has nothing more to say.
 EXIT_S = 5.0
 
-Kept = TypeVar("Kept")
-
 
 class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
     """Starts a program, and keeps processes between the turns of a session where it `keeps`.
@@ -34,24 +31,14 @@ class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
     A program ends with the gateway; all that is left is what it said before.
     """
 
-    def __init__(
-        self,
-        owner: str,
-        program: Program,
-        *,
-        clock: Clock,
-        limits: Limits | None,
-        keeps_for_s: float | None,
-    ) -> None:
-        """`keeps_for_s`: a process serves the turns of one session, and ends when it was idle
-        for so long. None: each turn has a process of its own."""
+    def __init__(self, owner: str, settings: ProgramSettings, *, clock: Clock, keeps: bool) -> None:
+        """`keeps`: a process serves all turns of one session. Else each turn has its own."""
         super().__init__(owner)
-        self.program = program
         self.clock = clock
-        self.children = Children(clock, limits or Limits())
-        self.keeps = keeps_for_s is not None
+        self.children = Children(settings, clock)
+        self.keeps = keeps
         self.pool: Pool[Kept] = Pool(
-            clock=clock, tasks=self.tasks, idle_s=keeps_for_s or 0.0, end=self.dismiss
+            clock=clock, tasks=self.tasks, idle_s=settings.idle_s, end=self.dismiss
         )
         self.sessions = Sessions()
 
@@ -60,7 +47,9 @@ class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
         """Nothing more will be asked of it."""
 
     async def open(self, agent: str, notes: Notes) -> None:
-        warn_if_missing(agent, self.program)
+        # A warning only: the program may be installed while the gateway runs.
+        if (missing := self.children.program.missing()) is not None:
+            _log.warning("%s. %s", missing.what, missing.remedy, extra={"agent": agent})
 
     async def spawn(
         self, arguments: Sequence[str], variables: Mapping[str, str] | None = None
@@ -68,10 +57,17 @@ class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
         """A new process. Raises CannotStart and TooMany."""
         while True:
             try:
-                return await self.children.spawn(self.program, arguments, variables)
+                return await self.children.spawn(arguments, variables)
             except TooMany:
                 if not await self.pool.retire_one():
                     raise
+
+    async def hear_out(self, hearing: Coroutine[Any, Any, None]) -> bool:
+        """Read the rest of an answer that was stopped; whether it ended within the grace."""
+        task = self.tasks.start(hearing, name="hear out")
+        has_ended = await done_within(task, self.children.settings.stop_grace_s, self.clock)
+        task.cancel()
+        return has_ended
 
     async def close(self) -> None:
         await self.end_turns()
@@ -80,17 +76,19 @@ class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
         await self.tasks.close()
 
 
-class ProgramTurn(TurnTask):
+B = TypeVar("B", bound=ProgramBackend[Any, Any])
+
+
+class ProgramTurn(TurnTask, Generic[B]):
     """One turn, within its time and with its failures in words."""
 
     log: ClassVar[logging.Logger] = _log
 
-    def __init__(self, turn: TurnRequest, backend: ProgramBackend[Any, Any]) -> None:
+    def __init__(self, turn: TurnRequest, backend: B) -> None:
         super().__init__(turn, backend.tasks)
-        self.limits = backend.children.limits
+        self.backend = backend
+        self.limits = backend.children.settings
         self.session = session_id(turn)
-        self._clock = backend.clock
-        self._program = backend.program.name
 
     @abstractmethod
     async def take_turn(self) -> None:
@@ -135,7 +133,7 @@ class ProgramTurn(TurnTask):
 
     async def _watch_time(self) -> None:
         limit_s = self.limits.timeout_s
-        await self._clock.sleep(limit_s)
+        await self.backend.clock.sleep(limit_s)
         _log.warning("program took too long", extra=self.extra())
         self.channel.put_now(Failed(failures.timed_out(limit_s)))
         self.cancel_work()
@@ -147,5 +145,5 @@ class ProgramTurn(TurnTask):
             "agent": turn.agent,
             "run_id": turn.run_id,
             "task_id": turn.task_id,
-            "program": self._program,
+            "program": self.backend.children.program.name,
         }

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import cast
 
 from trunkline.backends.programs.output_lines import Lines, Tail
+from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.backends.turn_task import done_within
 from trunkline.ports.clock import Clock
 
@@ -29,13 +30,13 @@ class Child(asyncio.SubprocessProtocol):
     killed as soon as it has exited.
     """
 
-    def __init__(self, clock: Clock, *, max_output_bytes: int, max_line_bytes: int) -> None:
+    def __init__(self, settings: ProgramSettings, clock: Clock) -> None:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._max_output_bytes = max_output_bytes
+        self._max_output_bytes = settings.max_output_bytes
         self._heard_bytes = 0
         self._is_flooded = False
-        self._lines = Lines(max_line_bytes)
+        self._lines = Lines(settings.max_line_bytes)
         self._ready_lines: deque[bytes] = deque()
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0

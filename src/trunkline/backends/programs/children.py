@@ -1,12 +1,11 @@
-"""All child processes of one backend. None of them outlives it."""
+"""`Children`: all child processes of one backend. None of them outlives it."""
 
 import asyncio
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-
-from msgspec import Struct, convert
 
 from trunkline.backends.programs.child import Child
 from trunkline.backends.programs.program import Program
@@ -20,21 +19,8 @@ _log = logging.getLogger("trunkline.process")
 LAUNCHER = Path(__file__).with_name("launch.py")
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """Limits of one program and of one turn."""
-
-    max_output_bytes: int = 16 * 1024 * 1024
-    max_line_bytes: int = 8 * 1024 * 1024
-    # For one turn.
-    timeout_s: float = 1800.0
-    # Between the polite signal and the one that cannot be ignored.
-    stop_grace_s: float = 2.0
-    # Programs at once.
-    max_processes: int = 16
-
-
 class TooMany(Exception):
-    """As many programs run as may."""
+    """The maximum number of processes is running."""
 
 
 class CannotStart(Exception):
@@ -42,10 +28,13 @@ class CannotStart(Exception):
 
 
 class Children:
-    def __init__(self, clock: Clock, limits: Limits) -> None:
+    """Starts processes of one program, within the limits of its settings, and ends them."""
+
+    def __init__(self, settings: ProgramSettings, clock: Clock) -> None:
+        self.settings = settings
+        self.program = Program(settings)
         self._clock = clock
-        self.limits = limits
-        self._warden: Warden | None = None
+        self._warden = Warden()
         self._tasks = BackgroundTasks("children")
         self._alive: set[Child] = set()
         # Those that are being started count, too.
@@ -56,59 +45,50 @@ class Children:
         return len(self._alive)
 
     async def spawn(
-        self,
-        program: Program,
-        arguments: Sequence[str],
-        variables: Mapping[str, str] | None = None,
+        self, arguments: Sequence[str], variables: Mapping[str, str] | None = None
     ) -> Child:
-        """Start it with these arguments, and with these variables beside its environment.
+        """A process with these arguments, and with these variables beside its environment.
         Raises CannotStart and TooMany."""
-        if self._claimed >= self.limits.max_processes:
+        if self._claimed >= self.settings.max_processes:
             raise TooMany
         self._claimed += 1
-        started: asyncio.Future[Child] = asyncio.get_running_loop().create_future()
-        environment = program.environment | dict(variables or {})
-        self._tasks.spawn(
-            self._spawn(program, arguments, environment, started), name=f"start {program.name}"
+        environment = self.program.environment | dict(variables or {})
+        starting = self._tasks.start(
+            self._spawn(arguments, environment), name=f"start {self.program.name}"
         )
         try:
-            return await asyncio.shield(started)
+            started = await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # It is being started already; whoever wanted it does not any more.
-            started.add_done_callback(self._unwanted)
+            # The process starts anyway, and its turn does not want it any more.
+            starting.add_done_callback(self._stop_unwanted)
             raise
+        if isinstance(started, CannotStart):
+            raise started
+        return started
 
     async def _spawn(
-        self,
-        program: Program,
-        arguments: Sequence[str],
-        environment: dict[str, str],
-        started: "asyncio.Future[Child]",
-    ) -> None:
+        self, arguments: Sequence[str], environment: dict[str, str]
+    ) -> Child | CannotStart:
         try:
-            started.set_result(await self._start(program, arguments, environment))
+            return await self._start(arguments, environment)
         except CannotStart as error:
             self._claimed -= 1
-            started.set_exception(error)
+            return error
 
-    def _unwanted(self, started: "asyncio.Future[Child]") -> None:
-        if started.exception() is None:
-            self.stop_soon(started.result())
+    def _stop_unwanted(self, starting: "asyncio.Task[Child | CannotStart]") -> None:
+        if not starting.cancelled() and isinstance(child := starting.result(), Child):
+            self.stop_soon(child)
 
-    async def _start(
-        self, program: Program, arguments: Sequence[str], environment: dict[str, str]
-    ) -> Child:
-        path = program.path()
-        if fault := program.fault():
+    async def _start(self, arguments: Sequence[str], environment: dict[str, str]) -> Child:
+        path = self.program.path()
+        if fault := self.program.fault():
             raise CannotStart(fault)
         assert path is not None
         if self._is_closed:
             raise CannotStart("the gateway is stopping")
-        if self._warden is None:
-            self._warden = Warden()
         argv = [path, *arguments]
-        if program.max_memory_bytes:
-            limit = str(program.max_memory_bytes)
+        if self.settings.max_memory_bytes:
+            limit = str(self.settings.max_memory_bytes)
             argv = [sys.executable, "-I", "-S", str(LAUNCHER), limit, *argv]
         try:
             await self._warden.ready()
@@ -119,50 +99,50 @@ class Children:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
-                cwd=program.cwd or None,
+                cwd=self.settings.cwd or None,
                 env=environment,
             )
         except (OSError, ValueError) as error:
-            raise CannotStart(f"{program.argv[0]} could not be started: {error}") from error
+            name = self.settings.command[0]
+            raise CannotStart(f"{name} could not be started: {error}") from error
         self._alive.add(child)
         self._warden.watch(child.pid)
         child.gone.add_done_callback(lambda _: self._forget(child))
-        _log.debug("child started", extra={"program": program.name, "pid": child.pid})
+        _log.debug("child started", extra={"program": self.program.name, "pid": child.pid})
         return child
+
+    @contextmanager
+    def killed_after(self, child: Child, seconds: float) -> Iterator[None]:
+        """Kill the child if the body takes longer."""
+        timer = self._tasks.start(self._clock.sleep(seconds), name=f"kill {child.pid}")
+        timer.add_done_callback(lambda timer: None if timer.cancelled() else child.kill())
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def stop_soon(self, child: Child) -> None:
         """End it in the background, without waiting."""
         if not child.gone.done():
-            self._tasks.spawn(child.stop(self.limits.stop_grace_s), name=f"stop {child.pid}")
+            self._tasks.spawn(child.stop(self.settings.stop_grace_s), name=f"stop {child.pid}")
 
     async def stop(self, child: Child) -> None:
-        """End it, also when whoever waits for that leaves."""
+        """End it, also when the caller stops waiting for that."""
         if not child.gone.done():
-            name = f"stop {child.pid}"
-            stopping = self._tasks.start(child.stop(self.limits.stop_grace_s), name=name)
-            await asyncio.shield(stopping)
+            stopping = child.stop(self.settings.stop_grace_s)
+            await asyncio.shield(self._tasks.start(stopping, name=f"stop {child.pid}"))
 
     async def close(self) -> None:
         """End all that is left. Nothing starts any more."""
         self._is_closed = True
         await asyncio.gather(*(self.stop(child) for child in list(self._alive)))
-        if self._warden is not None:
-            await self._warden.close()
+        await self._warden.close()
         await self._tasks.close()
 
     def _make(self) -> Child:
-        return Child(
-            self._clock,
-            max_output_bytes=self.limits.max_output_bytes,
-            max_line_bytes=self.limits.max_line_bytes,
-        )
+        return Child(self.settings, self._clock)
 
     def _forget(self, child: Child) -> None:
         self._alive.discard(child)
         self._claimed -= 1
-        if self._warden is not None:
-            self._warden.forget(child.pid)
-
-
-def limits_of(settings: ProgramSettings) -> Limits:
-    return convert(settings, Limits, from_attributes=True)
+        self._warden.forget(child.pid)

@@ -31,8 +31,13 @@ def takes_no_file(media_type: str) -> str:
     return f"The agent takes no files of the type {media_type}."
 
 
+def ended(code: int) -> str:
+    """The program ended before its answer was complete."""
+    return exited(code) if code else NO_ANSWER
+
+
 def exited(code: int) -> str:
-    """It ended before its time, or with a code that says it failed."""
+    """The program ended too early, or with a code that says it failed."""
     if code >= 0:
         return f"The agent's program failed with exit code {code}."
     try:

@@ -2,39 +2,23 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from trunkline.backends.programs.settings import ProgramSettings
-
-MASK = "***"
-# Shorter values are too common in ordinary text to be taken out of it.
-SECRET_CHARS = 6
+from trunkline.config.secret import revealed
+from trunkline.ports.backend import Finding
 
 
 class Program:
     """Everything a child process gets. Never prints its environment."""
 
-    __slots__ = ("_secrets", "argv", "cwd", "environment", "max_memory_bytes")
+    __slots__ = ("environment", "settings")
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str = "",
-        inherit: Sequence[str] = (),
-        own: Mapping[str, str] | None = None,
-        parent: Mapping[str, str] | None = None,
-        max_memory_bytes: int = 0,
-    ) -> None:
-        """`inherit` names what the child gets of `parent`, the gateway's environment by
-        default; `own` is what it gets beside that."""
-        self.argv = tuple(argv)
-        self.cwd = cwd
-        self.environment = environment_of(os.environ if parent is None else parent, inherit, own)
-        self.max_memory_bytes = max_memory_bytes
-        values = (own or {}).values()
-        # Longest first: one value may be part of another.
-        self._secrets = sorted({v for v in values if len(v) >= SECRET_CHARS}, key=len, reverse=True)
+    def __init__(self, settings: ProgramSettings, parent: Mapping[str, str] = os.environ) -> None:
+        """`parent` is the environment of the gateway; a variable that is unset there stays so."""
+        self.settings = settings
+        inherited = {name: parent[name] for name in settings.inherit_env if name in parent}
+        self.environment = inherited | revealed(settings.env)
 
     def __repr__(self) -> str:
         return f"Program({self.name!r})"
@@ -42,42 +26,25 @@ class Program:
     @property
     def name(self) -> str:
         """For the log: the program without its folder."""
-        return os.path.basename(self.argv[0])
-
-    def without_secrets(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, MASK)
-        return text
+        return os.path.basename(self.settings.command[0])
 
     def fault(self) -> str:
         """Why it cannot be started, for the operator; empty when it can."""
-        if self.cwd and not os.path.isdir(self.cwd):
-            return f"there is no folder {self.cwd}"
+        if self.settings.cwd and not os.path.isdir(self.settings.cwd):
+            return f"there is no folder {self.settings.cwd}"
         if self.path() is None:
-            return f"there is no program {self.argv[0]} that can be run"
+            return f"there is no program {self.settings.command[0]} that can be run"
         return ""
 
     def path(self) -> str | None:
         """Where the program is, looked up in the child's own PATH."""
-        name = self.argv[0]
+        name = self.settings.command[0]
         if os.sep in name:
             # As the system would have it: relative to the folder that the program starts in.
-            return shutil.which(os.path.join(self.cwd, name))
+            return shutil.which(os.path.join(self.settings.cwd, name))
         return shutil.which(name, path=self.environment.get("PATH", os.defpath))
 
-
-def environment_of(
-    parent: Mapping[str, str], inherit: Sequence[str], own: Mapping[str, str] | None
-) -> dict[str, str]:
-    """Only what is listed, and what is given; a variable that is not set stays unset."""
-    return {name: parent[name] for name in inherit if name in parent} | dict(own or {})
-
-
-def program_of(settings: ProgramSettings) -> Program:
-    return Program(
-        settings.command,
-        cwd=settings.cwd,
-        inherit=settings.inherit_env,
-        own={name: value.reveal() for name, value in settings.env.items()},
-        max_memory_bytes=settings.max_memory_bytes,
-    )
+    def missing(self) -> Finding | None:
+        """The finding about a program that cannot be started; None when it can."""
+        remedy = "Install it, or correct `command` and `cwd`; PATH is that of `inherit_env`."
+        return Finding("error", fault, remedy) if (fault := self.fault()) else None

@@ -4,8 +4,8 @@ import asyncio
 import json
 import uuid
 from asyncio import Lock
-from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from trunkline.background import BackgroundTasks
@@ -16,8 +16,8 @@ Kept = TypeVar("Kept")
 
 
 class Pool(Generic[Kept]):
-    """Those that are idle end after a while, and make room for others when there are too
-    many, the one that was used longest ago first. One that is in use is not in here.
+    """The idle processes. Each ends after a while, or earlier to make room for another one: the
+    one that was used longest ago goes first. A process that is in use is not in here.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Pool(Generic[Kept]):
         clock: Clock,
         tasks: BackgroundTasks,
         idle_s: float,
-        end: Callable[[Kept], Awaitable[None]],
+        end: Callable[[Kept], Coroutine[Any, Any, None]],
     ) -> None:
         self._clock = clock
         self._tasks = tasks
@@ -50,7 +50,7 @@ class Pool(Generic[Kept]):
     def put(self, key: str, kept: Kept) -> None:
         """It is idle now. Takes the place of another one of the session, should there be one."""
         if (other := self.take(key)) is not None:
-            self._tasks.spawn(_ended(self._end(other)), name=f"end {key}")
+            self._tasks.spawn(self._end(other), name=f"end {key}")
         timer = self._tasks.start(self._expire(key, kept), name=f"idle {key}")
         self._idle[key] = (kept, timer)
 
@@ -76,10 +76,6 @@ class Pool(Generic[Kept]):
         kept, timer = self._idle.pop(key)
         timer.cancel()
         await self._end(kept)
-
-
-async def _ended(ending: Awaitable[None]) -> None:
-    await ending
 
 
 # Any fixed value does: it makes our names differ from those that others derive.

@@ -18,9 +18,11 @@ from trunkline.backends.command.text import TextFormat
 from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs.failures import exited
 from trunkline.backends.programs.output_lines import Lines, LineTooLong, Tail, Utf8
-from trunkline.backends.programs.program import Program, environment_of
+from trunkline.backends.programs.program import Program
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt, prompt_of, safe_name
 from trunkline.backends.programs.sessions import session_id
+from trunkline.backends.programs.settings import ProgramSettings
+from trunkline.config.secret import Secret
 from trunkline.model.outputs import ArtifactEmitted, Failed, Final, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
 from trunkline.testing import turn_request
@@ -76,17 +78,21 @@ def test_the_tail_is_the_last_of_it() -> None:
 
 def test_the_environment_is_what_is_listed() -> None:
     parent = {"PATH": "/bin", "SECRET": "hush", "HOME": "/h"}
-    assert environment_of(parent, ["PATH", "TZ"], {"HOME": "/own"}) == {
+    settings = ProgramSettings(
+        command=("x",), inherit_env=("PATH", "TZ"), env={"HOME": Secret("/own")}
+    )
+    assert Program(settings, parent).environment == {
         "PATH": "/bin",
         "HOME": "/own",
     }
 
 
 def test_a_program_tells_no_secret() -> None:
-    program = Program(["/opt/agent"], own={"KEY": "hush-hush", "MORE": "hush-hush-more"}, parent={})
-    assert repr(program) == "Program('agent')"
-    assert program.without_secrets("a hush-hush-more b hush-hush") == "a *** b ***"
-    short = Program(["x"], own={"DEBUG": "1"}, parent={})
+    env = {"KEY": Secret("hush-hush"), "MORE": Secret("hush-hush-more")}
+    settings = ProgramSettings(command=("/opt/agent",), env=env)
+    assert repr(Program(settings)) == "Program('agent')"
+    assert settings.without_secrets("a hush-hush-more b hush-hush") == "a *** b ***"
+    short = ProgramSettings(command=("x",), env={"DEBUG": Secret("1")})
     assert short.without_secrets("exit code 1") == "exit code 1"
 
 

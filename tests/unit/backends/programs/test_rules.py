@@ -7,9 +7,11 @@ import pytest
 from tests.unit.settings.documents import problems
 
 from trunkline.backends.acp.settings import AcpBackend
+from trunkline.backends.command.backend import make
 from trunkline.backends.command.settings import CommandBackend
-from trunkline.backends.programs.children import limits_of
-from trunkline.backends.programs.program import program_of
+from trunkline.backends.kind import Resources
+from trunkline.backends.programs.program import Program
+from trunkline.clock import SystemClock
 from trunkline.settings import effective, from_document
 
 COMMAND = {"kind": "command", "command": ["cat"]}
@@ -30,7 +32,7 @@ def command(folder: Path, **keys: Any) -> CommandBackend:
 def test_a_command_is_all_it_needs(tmp_path: Path) -> None:
     backend = command(tmp_path)
     assert (backend.format, backend.session, backend.files) == ("text", "turn", "refuse")
-    assert program_of(backend).cwd == str(tmp_path)
+    assert backend.cwd == str(tmp_path)
 
 
 def test_places_start_at_the_folder_of_the_file(tmp_path: Path) -> None:
@@ -42,9 +44,10 @@ def test_places_start_at_the_folder_of_the_file(tmp_path: Path) -> None:
 
 def test_limits_reach_the_program(tmp_path: Path) -> None:
     backend = command(tmp_path, timeout_s=1, max_processes=2, max_memory_bytes=3)
-    assert limits_of(backend).timeout_s == 1
-    assert limits_of(backend).max_processes == 2
-    assert program_of(backend).max_memory_bytes == 3
+    limits = make(backend, Resources(clock=SystemClock(), data_dir=tmp_path)).children.settings
+    assert limits.timeout_s == 1
+    assert limits.max_processes == 2
+    assert limits.max_memory_bytes == 3
 
 
 def test_values_of_the_environment_are_secret(tmp_path: Path) -> None:
@@ -55,7 +58,7 @@ def test_values_of_the_environment_are_secret(tmp_path: Path) -> None:
     assert "from-outside" not in repr(made)
     backend = made.agents["acme/c"].backend
     assert isinstance(backend, CommandBackend)
-    assert program_of(backend).environment == {"TOKEN": "from-outside"}
+    assert Program(backend).environment == {"TOKEN": "from-outside"}
 
 
 def test_acp(tmp_path: Path) -> None:
