@@ -4,24 +4,27 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
-from trunkline.backends.model_content import Takes
+from trunkline.backends.kind import Resources
 from trunkline.backends.openai.backend import OpenAIBackend
-from trunkline.backends.openai.doctor import check_openai
-from trunkline.backends.openai.options import History, Limits, Options
+from trunkline.backends.openai.doctor import check
+from trunkline.backends.openai.settings import OpenAIBackend as OpenAISettings
 from trunkline.clock import SystemClock
+from trunkline.config.secret import Secret
 from trunkline.model.outputs import Failed, Final, Output, Refused, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part, Role
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.ports.tools import ToolDefinition, ToolResult
+from trunkline.ports.tools import ToolDefinition, ToolResult, TurnTool
 from trunkline.testing import FakeClock, FakeSession, answer_text, run_turn, turn_request
 from trunkline.testing.fake_model import FakeModel, SeenRequest
 
 KEY = "sk-nobody-may-see-this"
+RESOURCES = Resources(clock=SystemClock(), data_dir=Path())
 Make: TypeAlias = Callable[..., OpenAIBackend]
 
 
@@ -31,19 +34,28 @@ async def model() -> AsyncIterator[FakeModel]:
         yield model
 
 
+def settings_of(fake: FakeModel, **changes: Any) -> OpenAISettings:
+    keys: dict[str, Any] = {
+        "base_url": f"{fake.url}/v1",
+        "model": "fake-1",
+        "api_key": Secret(KEY),
+    }
+    return OpenAISettings(**(keys | changes))
+
+
 @pytest.fixture
 async def make(model: FakeModel) -> AsyncIterator[Make]:
     """Makes backends of the model, and closes them."""
     made: list[OpenAIBackend] = []
 
-    def make(*, clock: Clock | None = None, **changes: Any) -> OpenAIBackend:
-        fields = {
-            "base_url": f"{model.url}/v1",
-            "model": "fake-1",
-            "headers": {"Authorization": f"Bearer {KEY}"},
-        }
-        made.append(OpenAIBackend(Options(**(fields | changes)), clock=clock or SystemClock()))
-        return made[-1]
+    def make(
+        *, clock: Clock | None = None, tools: tuple[TurnTool, ...] = (), **keys: Any
+    ) -> OpenAIBackend:
+        backend = OpenAIBackend(
+            settings_of(model, **keys), clock=clock or SystemClock(), tools=tools
+        )
+        made.append(backend)
+        return backend
 
     yield make
     for backend in made:
@@ -96,7 +108,7 @@ async def test_the_conversation_so_far(make: Make, model: FakeModel) -> None:
         session.say(f"question {number}")
         session.say(f"answer {number}", role=Role.AGENT)
     history = (session.told[0], session.told[1])
-    backend = make(system_prompt="be brief", history=History(turns=2))
+    backend = make(system_prompt="be brief", max_history_turns=2)
     await run_turn(backend, turn_request("now", session=session, history=history))
     assert messages(model.requests[0]) == [
         ("system", "be brief"),
@@ -106,7 +118,7 @@ async def test_the_conversation_so_far(make: Make, model: FakeModel) -> None:
         ("assistant", "answer 0"),
         ("user", "now"),
     ]
-    await run_turn(make(history=History(turns=0)), turn_request("now", session=session))
+    await run_turn(make(max_history_turns=0), turn_request("now", session=session))
     assert messages(model.requests[1]) == [("user", "now")]
 
 
@@ -115,7 +127,7 @@ async def test_an_image(make: Make, model: FakeModel) -> None:
     [refused] = await run_turn(make(), turn_request("look", image))
     assert refused == Refused("The agent takes no images: send text.")
     assert model.requests == []
-    outputs = await run_turn(make(takes=Takes(images=True)), turn_request("look", image))
+    outputs = await run_turn(make(images=True), turn_request("look", image))
     assert answer_text(outputs) == "look"
     [(_, content)] = messages(model.requests[0])
     assert [part["type"] for part in content] == ["text", "image_url"]
@@ -146,8 +158,8 @@ FAILURES = {
 async def test_failures(
     make: Make, caplog: pytest.LogCaptureFixture, text: str, stream: bool
 ) -> None:
-    limits = Limits(idle_s=0.3, max_answer_bytes=50_000)
-    outputs = await run_turn(make(limits=limits, stream=stream), turn_request(text))
+    backend = make(idle_s=0.3, max_answer_bytes=50_000, stream=stream)
+    outputs = await run_turn(backend, turn_request(text))
     assert outputs[-1] == Failed(FAILURES[text])
     [record] = warnings_of(caplog)
     assert (record.__dict__["run"], record.__dict__["why"]) == ("run-1", FAILURES[text])
@@ -155,14 +167,13 @@ async def test_failures(
 
 
 async def test_a_stream_without_end_is_ended(make: Make, model: FakeModel) -> None:
-    outputs = await run_turn(make(limits=Limits(total_s=0.3)), turn_request("ENDLESS 5"))
+    outputs = await run_turn(make(total_s=0.3), turn_request("ENDLESS 5"))
     assert outputs[-1] == Failed("The model took too long to answer.")
     await model.until(lambda seen: seen.outcome == "closed")
 
 
 async def test_a_wrong_key(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    headers = {"Authorization": "Bearer sk-wrong-wrong"}
-    [failed] = await run_turn(make(headers=headers), turn_request("hi"))
+    [failed] = await run_turn(make(api_key=Secret("sk-wrong-wrong")), turn_request("hi"))
     assert failed == Failed("The model server does not let the gateway in.")
     assert warnings_of(caplog)[0].__dict__["remedy"] == "Check api_key."
 
@@ -191,7 +202,7 @@ async def test_a_busy_server_is_asked_again_when_it_says(make: Make, model: Fake
 
 
 async def test_a_busy_server_is_asked_so_often_and_no_more(make: Make, model: FakeModel) -> None:
-    backend = make(limits=Limits(attempts=2))
+    backend = make(attempts=2)
     outputs = await run_turn(backend, turn_request("FAIL 503 after 0"))
     assert outputs == [Failed("The model server failed. Try again later.")]
     assert len(model.requests) == 2
@@ -374,20 +385,12 @@ async def test_cancel_reaches_the_tool(make: Make) -> None:
 
 
 async def test_the_doctor(model: FakeModel) -> None:
-    def options(**changes: Any) -> Options:
-        fields = {
-            "base_url": f"{model.url}/v1",
-            "model": "fake-1",
-            "headers": {"Authorization": f"Bearer {KEY}"},
-        }
-        return Options(**(fields | changes))
-
     async def levels(**changes: Any) -> list[str]:
-        return [finding.level for finding in await check_openai(options(**changes))]
+        return [f.level for f in await check(settings_of(model, **changes), RESOURCES)]
 
     assert await levels() == ["ok", "ok"]
     assert await levels(model="fake-9") == ["ok", "warning"]
-    assert await levels(headers={}) == ["error"]
+    assert await levels(api_key=None) == ["error"]
     assert await levels(base_url="http://127.0.0.1:9/v1") == ["error"]
     assert await levels(base_url=f"{model.url}/wrong") == ["ok", "warning"]
 
@@ -415,7 +418,7 @@ async def test_the_doctor_does_not_wait_for_ever() -> None:
 
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    [finding] = await check_openai(Options(base_url=url, model="m"), timeout_s=0.2)
+    [finding] = await check(OpenAISettings(base_url=url, model="m"), RESOURCES, timeout_s=0.2)
     server.close()
     assert finding.level == "error"
     assert finding.what == f"{url} is there, and says nothing for 0.2 s"

@@ -1,7 +1,7 @@
 """A backend together with the fake model that it asks."""
 
 from trunkline.backends.openai.backend import OpenAIBackend
-from trunkline.backends.openai.options import Options
+from trunkline.backends.openai.settings import OpenAIBackend as OpenAISettings
 from trunkline.clock import SystemClock
 from trunkline.testing.fake_model import FakeModel
 
@@ -10,8 +10,8 @@ class ModelAndBackend(OpenAIBackend):
     """Closes its model, too."""
 
     def __init__(self, model: FakeModel, *, stream: bool) -> None:
-        options = Options(base_url=f"{model.url}/v1", model="fake-1", stream=stream)
-        super().__init__(options, clock=SystemClock())
+        settings = OpenAISettings(base_url=f"{model.url}/v1", model="fake-1", stream=stream)
+        super().__init__(settings, clock=SystemClock())
         self._model = model
 
     async def close(self) -> None:

@@ -3,16 +3,22 @@
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 _decode = msgspec.json.Decoder().decode
 
 
-def json_object(data: bytes | msgspec.Raw) -> dict[str, Any] | None:
-    """The object; None where there is none."""
+def json_value(data: bytes | str | msgspec.Raw) -> Any:
+    """The value; UNSET where the data is not JSON."""
     try:
-        value = _decode(data)
+        return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+        return UNSET
+
+
+def json_object(data: bytes | str | msgspec.Raw) -> dict[str, Any] | None:
+    """The object; None where the data is something else."""
+    value = json_value(data)
     return value if isinstance(value, dict) else None
 
 

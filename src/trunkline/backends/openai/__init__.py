@@ -1,8 +1,7 @@
 """An agent that is a model behind an OpenAI-compatible server: chat completions.
 
-Pure: `options` and `conversation` (what the model is told), `wire` and
-`answer` (what it says), `failures`. With I/O: `model_client` (one question), `tool_calls`, `run`
-(one turn), `backend`, and `doctor`.
+Pure: `conversation` (the messages for the model), `wire` and `answer` (its words), `failures`.
+With I/O: `model_client` (one question), `tool_calls`, `backend` (with the turns) and `doctor`.
 """
 
 from trunkline.backends.kind import Adapter, Kind

@@ -26,9 +26,8 @@ class Thoughts:
         if self._is_past:
             return self._trimmed(text) if self._trims else text
         self._held += text
-        if not self._is_thinking:
-            self._look()
-        if self._decided_to_speak():
+        if not self._is_thinking and self._begins_the_answer():
+            self._is_past = True
             return self._released()
         if not self._is_thinking:
             return ""
@@ -44,17 +43,14 @@ class Thoughts:
         """The rest at the end of the stream: a tag that was never closed hides it."""
         return "" if self._is_thinking else self._released()
 
-    def _look(self) -> None:
-        """Whether it begins with a thought; as long as it may, nothing is decided."""
+    def _begins_the_answer(self) -> bool:
+        """False for a thought, and as long as the text may become one."""
         start = self._held.lstrip()
         if start.startswith(_OPEN):
             self._is_thinking = True
             self._held = start[len(_OPEN) :]
-        elif not _OPEN.startswith(start):
-            self._is_past = True
-
-    def _decided_to_speak(self) -> bool:
-        return self._is_past
+            return False
+        return not _OPEN.startswith(start)
 
     def _released(self) -> str:
         held, self._held = self._held, ""

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from trunkline.backends.model_content import content_of, told
-from trunkline.backends.openai.options import History, Options
+from trunkline.backends.model_content import Takes, content_of, told
+from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.model.values import Message, Role
 
 ChatMessage = dict[str, Any]
@@ -17,13 +17,16 @@ _CHARS_PER_TOKEN: Final = 4
 _MESSAGE_TOKENS: Final = 4
 
 
-def conversation(options: Options, before: Iterable[Message], now: Message) -> list[ChatMessage]:
-    """All messages of a first request. Raises NotTaken for what the model cannot look at."""
-    question: ChatMessage = {"role": "user", "content": content_of(now.parts, options.takes)}
+def conversation(
+    settings: OpenAIBackend, before: Iterable[Message], now: Message
+) -> list[ChatMessage]:
+    """All messages of a first request. Raises NotTaken for content that the model cannot read."""
+    takes = Takes(images=settings.images, files=settings.files, links=settings.links)
+    question: ChatMessage = {"role": "user", "content": content_of(now.parts, takes)}
     head: list[ChatMessage] = []
-    if options.system_prompt:
-        head = [{"role": "system", "content": options.system_prompt}]
-    earlier = within(options.history, alternating(before))
+    if settings.system_prompt:
+        head = [{"role": "system", "content": settings.system_prompt}]
+    earlier = within(settings, alternating(before))
     if earlier and earlier[-1]["role"] == "user":
         earlier.append(_unanswered())
     return [*head, *earlier, question]
@@ -54,7 +57,7 @@ def _unanswered() -> ChatMessage:
     return {"role": "assistant", "content": UNANSWERED}
 
 
-def within(budget: History, messages: list[ChatMessage]) -> list[ChatMessage]:
+def within(settings: OpenAIBackend, messages: list[ChatMessage]) -> list[ChatMessage]:
     """The newest turns that fit: whole ones, each a message of the user and its answer."""
     kept: list[ChatMessage] = []
     turns = tokens = 0
@@ -65,7 +68,7 @@ def within(budget: History, messages: list[ChatMessage]) -> list[ChatMessage]:
             continue
         turns += 1
         tokens += sum(estimated_tokens(each["content"]) for each in turn)
-        if turns > budget.turns or tokens > budget.tokens:
+        if turns > settings.max_history_turns or tokens > settings.max_history_tokens:
             break
         kept[:0] = turn
         turn = []

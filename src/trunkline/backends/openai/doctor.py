@@ -1,15 +1,12 @@
 """Findings of `trunkline doctor` about the server of a model."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-from msgspec.structs import replace
-
+from trunkline.backends.json_values import json_value
 from trunkline.backends.kind import Resources
 from trunkline.backends.openai import failures
 from trunkline.backends.openai.failures import ModelFailure
-from trunkline.backends.openai.options import Options, openai_options
 from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.backends.openai.wire import error_code
 from trunkline.ports.backend import Finding
@@ -21,42 +18,39 @@ _MAX_BYTES: Final = 4 * 1024 * 1024
 _SHOWN: Final = 5
 
 
-async def check(settings: OpenAIBackend, resources: Resources) -> list[Finding]:
-    return await check_openai(openai_options(replace(settings, tools=()), {}))
-
-
-async def check_openai(options: Options, *, timeout_s: float = 20.0) -> list[Finding]:
+async def check(
+    settings: OpenAIBackend, resources: Resources, *, timeout_s: float = 20.0
+) -> list[Finding]:
     """Asks for the list of models; costs no tokens."""
-    http = HttpClient(Guard.of(options.base_url))
-    limits = Limits(connect_s=options.limits.connect_s)
+    http = HttpClient(Guard.of(settings.base_url))
     try:
         async with asyncio.timeout(timeout_s):
             answer = await http.fetch(
                 "GET",
-                options.url("models"),
-                headers={"Accept": "application/json", **options.headers},
+                settings.url("models"),
+                headers={"Accept": "application/json", **settings.request_headers()},
                 body=None,
-                limits=limits,
+                limits=Limits(connect_s=settings.connect_s),
                 max_bytes=_MAX_BYTES,
             )
     except TimeoutError:
-        what = f"{options.base_url} is there, and says nothing for {timeout_s:g} s"
+        what = f"{settings.base_url} is there, and says nothing for {timeout_s:g} s"
         return [Finding("error", what, "Look into the log of the model's server.")]
     except RemoteError as error:
-        return [_error(options, failures.of_remote(error, has_begun=False))]
+        return [_error(settings, failures.of_remote(error, has_begun=False))]
     finally:
         await http.close()
-    return found(options, answer)
+    return found(settings, answer)
 
 
-def found(options: Options, answer: Answer) -> list[Finding]:
+def found(settings: OpenAIBackend, answer: Answer) -> list[Finding]:
     """The findings from the answer to `GET /models`."""
     if answer.status in (404, 405, 501):
         remedy = "Run `trunkline agent try` to see whether it answers."
-        if not options.base_url.rstrip("/").endswith("/v1"):
+        if not settings.base_url.rstrip("/").endswith("/v1"):
             remedy = f"Check base_url: it usually ends with /v1. {remedy}"
         return [
-            Finding("ok", f"{options.base_url} answers"),
+            Finding("ok", f"{settings.base_url} answers"),
             Finding(
                 "warning",
                 "it has no list of models, so the model was not checked",
@@ -65,35 +59,32 @@ def found(options: Options, answer: Answer) -> list[Finding]:
         ]
     if not 200 <= answer.status < 300:
         failure = failures.of_status(answer.status, *error_code(answer.body))
-        return [_error(options, failure)]
+        return [_error(settings, failure)]
     names = _names(answer.body)
     if names is None:
-        return [_error(options, failures.garbage("no list of models"))]
-    reached = Finding("ok", f"{options.base_url} answers and lets us in")
-    if options.model in names:
-        return [reached, Finding("ok", f'it has the model "{options.model}"')]
+        return [_error(settings, failures.garbage("no list of models"))]
+    reached = Finding("ok", f"{settings.base_url} answers and lets us in")
+    if settings.model in names:
+        return [reached, Finding("ok", f'it has the model "{settings.model}"')]
     shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     missing = Finding(
         "warning",
-        f'it does not list the model "{options.model}"',
+        f'it does not list the model "{settings.model}"',
         f"It lists: {shown or 'none'}. Correct model, or fetch it there.",
     )
     return [reached, missing]
 
 
 def _names(body: bytes) -> list[str] | None:
-    try:
-        listed: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    listed = json_value(body)
     models = listed.get("data") if isinstance(listed, dict) else listed
     if not isinstance(models, list):
         return None
     return [str(model["id"]) for model in models if isinstance(model, dict) and "id" in model]
 
 
-def _error(options: Options, failure: ModelFailure) -> Finding:
-    detail = options.masked(failure.detail)[:200]
+def _error(settings: OpenAIBackend, failure: ModelFailure) -> Finding:
+    detail = settings.without_secrets(failure.detail)[:200]
     reason = failure.reason.rstrip(".")
-    what = f"{options.base_url}: {reason}" + (f" ({detail})" if detail else "")
+    what = f"{settings.base_url}: {reason}" + (f" ({detail})" if detail else "")
     return Finding("error", what, failure.remedy)

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from msgspec import Struct
-
 from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
 from trunkline.remote.retries import LONGEST_RETRY_AFTER_S
 
@@ -35,43 +33,37 @@ class ModelFailure(Exception):
         self.retry_after_s = retry_after_s
 
 
-class _Told(Struct, frozen=True):
-    reason: str
-    remedy: str = ""
-
-
+# Status → the reason and the remedy.
 _STATUSES: Final = {
-    400: _Told("The model server refuses the request.", "Look at model, extra_body and takes."),
-    401: _Told("The model server does not let the gateway in.", "Check api_key."),
-    403: _Told("The model server does not let the gateway in.", "Check api_key and its rights."),
-    404: _Told(
+    400: ("The model server refuses the request.", "Look at model, extra_body and takes."),
+    401: ("The model server does not let the gateway in.", "Check api_key."),
+    403: ("The model server does not let the gateway in.", "Check api_key and its rights."),
+    404: (
         "The model server does not have this model.",
         "Check base_url (it usually ends with /v1) and model.",
     ),
-    413: _Told("What was asked is too large for the model server.", "Lower max_history_tokens."),
-    429: _Told("The model server has too much to do.", "Ask less often, or raise its limits."),
+    413: ("What was asked is too large for the model server.", "Lower max_history_tokens."),
+    429: ("The model server has too much to do.", "Ask less often, or raise its limits."),
 }
 
 
 def of_status(
     status: int, code: str, text: str, *, retry_after_s: float | None = None
 ) -> ModelFailure:
-    """An answer that is no success. `code` and `text` are the server's."""
-    told = _STATUSES.get(status)
-    if told is None:
-        is_fault = status >= 500
-        told = _Told("The model server failed.") if is_fault else _STATUSES[400]
+    """An answer with a status of failure. `code` and `text` are the server's."""
+    others = ("The model server failed.", "") if status >= 500 else _STATUSES[400]
+    reason, remedy = _STATUSES.get(status, others)
     if status in (400, 413, 422) and any(
         word in f"{code} {text}".lower().replace("-", "_") for word in _TOO_LONG
     ):
-        told = _Told("The conversation is too long for the model.", "Lower max_history_tokens.")
-    reason = told.reason
+        reason = "The conversation is too long for the model."
+        remedy = "Lower max_history_tokens."
     if status in _PASSING:
         after = f" in {retry_after_s:.0f} seconds" if retry_after_s else " later"
         reason = f"{reason} Try again{after}."
     return ModelFailure(
         reason,
-        remedy=told.remedy,
+        remedy=remedy,
         detail=f"status {status}: {text}",
         may_retry=status in _PASSING,
         retry_after_s=retry_after_s,
@@ -93,7 +85,7 @@ def of_remote(error: RemoteError, *, has_begun: bool) -> ModelFailure:
         case PeerUnreachable(reason="CLOSED"):
             return ModelFailure("The gateway is stopping.")
         case PeerUnreachable() | PeerTimeout() if has_begun:
-            return ModelFailure("The model server broke off in the middle of its answer.")
+            return broke_off()
         case PeerUnreachable() | PeerTimeout():
             # Answering changes nothing on the server, so the question may be put again.
             return ModelFailure(

@@ -1,13 +1,13 @@
 """`ModelClient`: one request to the server of the model, and the answer as it arrives."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
 from trunkline.backends.openai import failures
 from trunkline.backends.openai.answer import Answer, TooLarge
 from trunkline.backends.openai.failures import ModelFailure
-from trunkline.backends.openai.options import Options
+from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.backends.openai.wire import (
     Garbage,
     ReportedError,
@@ -15,14 +15,17 @@ from trunkline.backends.openai.wire import (
     read_chunk,
     request_body,
 )
+from trunkline.clock import chance
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
+from trunkline.ports.tools import TurnTool
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import HttpClient, Response
+from trunkline.remote.http import Guard, HttpClient, Response
 from trunkline.remote.retries import delay_s, retry_after_s
 from trunkline.remote.target import Limits
 
+_JSON: Final = "application/json"
 _DONE: Final = b"[DONE]"
 # An answer that is an error; the rest of a longer one is of no use.
 _ERROR_BYTES: Final = 64 * 1024
@@ -33,24 +36,26 @@ _END_S: Final = 1.0
 
 
 class ModelClient:
-    def __init__(
-        self, options: Options, http: HttpClient, clock: Clock, chance: Callable[[], float]
-    ) -> None:
-        self._options = options
-        self._http = http
+    def __init__(self, settings: OpenAIBackend, tools: Sequence[TurnTool], clock: Clock) -> None:
+        self.settings = settings
+        self.tools = tools
+        self._http = HttpClient(Guard.of(settings.base_url))
         self._clock = clock
-        self._chance = chance
-        given = options.limits
-        self._limits = Limits(connect_s=given.connect_s, idle_s=given.idle_s)
+        self._limits = Limits(connect_s=settings.connect_s, idle_s=settings.idle_s)
+
+    async def close(self) -> None:
+        for tool in self.tools:
+            await tool.close()
+        await self._http.close()
 
     async def ask(
-        self, messages: Sequence[Mapping[str, Any]], answer: Answer
+        self, messages: list[dict[str, Any]], answer: Answer
     ) -> AsyncGenerator[str, None]:
         """Pieces of text, as they come; `answer` has all of it. Raises ModelFailure.
 
-        Whoever closes it before its end closes the connection.
+        A caller that closes it before its end closes the connection.
         """
-        body = request_body(self._options, [dict(message) for message in messages])
+        body = request_body(self.settings, self.tools, messages)
         opened = await self._open(body)
         try:
             async with aclosing(self._pieces(opened, answer)) as pieces:
@@ -58,14 +63,14 @@ class ModelClient:
                     yield piece
         except RemoteError as error:
             if error.reason == "TOO_LARGE":
-                raise failures.too_large(self._options.limits.max_answer_bytes) from None
+                raise failures.too_large(self.settings.max_answer_bytes) from None
             raise failures.of_remote(error, has_begun=True) from None
         except (Garbage, InvalidAgentResponse):
             raise failures.garbage() from None
         except ReportedError as error:
             raise failures.reported(str(error)) from None
         except TooLarge:
-            raise failures.too_large(self._options.limits.max_answer_bytes) from None
+            raise failures.too_large(self.settings.max_answer_bytes) from None
         finally:
             opened.close()
 
@@ -77,24 +82,24 @@ class ModelClient:
                 return await self._attempt(body)
             except ModelFailure as failure:
                 attempt += 1
-                if not failure.may_retry or attempt >= self._options.limits.attempts:
+                if not failure.may_retry or attempt >= self.settings.attempts:
                     raise
                 pause_s = failure.retry_after_s
                 if pause_s is None:
-                    pause_s = delay_s(attempt - 1, self._chance())
+                    pause_s = delay_s(attempt - 1, chance())
             await self._clock.sleep(pause_s)
 
     async def _attempt(self, body: bytes) -> Response:
-        accept = "text/event-stream, application/json" if self._options.stream else _JSON
-        headers = {"Content-Type": _JSON, "Accept": accept, **self._options.headers}
+        accept = "text/event-stream, application/json" if self.settings.stream else _JSON
+        headers = {"Content-Type": _JSON, "Accept": accept, **self.settings.request_headers()}
         try:
             opened = await self._http.open(
                 "POST",
-                self._options.url("chat/completions"),
+                self.settings.url("chat/completions"),
                 headers=headers,
                 body=body,
                 limits=self._limits,
-                within_s=self._options.limits.total_s,
+                within_s=self.settings.total_s,
             )
         except RemoteError as error:
             raise failures.of_remote(error, has_begun=False) from None
@@ -116,17 +121,16 @@ class ModelClient:
         return failures.of_status(opened.status, code, text, retry_after_s=after_s)
 
     async def _pieces(self, opened: Response, answer: Answer) -> AsyncGenerator[str, None]:
+        max_bytes = self.settings.max_answer_bytes + _FRAME_BYTES
         if opened.media_type == _JSON:
             # Asked for or not: not every server streams.
-            most = self._options.limits.max_answer_bytes + _FRAME_BYTES
-            chunk = read_chunk(await opened.body(most))
+            chunk = read_chunk(await opened.body(max_bytes))
             if not chunk.choices:
                 raise Garbage
-            text = answer.feed(chunk) + answer.end()
-            if text:
+            if text := answer.feed(chunk) + answer.end():
                 yield text
             return
-        parser = Parser(max_event_bytes=self._options.limits.max_answer_bytes + _FRAME_BYTES)
+        parser = Parser(max_event_bytes=max_bytes)
         async for data in _events(opened, parser):
             if text := answer.feed(read_chunk(data)):
                 yield text
@@ -134,9 +138,6 @@ class ModelClient:
             raise failures.broke_off()
         if text := answer.end():
             yield text
-
-
-_JSON: Final = "application/json"
 
 
 async def _events(opened: Response, parser: Parser) -> AsyncGenerator[bytes, None]:

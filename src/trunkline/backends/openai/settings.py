@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from trunkline.backends.kind import BackendTable
-from trunkline.config.secret import Secret
+from trunkline.config.secret import Secret, revealed
 
 
 class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
@@ -111,3 +111,13 @@ class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
             "overloaded.",
         ),
     ] = 3
+
+    def url(self, path: str) -> str:
+        return f"{self.base_url.rstrip('/')}/{path}"
+
+    def request_headers(self) -> dict[str, str]:
+        """The headers of every request, with the key in the clear."""
+        sent = revealed(self.headers)
+        if self.api_key is not None:
+            sent["Authorization"] = f"Bearer {self.api_key.reveal()}"
+        return sent

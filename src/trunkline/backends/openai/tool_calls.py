@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from trunkline.backends.json_values import json_object
 from trunkline.backends.openai.answer import ModelCall
 from trunkline.backends.output_channel import OutputChannel
 from trunkline.model.outputs import ToolCalled
@@ -40,7 +41,7 @@ class ToolCalls:
         ]
 
     async def _one(self, call: ModelCall, shown_id: str) -> str:
-        arguments = _arguments(call)
+        arguments = json_object(call.arguments)
 
         def called(phase: str, data: Any, *, is_error: bool = False) -> ToolCalled:
             return ToolCalled(
@@ -92,14 +93,6 @@ class _Latest:
         await self._has_one.wait()
         self._has_one.clear()
         return self._update
-
-
-def _arguments(call: ModelCall) -> Any:
-    """The arguments that the model wrote; None where they are not an object."""
-    try:
-        return msgspec.json.decode(call.arguments, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 def _error(text: str) -> ToolResult:

@@ -6,7 +6,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct
 
-from trunkline.backends.openai.options import Options
+from trunkline.backends.json_values import json_value
+from trunkline.backends.openai.settings import OpenAIBackend
+from trunkline.ports.tools import TurnTool
 
 
 class Usage(Struct, frozen=True):
@@ -105,21 +107,22 @@ def error_text(error: Any) -> str:
 
 def error_code(body: bytes) -> tuple[str, str]:
     """Code and text of the error in an answer that is one."""
-    try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    value = json_value(body)
+    if value is UNSET:
         return "", body[:500].decode(errors="replace")
     inner = value.get("error", value) if isinstance(value, dict) else value
     code = inner.get("code") if isinstance(inner, dict) else ""
     return str(code or ""), error_text(value)
 
 
-def request_body(options: Options, messages: Sequence[dict[str, Any]]) -> bytes:
-    body: dict[str, Any] = {"model": options.model, "messages": messages}
-    if options.stream:
+def request_body(
+    settings: OpenAIBackend, tools: Sequence[TurnTool], messages: list[dict[str, Any]]
+) -> bytes:
+    body: dict[str, Any] = {"model": settings.model, "messages": messages}
+    if settings.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-    if options.temperature is not None:
-        body["temperature"] = options.temperature
-    if options.tools:
-        body["tools"] = [tool.definition.as_openai() for tool in options.tools]
-    return msgspec.json.encode(dict(options.extra_body) | body)
+    if settings.temperature is not None:
+        body["temperature"] = settings.temperature
+    if tools:
+        body["tools"] = [tool.definition.as_openai() for tool in tools]
+    return msgspec.json.encode(settings.extra_body | body)

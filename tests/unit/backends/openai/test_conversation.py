@@ -11,7 +11,7 @@ from trunkline.backends.openai.conversation import (
     estimated_tokens,
     within,
 )
-from trunkline.backends.openai.options import History, Options
+from trunkline.backends.openai.settings import OpenAIBackend as OpenAISettings
 from trunkline.model.values import Message, Part, Role
 
 
@@ -24,10 +24,13 @@ def said(*texts: str, role: Role = Role.USER) -> list[Message]:
     return messages
 
 
-def told(before: list[Message], now: str, **options: Any) -> list[tuple[str, Any]]:
+def settings(**keys: Any) -> OpenAISettings:
+    return OpenAISettings(base_url="http://x", model="m", **keys)
+
+
+def told(before: list[Message], now: str, **keys: Any) -> list[tuple[str, Any]]:
     [question] = said(now)
-    made = Options(base_url="http://x", model="m", **options)
-    return [(m["role"], m["content"]) for m in conversation(made, before, question)]
+    return [(m["role"], m["content"]) for m in conversation(settings(**keys), before, question)]
 
 
 def test_roles_and_order() -> None:
@@ -79,7 +82,7 @@ def test_a_question_that_was_not_answered_is_not_asked_again() -> None:
 )
 def test_the_oldest_turns_go_first_and_whole(turns: int, tokens: int, kept: list[str]) -> None:
     messages = alternating(said("a", "A", "b", "B", "c", "C"))
-    rest = within(History(turns=turns, tokens=tokens), messages)
+    rest = within(settings(max_history_turns=turns, max_history_tokens=tokens), messages)
     assert [message["content"] for message in rest] == kept
 
 

@@ -4,16 +4,17 @@ import msgspec
 import pytest
 
 from trunkline.backends.openai.doctor import found
-from trunkline.backends.openai.options import Options
+from trunkline.backends.openai.settings import OpenAIBackend as OpenAISettings
+from trunkline.config.secret import Secret
 from trunkline.ports.backend import Finding
 from trunkline.remote.http import Answer
 
-OPTIONS = Options(base_url="http://x/v1", model="m", headers={"Authorization": "Bearer sk-123456"})
+SETTINGS = OpenAISettings(base_url="http://x/v1", model="m", api_key=Secret("sk-123456"))
 
 
 def levels(status: int, body: object) -> list[Finding]:
     raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    return found(OPTIONS, Answer(status, {}, raw))
+    return found(SETTINGS, Answer(status, {}, raw))
 
 
 def test_all_is_well() -> None:
@@ -33,8 +34,8 @@ def test_a_server_without_a_list() -> None:
 
 
 def test_without_a_list_the_usual_end_of_the_url_is_missed() -> None:
-    options = Options(base_url="http://x", model="m")
-    assert found(options, Answer(404, {}, b""))[1].remedy.startswith(
+    settings = OpenAISettings(base_url="http://x", model="m")
+    assert found(settings, Answer(404, {}, b""))[1].remedy.startswith(
         "Check base_url: it usually ends with /v1. Run "
     )
 

@@ -3,8 +3,9 @@
 import pytest
 
 from trunkline.backends.openai.failures import ModelFailure, of_remote, of_status
-from trunkline.backends.openai.options import Options
+from trunkline.backends.openai.settings import OpenAIBackend as OpenAISettings
 from trunkline.backends.openai.wire import error_code
+from trunkline.config.secret import Secret
 from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
 
 
@@ -95,8 +96,8 @@ def test_what_a_server_says_about_an_error(body: bytes, found: tuple[str, str]) 
 
 
 def test_secrets_are_masked_wherever_a_server_quotes_them() -> None:
-    headers = {"Authorization": "Bearer sk-12345678", "X-Short": "abc"}
-    options = Options(base_url="http://x/v1/", model="m", headers=headers)
-    assert options.masked("wrong key sk-12345678 abc") == "wrong key *** abc"
-    assert "12345678" not in repr(options)
-    assert options.url("models") == "http://x/v1/models"
+    headers = {"Authorization": Secret("Bearer sk-12345678"), "X-Short": Secret("abc")}
+    settings = OpenAISettings(base_url="http://x/v1/", model="m", headers=headers)
+    assert settings.without_secrets("wrong key sk-12345678 abc") == "wrong key *** abc"
+    assert "12345678" not in repr(settings)
+    assert settings.url("models") == "http://x/v1/models"

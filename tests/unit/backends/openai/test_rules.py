@@ -1,13 +1,16 @@
 """Settings of a model: what is refused, and how it reaches the backend."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.settings.documents import KEY, made, only
 
-from trunkline.backends.model_content import Takes
-from trunkline.backends.openai.options import History, Limits, Options, openai_options
+from trunkline.backends.kind import Resources
+from trunkline.backends.openai.backend import make
 from trunkline.backends.openai.settings import OpenAIBackend
+from trunkline.clock import SystemClock
+from trunkline.config.secret import Secret
 from trunkline.model.errors import GatewayBug
 from trunkline.settings import effective
 
@@ -26,47 +29,38 @@ def backend(**keys: Any) -> OpenAIBackend:
 
 
 def test_a_url_and_a_model_are_all_it_needs() -> None:
-    options = openai_options(backend(), {})
-    assert options == Options(base_url="http://127.0.0.1:11434/v1", model="m")
-    assert (options.history, options.limits, options.takes) == (History(), Limits(), Takes())
+    settings = backend()
+    assert settings == OpenAIBackend(base_url="http://127.0.0.1:11434/v1", model="m")
+    assert settings.request_headers() == {}
 
 
 def test_every_key_reaches_the_model() -> None:
-    options = openai_options(
-        backend(
-            api_key=KEY,
-            headers={"X-Team": "blue"},
-            system_prompt="be brief",
-            temperature=0.5,
-            extra_body={"max_tokens": 5},
-            stream=False,
-            max_history_turns=1,
-            max_history_tokens=2,
-            images=True,
-            files=True,
-            links=True,
-            connect_s=1.0,
-            idle_s=2.0,
-            total_s=3.0,
-            max_answer_bytes=4096,
-            attempts=5,
-            max_tool_rounds=6,
-        ),
-        {},
-    )
-    assert options == Options(
+    keys: dict[str, Any] = {
+        "system_prompt": "be brief",
+        "temperature": 0.5,
+        "extra_body": {"max_tokens": 5},
+        "stream": False,
+        "max_history_turns": 1,
+        "max_history_tokens": 2,
+        "images": True,
+        "files": True,
+        "links": True,
+        "connect_s": 1.0,
+        "idle_s": 2.0,
+        "total_s": 3.0,
+        "max_answer_bytes": 4096,
+        "attempts": 5,
+        "max_tool_rounds": 6,
+    }
+    settings = backend(api_key=KEY, headers={"X-Team": "blue"}, **keys)
+    assert settings == OpenAIBackend(
         base_url="http://127.0.0.1:11434/v1",
         model="m",
-        headers={"X-Team": "blue", "Authorization": f"Bearer {KEY}"},
-        system_prompt="be brief",
-        stream=False,
-        temperature=0.5,
-        extra_body={"max_tokens": 5},
-        history=History(turns=1, tokens=2),
-        takes=Takes(images=True, files=True, links=True),
-        limits=Limits(connect_s=1, idle_s=2, total_s=3, max_answer_bytes=4096, attempts=5),
-        max_tool_rounds=6,
+        api_key=Secret(KEY),
+        headers={"X-Team": Secret("blue")},
+        **keys,
     )
+    assert settings.request_headers() == {"X-Team": "blue", "Authorization": f"Bearer {KEY}"}
 
 
 def test_a_tool_that_nobody_made_is_our_fault() -> None:
@@ -74,7 +68,7 @@ def test_a_tool_that_nobody_made_is_our_fault() -> None:
     found = settings.agents["acme/m"].backend
     assert isinstance(found, OpenAIBackend)
     with pytest.raises(GatewayBug, match="remote_agent"):
-        openai_options(found, {})
+        make(found, Resources(clock=SystemClock(), data_dir=Path()))
 
 
 @pytest.mark.parametrize(
