@@ -40,7 +40,7 @@ def try_agent(
     data: options.Data = None,
     config: options.Config = None,
     openclaw_config: options.OpenClawConfig = None,
-    output: options.ResultOutput = Form.text,
+    output: options.ResultOutput = "text",
     timeout: Annotated[
         float | None, options.seconds_option("Stop the agent after this time.", default="none")
     ] = None,
@@ -131,7 +131,7 @@ async def _try(
             context_id, code = progress.context_id, exit_of(progress.state)
             # In a pipe only the last turn gets a line, and only if it did not go well.
             is_problem = code is not Exit.DONE and turn == len(turns) and not quiet
-            if output is Form.text and (screen.talks or is_problem):
+            if output == "text" and (screen.talks or is_problem):
                 screen.ended(progress.state, progress.task_id, reason=view.reason)
             before = progress.task() if progress.state in INTERRUPTED else None
     return code

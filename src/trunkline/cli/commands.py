@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from trunkline.cli import agent, config, db, doctor, mcp, serve, tool
-from trunkline.cli.options import Debug, Form, Output
+from trunkline.cli.options import Debug, Output
 from trunkline.cli.remote import card, send, targets, tasks
 from trunkline.cli.usage import Commands, command
 from trunkline.version import VERSION
@@ -43,9 +43,9 @@ app.add_typer(db.app, name="db", rich_help_panel=KEEPING)
 
 
 @command(app, "version", panel=KEEPING, has_debug=False)
-def version(output: Output = Form.text) -> None:
+def version(output: Output = "text") -> None:
     """Print the version."""
-    if output is Form.json:
+    if output == "json":
         import json
 
         print(json.dumps({"version": VERSION, "python": platform.python_version()}))

@@ -1,23 +1,17 @@
 """`trunkline config check | show | schema`."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from trunkline.cli.load_settings import load_settings
-from trunkline.cli.options import Form, OpenClawConfig, Output
+from trunkline.cli.options import OpenClawConfig, Output
 from trunkline.cli.output import counted, json_document
 from trunkline.cli.usage import command
 from trunkline.model.errors import ConfigError
 
 app = typer.Typer(help="Check and show configuration files.", no_args_is_help=True)
-
-
-class Notation(StrEnum):
-    toml = "toml"
-    json = "json"
 
 
 ConfigFile = Annotated[
@@ -28,7 +22,7 @@ ConfigFile = Annotated[
 
 @command(app, "check")
 def check(
-    file: ConfigFile = None, openclaw_config: OpenClawConfig = None, output: Output = Form.text
+    file: ConfigFile = None, openclaw_config: OpenClawConfig = None, output: Output = "text"
 ) -> None:
     """Check a configuration file and print every problem in it."""
     from trunkline.settings.stores import place_of
@@ -37,7 +31,7 @@ def check(
         raise ConfigError("there is no file to check. Give FILE, or set TRUNKLINE_CONFIG.")
     settings, notes = load_settings(file, openclaw_config)
     stores = [place_of(store) for store in settings.stores()]
-    if output is Form.json:
+    if output == "json":
         held = {"agents": [*settings.agents], "stores": stores, "targets": [*settings.targets]}
         print(json_document({"ok": True, **held, "notes": notes}))
         return
@@ -57,8 +51,8 @@ def show(
     file: ConfigFile = None,
     openclaw_config: OpenClawConfig = None,
     output: Annotated[
-        Notation, typer.Option("--output", "-o", help="Output format.")
-    ] = Notation.toml,
+        Literal["toml", "json"], typer.Option("--output", "-o", help="Output format.")
+    ] = "toml",
 ) -> None:
     """Print every key with its effective value; secrets are masked.
 
@@ -69,7 +63,7 @@ def show(
     from trunkline.settings.show import to_toml
 
     document = effective(load_settings(file, openclaw_config)[0])
-    if output is Notation.json:
+    if output == "json":
         print(json_document(document))
     else:
         print(to_toml(document), end="")

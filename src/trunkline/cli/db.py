@@ -8,7 +8,6 @@ import typer
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.load_settings import load_settings, store_overrides
-from trunkline.cli.options import Form
 from trunkline.cli.output import counted, json_document, one_line
 from trunkline.cli.usage import command
 from trunkline.model.errors import ConfigError
@@ -34,7 +33,7 @@ def check(
     openclaw_config: options.OpenClawConfig = None,
     data: options.DataFolder = None,
     db: options.Database = None,
-    output: options.Output = Form.text,
+    output: options.Output = "text",
 ) -> Exit:
     """Check a store for damage. Nothing is changed.
 
@@ -47,7 +46,7 @@ def check(
 
     found = check_stores(settings)
     is_sound = all(each.is_sound for each in found)
-    if output is Form.json:
+    if output == "json":
         print(json_document({"sound": is_sound, "stores": found}))
     else:
         for each in found:
@@ -90,7 +89,7 @@ def prune(
     ] = None,
     agent: Agent = "",
     dry_run: DryRun = False,
-    output: options.Output = Form.text,
+    output: options.Output = "text",
 ) -> None:
     """Delete ended tasks and old answers without a task.
 
@@ -104,7 +103,7 @@ def prune(
     done = prune_stores(
         settings, agent=agent, older_than_s=older_than_s, keep=keep, dry_run=dry_run
     )
-    if output is Form.json:
+    if output == "json":
         rows = [
             {
                 "agent": each.agent,
@@ -144,7 +143,7 @@ def settle(
         str, typer.Option(metavar="TEXT", help="Reason that callers of these tasks see.")
     ] = "",
     dry_run: DryRun = False,
-    output: options.Output = Form.text,
+    output: options.Output = "text",
 ) -> None:
     """Fail orphaned tasks: unfinished tasks that no restart continues.
 
@@ -165,7 +164,7 @@ def settle(
         }
         for each in orphans
     ]
-    if output is Form.json:
+    if output == "json":
         print(json_document({"dryRun": dry_run, "failed": rows}))
         return
     for row in rows:

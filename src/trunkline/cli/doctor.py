@@ -9,7 +9,6 @@ import typer
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.load_settings import load_settings, store_overrides
-from trunkline.cli.options import Form
 from trunkline.cli.output import counted, json_document, one_line, prepare_streams
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def doctor(
     openclaw_config: options.OpenClawConfig = None,
     data: options.DataFolder = None,
     db: options.Database = None,
-    output: options.ResultOutput = Form.text,
+    output: options.ResultOutput = "text",
     timeout: Annotated[
         float, options.seconds_option("Maximum time for a target to answer.")
     ] = 15.0,
@@ -41,11 +40,9 @@ def doctor(
 
     prepare_streams()
     settings, _ = load_settings(config, openclaw_config, overrides=store_overrides(data, db))
-    found = asyncio.run(
-        _examine(settings, timeout, prints=output is Form.text, prints_ok=not quiet)
-    )
+    found = asyncio.run(_examine(settings, timeout, prints=output == "text", prints_ok=not quiet))
     levels = [one.finding.level for one in found]
-    if output is Form.json:
+    if output == "json":
         rows = [{"part": one.part, **msgspec.to_builtins(one.finding)} for one in found]
         print(json_document({"findings": rows}))
     else:

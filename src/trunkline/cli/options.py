@@ -2,29 +2,15 @@
 
 import math
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import typer
 
 from trunkline.model.errors import ConfigError
 
-
-class Form(StrEnum):
-    text = "text"
-    json = "json"
-
-
-class Protocol(StrEnum):
-    jsonrpc = "jsonrpc"
-    http = "http"
-
-
-class A2AVersion(StrEnum):
-    v1_0 = "1.0"
-    v0_3 = "0.3"
+Form: TypeAlias = Literal["text", "json"]
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str | int], int]:
@@ -145,13 +131,13 @@ ResultOutput = Annotated[
     Form, typer.Option("--output", "-o", help="Output format: text for people, json for programs.")
 ]
 ProtocolOption = Annotated[
-    Protocol | None,
+    Literal["jsonrpc", "http"] | None,
     typer.Option(
         help="Use only this binding: JSON-RPC or HTTP+JSON.", show_default="chosen from the card"
     ),
 ]
 VersionOption = Annotated[
-    A2AVersion | None,
+    Literal["1.0", "0.3"] | None,
     typer.Option(
         "--a2a-version", help="Use only this A2A version.", show_default="chosen from the card"
     ),

@@ -4,8 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
@@ -17,19 +16,6 @@ from trunkline.model.errors import ConfigError
 if TYPE_CHECKING:
     from trunkline.app.serve import ServeInfo
     from trunkline.settings import Settings
-
-
-class LogLevel(StrEnum):
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
-
-
-class LogFormat(StrEnum):
-    auto = "auto"
-    human = "human"
-    json = "json"
 
 
 # The method and the message of a first call, for each version of A2A.
@@ -75,10 +61,11 @@ def serve(
     data: DataFolder = None,
     db: Database = None,
     log_level: Annotated[
-        LogLevel | None, typer.Option(help="Minimum level of log messages.", show_default="info")
+        Literal["debug", "info", "warning", "error"] | None,
+        typer.Option(help="Minimum level of log messages.", show_default="info"),
     ] = None,
     log_format: Annotated[
-        LogFormat | None,
+        Literal["auto", "human", "json"] | None,
         typer.Option(
             help="Log format; auto is human on a terminal and json elsewhere.", show_default="auto"
         ),

@@ -4,9 +4,8 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -23,12 +22,7 @@ if TYPE_CHECKING:
     from trunkline.settings import Settings
 
 
-class Vendor(StrEnum):
-    json = "json"
-    openai = "openai"
-    anthropic = "anthropic"
-
-
+Vendor: TypeAlias = Literal["json", "openai", "anthropic"]
 # A request that each tool takes as it is.
 _EXAMPLES = {"remote_agent": '{"action":"list_targets"}', "a2a_send": '{"message":"Hello"}'}
 
@@ -105,9 +99,9 @@ def _print_definitions(settings: "Settings", name: str | None, schema: Vendor | 
             print(f"{each.name}  {each.description}")
         return
     formats = {
-        Vendor.json: ToolDefinition.as_json,
-        Vendor.openai: ToolDefinition.as_openai,
-        Vendor.anthropic: ToolDefinition.as_anthropic,
+        "json": ToolDefinition.as_json,
+        "openai": ToolDefinition.as_openai,
+        "anthropic": ToolDefinition.as_anthropic,
     }
     shown = [formats[schema](each) for each in found]
     print(json.dumps(shown[0] if name is not None else shown, indent=2, ensure_ascii=False))

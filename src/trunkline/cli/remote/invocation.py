@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 Work: TypeAlias = Coroutine[Any, Any, Exit]
-_TRANSPORTS = {options.Protocol.jsonrpc: "JSONRPC", options.Protocol.http: "HTTP+JSON"}
+_TRANSPORTS = {"jsonrpc": "JSONRPC", "http": "HTTP+JSON"}
 
 
 class Invocation(Struct, kw_only=True):
     # The target as it was typed: an alias or an address.
     named: str
     target: "Target"
-    output: Form = Form.text
+    output: Form = "text"
     timeout_s: float | None = None
     quiet: bool = False
     verbose: bool = False
@@ -47,7 +47,7 @@ class Invocation(Struct, kw_only=True):
 
     @property
     def is_json(self) -> bool:
-        return self.output is Form.json
+        return self.output == "json"
 
     def command(self, verb: str, *rest: str, says: bool = False) -> str:
         """A line for the shell that continues this call; `says`: with a text to fill in.
@@ -168,7 +168,7 @@ def _is_argument(parameter: inspect.Parameter) -> bool:
 def invocation_of(
     invocation: typer.Context,
     target: options.TargetArgument,
-    output: options.ResultOutput = Form.text,
+    output: options.ResultOutput = "text",
     config: options.Config = None,
     openclaw_config: options.OpenClawConfig = None,
     protocol: options.ProtocolOption = None,
@@ -192,10 +192,10 @@ def invocation_of(
         flags += ["--openclaw-config", shlex.quote(str(openclaw_config))]
     if protocol is not None:
         found = replace(found, transports=(_TRANSPORTS[protocol],))
-        flags += ["--protocol", protocol.value]
+        flags += ["--protocol", protocol]
     if a2a_version is not None:
-        found = replace(found, version=a2a_version.value)
-        flags += ["--a2a-version", a2a_version.value]
+        found = replace(found, version=a2a_version)
+        flags += ["--a2a-version", a2a_version]
     if token and (found.credentials is None or is_typed(invocation, "token")):
         found = replace(found, credentials=Bearer(token))
         flags += ["--token", "…"] if is_typed(invocation, "token") else []

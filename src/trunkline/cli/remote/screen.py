@@ -140,7 +140,7 @@ class View:
         self,
         screen: PlainScreen,
         *,
-        output: Form = Form.text,
+        output: Form = "text",
         prints: bool = True,
         waiting_for: str = "",
         before: Task | None = None,
@@ -148,7 +148,7 @@ class View:
         """`before` is the task before the message, which is not shown again."""
         self.screen = screen
         # The answer, unless the screen shows it as it comes.
-        self.answer = None if screen.shows_text or output is Form.json else Answer()
+        self.answer = None if screen.shows_text or output == "json" else Answer()
         # The agent's words on why the task ended without being done.
         self.reason = ""
         # How many files came along.
@@ -159,7 +159,7 @@ class View:
         self._events = EventReader(before)
 
     def item(self, item: StreamItem) -> None:
-        if self._output is Form.json:
+        if self._output == "json":
             if self._prints:
                 self.screen.close()
                 print(json_line(wrapped(item)), flush=True)
@@ -174,13 +174,13 @@ class View:
             self.screen.show(event)
 
     def wait(self) -> None:
-        if self._output is Form.text:
+        if self._output == "text":
             self.screen.wait(self._waiting_for)
 
 
 def screen_for(*, output: Form, quiet: bool, verbose: bool, shows_stream: bool) -> PlainScreen:
     """`shows_stream`: the answer is written as it comes even in a pipe."""
-    shows_text = output is Form.text and (shows_stream or sys.stdout.isatty())
+    shows_text = output == "text" and (shows_stream or sys.stdout.isatty())
     if quiet or not (verbose or sys.stderr.isatty()):
         return PlainScreen(shows_text=shows_text)
     from trunkline.cli.remote.terminal import TerminalScreen

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.load_settings import caller_settings
-from trunkline.cli.options import Form
 from trunkline.cli.output import json_document, one_line, prepare_streams
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import Task
@@ -44,7 +43,7 @@ def targets(
     limit: Annotated[
         int, options.limit_option("With --tasks, maximum number of tasks per target.")
     ] = 10,
-    output: options.ResultOutput = Form.text,
+    output: options.ResultOutput = "text",
     config: options.Config = None,
     openclaw_config: options.OpenClawConfig = None,
     timeout: Annotated[float, options.seconds_option("Maximum time for an answer.")] = 15.0,
@@ -71,7 +70,7 @@ def targets(
         found, code = asyncio.run(asked)
     else:
         found, code = [_listed(target) for target in configured], Exit.DONE
-    if output is Form.json:
+    if output == "json":
         print(json_document({"targets": found}))
         return code
     if tasks:

@@ -1,8 +1,7 @@
 """`trunkline status`, `list` and `cancel`."""
 
 import sys
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -18,17 +17,16 @@ if TYPE_CHECKING:
     from trunkline.remote import RemoteAgent, TaskPage
 
 _PAGE = 100
-
-
-class State(StrEnum):
-    submitted = "submitted"
-    working = "working"
-    completed = "completed"
-    failed = "failed"
-    canceled = "canceled"
-    rejected = "rejected"
-    input_required = "input-required"
-    auth_required = "auth-required"
+State: TypeAlias = Literal[
+    "submitted",
+    "working",
+    "completed",
+    "failed",
+    "canceled",
+    "rejected",
+    "input-required",
+    "auth-required",
+]
 
 
 @agent_command
@@ -75,11 +73,8 @@ async def list_tasks(
     """List your tasks at an agent, newest first."""
     from trunkline.model.calls import ListTasksRequest
 
-    request = ListTasksRequest(
-        context_id=context,
-        status=TaskState.UNSPECIFIED if status is None else TaskState[status.name.upper()],
-        history_length=1,
-    )
+    state = TaskState[(status or "unspecified").upper().replace("-", "_")]
+    request = ListTasksRequest(context_id=context, status=state, history_length=1)
     async with call.agent() as agent:
         page = await _pages(agent, request, None if all_ else limit)
     if call.is_json:
