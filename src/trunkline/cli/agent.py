@@ -6,7 +6,7 @@ import typer
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit, complain, exit_of
-from trunkline.cli.load_settings import load_settings
+from trunkline.cli.load_settings import ConfigFlags
 from trunkline.cli.options import Form
 from trunkline.cli.output import prepare_streams
 from trunkline.cli.usage import command
@@ -38,8 +38,8 @@ def try_agent(
     ] = None,
     file: options.Files = None,
     data: options.Data = None,
-    config: options.Config = None,
-    openclaw_config: options.OpenClawConfig = None,
+    *,
+    files: ConfigFlags,
     output: options.ResultOutput = "text",
     timeout: Annotated[
         float | None, options.seconds_option("Stop the agent after this time.", default="none")
@@ -61,10 +61,7 @@ def try_agent(
 
     prepare_streams()
     is_code = ".py" in agent or ":" in agent
-    if is_code:
-        settings, _ = load_settings(None, None, target=agent)
-    else:
-        settings, _ = load_settings(config, openclaw_config)
+    settings, _ = ConfigFlags().load(target=agent) if is_code else files.load()
     texts = text or []
     turns = [message_parts(texts[0] if texts else None, file or [], data or [])]
     turns += [message_parts(one, [], []) for one in texts[1:]]

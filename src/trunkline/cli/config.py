@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from trunkline.cli.load_settings import load_settings
+from trunkline.cli.load_settings import ConfigFlags
 from trunkline.cli.options import OpenClawConfig, Output
 from trunkline.cli.output import counted, json_document
 from trunkline.cli.usage import command
@@ -29,7 +29,7 @@ def check(
 
     if file is None and openclaw_config is None:
         raise ConfigError("there is no file to check. Give FILE, or set TRUNKLINE_CONFIG.")
-    settings, notes = load_settings(file, openclaw_config)
+    settings, notes = ConfigFlags(config=file, openclaw_config=openclaw_config).load()
     stores = [place_of(store) for store in settings.stores()]
     if output == "json":
         held = {"agents": [*settings.agents], "stores": stores, "targets": [*settings.targets]}
@@ -62,7 +62,8 @@ def show(
     from trunkline.settings import effective
     from trunkline.settings.show import to_toml
 
-    document = effective(load_settings(file, openclaw_config)[0])
+    settings, _ = ConfigFlags(config=file, openclaw_config=openclaw_config).load()
+    document = effective(settings)
     if output == "json":
         print(json_document(document))
     else:

@@ -7,7 +7,7 @@ import typer
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.load_settings import load_settings, store_overrides
+from trunkline.cli.load_settings import StoreFlags
 from trunkline.cli.output import counted, json_document, one_line
 from trunkline.cli.usage import command
 from trunkline.model.errors import ConfigError
@@ -29,10 +29,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 @command(app, "check")
 def check(
-    config: options.Config = None,
-    openclaw_config: options.OpenClawConfig = None,
-    data: options.DataFolder = None,
-    db: options.Database = None,
+    flags: StoreFlags,
     output: options.Output = "text",
 ) -> Exit:
     """Check a store for damage. Nothing is changed.
@@ -41,7 +38,7 @@ def check(
     task with its journal, and looks for references to nothing. A SQLite store may be in use
     by a gateway meanwhile; a json-file folder may not. Ends with 13 if there is damage.
     """
-    settings, _ = load_settings(config, openclaw_config, overrides=store_overrides(data, db))
+    settings = flags.settings()
     from trunkline.app.store_maintenance import check_stores
 
     found = check_stores(settings)
@@ -68,10 +65,7 @@ def _print_findings(found: "Findings") -> None:
 
 @command(app, "prune")
 def prune(
-    config: options.Config = None,
-    openclaw_config: options.OpenClawConfig = None,
-    data: options.DataFolder = None,
-    db: options.Database = None,
+    flags: StoreFlags,
     older_than: Annotated[
         str,
         typer.Option(
@@ -97,7 +91,7 @@ def prune(
     Unfinished tasks are never deleted. Answers without a task are deleted by age only.
     """
     older_than_s = _seconds(older_than) if older_than else None
-    settings, _ = load_settings(config, openclaw_config, overrides=store_overrides(data, db))
+    settings = flags.settings()
     from trunkline.app.store_maintenance import prune_stores
 
     done = prune_stores(
@@ -134,10 +128,7 @@ def prune(
 
 @command(app, "settle")
 def settle(
-    config: options.Config = None,
-    openclaw_config: options.OpenClawConfig = None,
-    data: options.DataFolder = None,
-    db: options.Database = None,
+    flags: StoreFlags,
     agent: Agent = "",
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="Reason that callers of these tasks see.")
@@ -150,7 +141,7 @@ def settle(
     An agent with on_restart = ["leave_orphaned"] leaves such tasks. Unfinished tasks of an agent
     that is not in the configuration are orphaned too, if --agent names it.
     """
-    settings, _ = load_settings(config, openclaw_config, overrides=store_overrides(data, db))
+    settings = flags.settings()
     from trunkline.app.store_maintenance import settle_stores
     from trunkline.model.timestamps import format_timestamp
 

@@ -8,7 +8,7 @@ import typer
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.load_settings import load_settings, store_overrides
+from trunkline.cli.load_settings import StoreFlags
 from trunkline.cli.output import counted, json_document, one_line, prepare_streams
 
 if TYPE_CHECKING:
@@ -19,10 +19,7 @@ _SIGNS = {"ok": ("✓", "32"), "warning": ("!", "33"), "error": ("✗", "31")}
 
 
 def doctor(
-    config: options.Config = None,
-    openclaw_config: options.OpenClawConfig = None,
-    data: options.DataFolder = None,
-    db: options.Database = None,
+    flags: StoreFlags,
     output: options.ResultOutput = "text",
     timeout: Annotated[
         float, options.seconds_option("Maximum time for a target to answer.")
@@ -39,8 +36,9 @@ def doctor(
     import msgspec
 
     prepare_streams()
-    settings, _ = load_settings(config, openclaw_config, overrides=store_overrides(data, db))
-    found = asyncio.run(_examine(settings, timeout, prints=output == "text", prints_ok=not quiet))
+    found = asyncio.run(
+        _examine(flags.settings(), timeout, prints=output == "text", prints_ok=not quiet)
+    )
     levels = [one.finding.level for one in found]
     if output == "json":
         rows = [{"part": one.part, **msgspec.to_builtins(one.finding)} for one in found]

@@ -6,19 +6,13 @@ from typing import TYPE_CHECKING
 
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.load_settings import log_warnings
-from trunkline.cli.options import Config, DataFolder, OpenClawConfig
-from trunkline.cli.tool import AllowTargetUrl, interrupt_event, tool_settings
+from trunkline.cli.tool import ToolFlags, interrupt_event
 
 if TYPE_CHECKING:
     from trunkline.settings import Settings
 
 
-def mcp(
-    config: Config = None,
-    openclaw_config: OpenClawConfig = None,
-    data: DataFolder = None,
-    allow_target_url: AllowTargetUrl = False,
-) -> None:
+def mcp(flags: ToolFlags) -> None:
     """Serve the tools over MCP, on stdin and stdout.
 
     An MCP host starts this command; docs/guides/mcp.md has the configuration for several hosts.
@@ -26,7 +20,7 @@ def mcp(
     """
     import asyncio
 
-    settings = tool_settings(config, openclaw_config, data=data, allow_target_url=allow_target_url)
+    settings = flags.settings()
     log_warnings(settings)
     if sys.stdin.isatty():
         print(

@@ -91,15 +91,6 @@ OpenClawConfig = Annotated[
         "--openclaw-config", metavar="FILE", help="An openclaw.json file (JSON5 or YAML)."
     ),
 ]
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        "-c",
-        envvar="TRUNKLINE_CONFIG",
-        help="Configuration file (TOML). None is read by default.",
-    ),
-]
 DataFolder = Annotated[
     Path | None,
     typer.Option(
@@ -129,41 +120,6 @@ TaskArgument = Annotated[
 ]
 ResultOutput = Annotated[
     Form, typer.Option("--output", "-o", help="Output format: text for people, json for programs.")
-]
-ProtocolOption = Annotated[
-    Literal["jsonrpc", "http"] | None,
-    typer.Option(
-        help="Use only this binding: JSON-RPC or HTTP+JSON.", show_default="chosen from the card"
-    ),
-]
-VersionOption = Annotated[
-    Literal["1.0", "0.3"] | None,
-    typer.Option(
-        "--a2a-version", help="Use only this A2A version.", show_default="chosen from the card"
-    ),
-]
-Headers = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--header",
-        "-H",
-        metavar="'NAME: VALUE'",
-        help="Header to send with every request. Repeatable.",
-    ),
-]
-Token = Annotated[
-    str,
-    typer.Option(
-        envvar="TRUNKLINE_TOKEN",
-        metavar="TOKEN",
-        help="Bearer token. From the environment, used only for targets without a credential.",
-        show_default=False,
-        callback=not_empty,
-    ),
-]
-Timeout = Annotated[
-    float | None,
-    seconds_option("Stop waiting after this time. The task continues.", default="none"),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 Verbose = Annotated[

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
-from trunkline.cli.load_settings import load_settings, store_overrides
-from trunkline.cli.options import Config, Database, DataFolder, OpenClawConfig, whole
+from trunkline.cli.load_settings import ConfigFlags, store_overrides
+from trunkline.cli.options import Database, DataFolder, whole
 from trunkline.cli.output import json_line, program
 from trunkline.model.errors import ConfigError
 
@@ -44,8 +44,8 @@ def serve(
             help="Python agents to publish: FILE.py, FILE.py:attribute or module:attribute.",
         ),
     ] = None,
-    config: Config = None,
-    openclaw_config: OpenClawConfig = None,
+    *,
+    files: ConfigFlags,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
     ] = None,
@@ -87,10 +87,10 @@ def serve(
         "server": {key: literal(value) for key, value in server.items() if value is not None},
         **store_overrides(data, db),
     }
-    settings, notes = load_settings(config, openclaw_config, target=target, overrides=overrides)
+    settings, notes = files.load(target=target, overrides=overrides)
     if not settings.agents and not settings.remote.mcp:
         raise ConfigError(
-            f"{config or openclaw_config}: there is nothing to serve: the file has agents to call, "
+            f"{files.file}: there is nothing to serve: the file has agents to call, "
             "and none of its own. Add one:\n"
             '    [agents."demo/echo"]\n    name = "Echo"\n    backend = { kind = "echo" }\n'
             "or serve the tool that calls them, over MCP:\n    [remote]\n    mcp = true"

@@ -4,14 +4,13 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.load_settings import caller_settings, log_warnings, store_overrides
-from trunkline.cli.options import Config, DataFolder, OpenClawConfig, from_json
+from trunkline.cli.load_settings import ConfigFlags, log_warnings, store_overrides
+from trunkline.cli.options import DataFolder, from_json
 from trunkline.cli.output import program
 from trunkline.model.errors import ConfigError
 
@@ -26,10 +25,22 @@ Vendor: TypeAlias = Literal["json", "openai", "anthropic"]
 # A request that each tool takes as it is.
 _EXAMPLES = {"remote_agent": '{"action":"list_targets"}', "a2a_send": '{"message":"Hello"}'}
 
-AllowTargetUrl = Annotated[
-    bool,
-    typer.Option("--allow-target-url", help="Allow requests to any URL, not only to the targets."),
-]
+
+class ToolFlags(ConfigFlags, frozen=True, kw_only=True):
+    data: DataFolder = None
+    allow_target_url: Annotated[
+        bool,
+        typer.Option(
+            "--allow-target-url", help="Allow requests to any URL, not only to the targets."
+        ),
+    ] = False
+
+    def settings(self) -> "Settings":
+        """Raises ConfigError."""
+        overrides: dict[str, Any] = {**store_overrides(self.data, None)}
+        if self.allow_target_url:
+            overrides["remote"] = {"allow_target_url": True}
+        return self.load_to_call(overrides)
 
 
 def tool(
@@ -49,10 +60,8 @@ def tool(
             "a model vendor.",
         ),
     ] = None,
-    config: Config = None,
-    openclaw_config: OpenClawConfig = None,
-    data: DataFolder = None,
-    allow_target_url: AllowTargetUrl = False,
+    *,
+    flags: ToolFlags,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only the result, without updates.")
     ] = False,
@@ -66,25 +75,12 @@ def tool(
     Exit codes: 0 if the result is ok, 2 if the request is wrong, 1 for any other failure, 130
     after Ctrl+C, 141 if the reader of the output is gone.
     """
-    settings = tool_settings(config, openclaw_config, data=data, allow_target_url=allow_target_url)
+    settings = flags.settings()
     if list_tools or schema is not None:
         _print_definitions(settings, name, schema)
         return Exit.DONE
     named, given = _request(settings, name, request)
     return _call(settings, named, given, quiet=quiet)
-
-
-def tool_settings(
-    config: Path | None,
-    openclaw_config: Path | None,
-    *,
-    data: Path | None,
-    allow_target_url: bool,
-) -> "Settings":
-    overrides: dict[str, Any] = {**store_overrides(data, None)}
-    if allow_target_url:
-        overrides["remote"] = {"allow_target_url": True}
-    return caller_settings(config, openclaw_config, overrides)
 
 
 def _print_definitions(settings: "Settings", name: str | None, schema: Vendor | None) -> None:

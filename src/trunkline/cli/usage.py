@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar, cast
 
 import typer
+from msgspec import Struct
 from typer.core import TyperGroup
 
 from trunkline.cli.exit_codes import Exit, complain, reported
@@ -29,27 +30,29 @@ def command(
 ) -> Callable[[Function], Function]:
     """Make a function a command that ends with the exit code it returns, or as `reported` says.
 
-    The docstring is the help. A function with a parameter `invocation` gets the typer.Context.
+    The docstring is the help. A parameter whose type is a Struct stands for a flag per field, and
+    a parameter `invocation` is the typer.Context.
     """
 
     def register(function: Function) -> Function:
-        own = inspect.signature(function).parameters
-        others = [one for one in own.values() if one.name != "invocation"]
+        own = parameters_of(function)
 
         @functools.wraps(function)
         def run(invocation: typer.Context, **given: Any) -> None:
-            if has_debug:
-                given.pop("debug")
-            if "invocation" in own:
-                given["invocation"] = invocation
             with reported(invocation):
-                raise typer.Exit(function(**given) or Exit.DONE)
+                given["invocation"] = invocation
+                raise typer.Exit(function(**_bound(own, given)) or Exit.DONE)
 
-        set_parameters(run, [_CONTEXT, *others, *([_DEBUG] if has_debug else [])])
+        flags = [one for one in _flat(own) if one.name != "invocation"]
+        set_parameters(run, [_CONTEXT, *flags, *([_DEBUG] if has_debug else [])])
         app.command(name, help=_flowing(function.__doc__ or ""), rich_help_panel=panel)(run)
         return function
 
     return register
+
+
+def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return [*inspect.signature(function).parameters.values()]
 
 
 def set_parameters(function: Callable[..., Any], parameters: Iterable[inspect.Parameter]) -> None:
@@ -57,6 +60,26 @@ def set_parameters(function: Callable[..., Any], parameters: Iterable[inspect.Pa
     keywords = [one.replace(kind=one.KEYWORD_ONLY) for one in parameters]
     cast(Any, function).__signature__ = inspect.Signature(keywords)
     function.__annotations__ = {one.name: one.annotation for one in keywords}
+
+
+def _is_group(parameter: inspect.Parameter) -> bool:
+    return isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Struct)
+
+
+def _flat(parameters: list[inspect.Parameter]) -> Iterator[inspect.Parameter]:
+    """The parameters, with the fields of each Struct in its place."""
+    for one in parameters:
+        yield from _flat(parameters_of(one.annotation)) if _is_group(one) else [one]
+
+
+def _bound(parameters: list[inspect.Parameter], given: dict[str, Any]) -> dict[str, Any]:
+    """The values of the parameters; those of a Struct are made of its fields."""
+    return {
+        one.name: one.annotation(**_bound(parameters_of(one.annotation), given))
+        if _is_group(one)
+        else given[one.name]
+        for one in parameters
+    }
 
 
 def _flowing(text: str) -> str:

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from msgspec.structs import replace
 
+from trunkline.cli.load_settings import ConfigFlags
 from trunkline.model.addresses import without_password
 from trunkline.model.card import AgentCard, AgentInterface
 from trunkline.model.errors import ConfigError
@@ -43,15 +43,14 @@ def url_of(named: str) -> str:
     return f"{scheme}://{host}:{match['port']}{match['rest'] or ''}"
 
 
-def target_of(named: str, config: Path | None, openclaw_config: Path | None) -> Target:
+def target_of(named: str, files: ConfigFlags) -> Target:
     """The target of that address or alias. Raises ConfigError."""
-    if config is not None or openclaw_config is not None:
+    if files.file is not None:
         from trunkline.app.outbound import target_for
-        from trunkline.cli.load_settings import caller_settings
 
         if not named:
             raise ConfigError("TARGET is empty. Give a URL, or the alias of a target.")
-        settings = caller_settings(config, openclaw_config)
+        settings = files.load_to_call()
         return target_for(settings, named if named in settings.targets else url_of(named) or named)
     if "://" in named or url_of(named):
         return Target(url=url_of(named) or named)

@@ -164,7 +164,7 @@ class TaskFollower:
         try:
             Conversations().remember(self._address or self._agent.target.url, current)
         except (OSError, ConfigError):
-            if self.is_remembered and not self.call.quiet:
+            if self.is_remembered and not self.call.given.quiet:
                 print(
                     f"note: --continue will not find this conversation, because {data_dir()} is "
                     "not writable. Set XDG_DATA_HOME to a writable folder.",

@@ -1,12 +1,11 @@
 """`Invocation`: one run of a command that calls an agent, from its flags to its exit code."""
 
 import functools
-import inspect
 import shlex
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpec, TypeAlias, cast
 
 import typer
 from msgspec import Struct
@@ -14,9 +13,10 @@ from msgspec.structs import replace
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit, complain, wants_traceback
-from trunkline.cli.options import Form, is_typed
+from trunkline.cli.load_settings import ConfigFlags
+from trunkline.cli.options import is_typed
 from trunkline.cli.output import one_line, prepare_streams, program
-from trunkline.cli.usage import set_parameters
+from trunkline.cli.usage import parameters_of, set_parameters
 from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,14 +28,56 @@ Work: TypeAlias = Coroutine[Any, Any, Exit]
 _TRANSPORTS = {"jsonrpc": "JSONRPC", "http": "HTTP+JSON"}
 
 
+class AgentFlags(Struct, frozen=True, kw_only=True):
+    """The flags of all commands that call an agent."""
+
+    output: options.ResultOutput = "text"
+    files: ConfigFlags = ConfigFlags()
+    protocol: Annotated[
+        Literal["jsonrpc", "http"] | None,
+        typer.Option(
+            help="Use only this binding: JSON-RPC or HTTP+JSON.",
+            show_default="chosen from the card",
+        ),
+    ] = None
+    a2a_version: Annotated[
+        Literal["1.0", "0.3"] | None,
+        typer.Option(
+            "--a2a-version", help="Use only this A2A version.", show_default="chosen from the card"
+        ),
+    ] = None
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header",
+            "-H",
+            metavar="'NAME: VALUE'",
+            help="Header to send with every request. Repeatable.",
+        ),
+    ] = None
+    token: Annotated[
+        str,
+        typer.Option(
+            envvar="TRUNKLINE_TOKEN",
+            metavar="TOKEN",
+            help="Bearer token. From the environment, used only for targets without a credential.",
+            show_default=False,
+            callback=options.not_empty,
+        ),
+    ] = ""
+    timeout: Annotated[
+        float | None,
+        options.seconds_option("Stop waiting after this time. The task continues.", default="none"),
+    ] = None
+    quiet: options.Quiet = False
+    verbose: options.Verbose = False
+
+
 class Invocation(Struct, kw_only=True):
     # The target as it was typed: an alias or an address.
     named: str
     target: "Target"
-    output: Form = "text"
-    timeout_s: float | None = None
-    quiet: bool = False
-    verbose: bool = False
+    given: AgentFlags = AgentFlags()
     debug: bool = False
     # Flags that a further command for the same target needs too, quoted for the shell.
     flags: tuple[str, ...] = ()
@@ -47,7 +89,7 @@ class Invocation(Struct, kw_only=True):
 
     @property
     def is_json(self) -> bool:
-        return self.output == "json"
+        return self.given.output == "json"
 
     def command(self, verb: str, *rest: str, says: bool = False) -> str:
         """A line for the shell that continues this call; `says`: with a text to fill in.
@@ -60,8 +102,12 @@ class Invocation(Struct, kw_only=True):
     def open_screen(self, *, shows_stream: bool, waiting_for: str) -> "PlainScreen":
         from trunkline.cli.remote.screen import screen_for
 
+        given = self.given
         self.screen = screen_for(
-            output=self.output, quiet=self.quiet, verbose=self.verbose, shows_stream=shows_stream
+            output=given.output,
+            quiet=given.quiet,
+            verbose=given.verbose,
+            shows_stream=shows_stream,
         )
         self.screen.wait(f"asking {one_line(self.named)} for {waiting_for}")
         return self.screen
@@ -80,12 +126,12 @@ class Invocation(Struct, kw_only=True):
             call_s=600.0, idle_s=120.0, stream_s=30 * 86_400.0, reconnects=12, circuit_failures=1000
         )
         # `--timeout` is reached before the limit of a single call.
-        for_calls_s = None if self.timeout_s is None else self.timeout_s + 1
+        for_calls_s = None if self.given.timeout is None else self.given.timeout + 1
 
         def open_agent(target: Target) -> RemoteAgent:
             return connect(target, limits=limits, timeout_s=for_calls_s)
 
-        async with asyncio.timeout(self.timeout_s), AsyncExitStack() as stack:
+        async with asyncio.timeout(self.given.timeout), AsyncExitStack() as stack:
             agent = await stack.enter_async_context(open_agent(self.target))
             if (other := await other_way(agent, open_agent)) is not None:
                 agent = await stack.enter_async_context(open_agent(other))
@@ -108,13 +154,13 @@ class Invocation(Struct, kw_only=True):
                 if self.screen is not None:
                     self.screen.close()
         except KeyboardInterrupt:
-            if not self.quiet:
+            if not self.given.quiet:
                 print(self._detached(), file=sys.stderr)
             return Exit.INTERRUPTED
         except TimeoutError:
-            if self.timeout_s is None:
+            if self.given.timeout is None:
                 raise
-            complain(f"no answer within {self.timeout_s:g} s. {self._detached()}")
+            complain(f"no answer within {self.given.timeout:g} s. {self._detached()}")
             return Exit.TIMEOUT
         except RemoteError as error:
             if self.debug:
@@ -145,67 +191,46 @@ def agent_command(command: Callable[Concatenate[Invocation, P], Work]) -> Callab
 
     @functools.wraps(command)
     def run(invocation: typer.Context, **given: Any) -> Exit:
-        shared = {name: given.pop(name) for name in parameters}
+        target, flags = given.pop("target"), given.pop("flags")
         _check_texts(given)
-        call = invocation_of(invocation, **shared)
+        call = invocation_of(invocation, target, flags)
         return call.run(cast("Callable[..., Work]", command)(call, **given))
 
-    context, *rest = inspect.signature(invocation_of).parameters.values()
-    parameters = {one.name: one for one in rest}
-    target, *flags = rest
-    _, *own = inspect.signature(command).parameters.values()
-    # Arguments come before options.
-    own.sort(key=lambda one: not _is_argument(one))
-    set_parameters(run, [context, target, *own, *flags])
+    context, target, flags = parameters_of(invocation_of)
+    _, *own = parameters_of(command)
+    set_parameters(run, [context, target, *own, flags])
     return run
 
 
-def _is_argument(parameter: inspect.Parameter) -> bool:
-    about = getattr(parameter.annotation, "__metadata__", ())
-    return any(isinstance(one, typer.models.ArgumentInfo) for one in about)
-
-
 def invocation_of(
-    invocation: typer.Context,
-    target: options.TargetArgument,
-    output: options.ResultOutput = "text",
-    config: options.Config = None,
-    openclaw_config: options.OpenClawConfig = None,
-    protocol: options.ProtocolOption = None,
-    a2a_version: options.VersionOption = None,
-    header: options.Headers = None,
-    token: options.Token = "",
-    timeout: options.Timeout = None,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
+    invocation: typer.Context, target: options.TargetArgument, flags: AgentFlags
 ) -> Invocation:
     """Raises ConfigError."""
     from trunkline.cli.remote.addresses import target_of
     from trunkline.remote import Bearer, InvalidTarget
     from trunkline.remote.target import merged
 
-    found = target_of(target, config, openclaw_config)
-    flags: list[str] = []
-    if config is not None and is_typed(invocation, "config"):
-        flags += ["--config", shlex.quote(str(config))]
-    if openclaw_config is not None:
-        flags += ["--openclaw-config", shlex.quote(str(openclaw_config))]
-    if protocol is not None:
-        found = replace(found, transports=(_TRANSPORTS[protocol],))
-        flags += ["--protocol", protocol]
-    if a2a_version is not None:
-        found = replace(found, version=a2a_version)
-        flags += ["--a2a-version", a2a_version]
-    if token and (found.credentials is None or is_typed(invocation, "token")):
-        found = replace(found, credentials=Bearer(token))
-        flags += ["--token", "…"] if is_typed(invocation, "token") else []
-    for one in header or ():
+    found, repeated = target_of(target, flags.files), list[str]()
+    if flags.files.config is not None and is_typed(invocation, "config"):
+        repeated += ["--config", shlex.quote(str(flags.files.config))]
+    if flags.files.openclaw_config is not None:
+        repeated += ["--openclaw-config", shlex.quote(str(flags.files.openclaw_config))]
+    if flags.protocol is not None:
+        found = replace(found, transports=(_TRANSPORTS[flags.protocol],))
+        repeated += ["--protocol", flags.protocol]
+    if flags.a2a_version is not None:
+        found = replace(found, version=flags.a2a_version)
+        repeated += ["--a2a-version", flags.a2a_version]
+    if flags.token and (found.credentials is None or is_typed(invocation, "token")):
+        found = replace(found, credentials=Bearer(flags.token))
+        repeated += ["--token", "…"] if is_typed(invocation, "token") else []
+    for one in flags.header or ():
         name, colon, value = map(str.strip, one.partition(":"))
         if not colon or not name:
             # The error does not repeat the text, which may be a key.
             raise ConfigError("-H: expected 'NAME: VALUE', with a colon between the two.")
         found = replace(found, headers=merged(found.headers, {name: value}))
-        flags += ["-H", f"'{name}: …'"]
+        repeated += ["-H", f"'{name}: …'"]
     try:
         found.check()
     except InvalidTarget as error:
@@ -213,12 +238,9 @@ def invocation_of(
     return Invocation(
         named=target,
         target=found,
-        output=output,
-        timeout_s=timeout,
-        quiet=quiet,
-        verbose=verbose,
+        given=flags,
         debug=wants_traceback(invocation),
-        flags=tuple(flags),
+        flags=tuple(repeated),
     )
 
 

@@ -91,7 +91,7 @@ async def watch(
     screen = call.open_screen(shows_stream=True, waiting_for="the task")
     async with call.agent() as agent:
         waiting_for = f"{one_line((await agent.card()).name)} is working"
-        view = View(screen, output=call.output, waiting_for=waiting_for)
+        view = View(screen, output=call.given.output, waiting_for=waiting_for)
         follower = TaskFollower(agent, call, view, keeps_artifacts=save is not None)
         await follower.watch(await task_or_last(task, agent, call.named))
         return finish(follower, save=save)
@@ -140,7 +140,7 @@ async def _deliver(
         message, before = await _addressed(agent, call, parts, place)
         view = View(
             screen,
-            output=call.output,
+            output=call.given.output,
             prints=shows_stream,
             waiting_for=f"{one_line(card.name)} is working",
             before=before,

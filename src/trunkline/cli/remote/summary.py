@@ -35,7 +35,7 @@ def finish(
         _save(follower, save, before)
     state = progress.state
     is_well = state in (None, TaskState.COMPLETED) or (not waits and state in HAS_WORK)
-    if view.screen.talks or (not is_well and not call.quiet):
+    if view.screen.talks or (not is_well and not call.given.quiet):
         view.screen.ended(
             state, progress.task_id, context_id=progress.context_id, reason=view.reason
         )
@@ -49,7 +49,7 @@ def _save(follower: TaskFollower, folder: Path, before: Task | None) -> None:
     known = before.artifacts if before is not None else ()
     new = [one for one in progress.artifacts() if one not in known]
     again = call.command("status", progress.task_id, "--save", "DIR") if progress.has_task else ""
-    save_all(new, message, folder, quiet=call.quiet, again=again)
+    save_all(new, message, folder, quiet=call.given.quiet, again=again)
 
 
 def _hint(follower: TaskFollower, *, is_saved: bool) -> None:

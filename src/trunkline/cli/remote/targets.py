@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.load_settings import caller_settings
+from trunkline.cli.load_settings import ConfigFlags
 from trunkline.cli.output import json_document, one_line, prepare_streams
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import Task
@@ -44,8 +44,8 @@ def targets(
         int, options.limit_option("With --tasks, maximum number of tasks per target.")
     ] = 10,
     output: options.ResultOutput = "text",
-    config: options.Config = None,
-    openclaw_config: options.OpenClawConfig = None,
+    *,
+    files: ConfigFlags,
     timeout: Annotated[float, options.seconds_option("Maximum time for an answer.")] = 15.0,
     quiet: options.Quiet = False,
 ) -> Exit:
@@ -59,12 +59,12 @@ def targets(
     from trunkline.app.outbound import tool_config
 
     prepare_streams()
-    if config is None and openclaw_config is None:
+    if files.file is None:
         raise ConfigError(
             "no configuration is given, and it defines targets. Give --config FILE with a table "
             '[targets.name] and its base_url = "https://…", or set TRUNKLINE_CONFIG.'
         )
-    configured = tool_config(caller_settings(config, openclaw_config)).targets
+    configured = tool_config(files.load_to_call()).targets
     if check or tasks:
         asked = ask_targets(configured, timeout, task_limit=limit if tasks else None)
         found, code = asyncio.run(asked)
