@@ -125,12 +125,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print progress on stderr even without a terminal.")
 ]
-Text = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TEXT", help="Text of the message. With - or nothing it is read from stdin."
-    ),
-]
 Files = Annotated[
     list[str] | None,
     typer.Option(
@@ -151,15 +145,6 @@ Save = Annotated[
     typer.Option(
         metavar="DIR",
         help="Save the artifacts of the answer in this folder. Existing files are kept.",
-    ),
-]
-Context = Annotated[str, id_option("Conversation of the message.", default="a new conversation")]
-TaskOption = Annotated[str, id_option("Task to answer or to add to.", default="a new task")]
-Continue = Annotated[
-    bool,
-    typer.Option(
-        "--continue",
-        help="Continue the last conversation with this target, or answer its question.",
     ),
 ]
 History = Annotated[

@@ -65,10 +65,10 @@ def target_of(named: str, files: ConfigFlags) -> Target:
     )
 
 
-async def other_way(agent: RemoteAgent, open_agent: Open) -> Target | None:
-    """Another way to the agent than its card names; None to call it as its card says.
+async def other_way(agent: RemoteAgent, open_agent: Open) -> tuple[AgentCard, Target | None]:
+    """The card, and another way to the agent than it names; None to call it as the card says.
 
-    Fetches the card. Raises RemoteError.
+    Raises RemoteError.
     """
     try:
         card = await agent.card()
@@ -81,21 +81,21 @@ async def other_way(agent: RemoteAgent, open_agent: Open) -> Target | None:
         raise
     typed = urlsplit(agent.target.url)
     if not is_loopback_host(typed.hostname or ""):
-        return None
+        return card, None
     # A gateway on this machine may name a public address, which may not lead here, or not yet;
     # the address that was typed does.
     elsewhere = [one for one in card.supported_interfaces if not _is_local(one.url)]
     if not elsewhere or not await agent.is_trunkline():
-        return None
+        return card, None
     here = _called_at(typed, card) or tuple(
         replace(one, url=_at(typed, urlsplit(one.url).path))
         for one in elsewhere
         if _OWN_PATH.fullmatch(urlsplit(one.url).path)
     )
-    return replace(agent.target, interfaces=here) if here else None
+    return card, replace(agent.target, interfaces=here) if here else None
 
 
-async def _by_interface(target: Target, open_agent: Open) -> Target | None:
+async def _by_interface(target: Target, open_agent: Open) -> tuple[AgentCard, Target] | None:
     """The agent whose interface is at `target.url` or above it; None if there is none.
 
     Looks for its card in the folders above. The interface is called at the address that was
@@ -114,7 +114,7 @@ async def _by_interface(target: Target, open_agent: Open) -> Target | None:
             except BadPeerAnswer:
                 continue
         if found := _called_at(typed, card):
-            return replace(above, interfaces=found)
+            return card, replace(above, interfaces=found)
     return None
 
 

@@ -28,8 +28,8 @@ async def card(
     """
     import msgspec
 
-    async with call.agent() as agent:
-        found = await agent.extended_card() if extended else await agent.card()
+    async with call.agent() as (agent, public):
+        found = await agent.extended_card() if extended else public
         served = found if extended else msgspec.Raw(await agent.served_card())
     if call.is_json:
         print(json_document(served))

@@ -72,17 +72,16 @@ def address_of(card: AgentCard) -> str:
     return ""
 
 
-async def last_with(agent: RemoteAgent) -> Conversation | None:
-    """Raises RemoteError."""
+def last_with(agent: RemoteAgent, card: AgentCard) -> Conversation | None:
     # Earlier releases remembered the url as it was typed.
-    return Conversations().last(address_of(await agent.card()), agent.target.url)
+    return Conversations().last(address_of(card), agent.target.url)
 
 
-async def task_or_last(task_id: str, agent: RemoteAgent, named: str) -> str:
-    """The task, or the last one with this agent. Raises ConfigError and RemoteError."""
+def task_or_last(task_id: str, agent: RemoteAgent, card: AgentCard, named: str) -> str:
+    """The task, or the last one with this agent. Raises ConfigError."""
     if task_id:
         return task_id
-    last = await last_with(agent)
+    last = last_with(agent, card)
     if last is None or not last.task_id:
         raise ConfigError(
             f"no earlier task with {named} is known. Name one of: {program()} list {named}"

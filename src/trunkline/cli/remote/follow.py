@@ -14,6 +14,7 @@ from trunkline.cli.remote.invocation import Invocation
 from trunkline.cli.remote.screen import View
 from trunkline.clock import SystemClock
 from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest
+from trunkline.model.card import AgentCard
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import (
     HAS_WORK,
@@ -52,6 +53,7 @@ class TaskFollower:
     def __init__(
         self,
         agent: RemoteAgent,
+        card: AgentCard,
         call: Invocation,
         view: View,
         *,
@@ -69,7 +71,8 @@ class TaskFollower:
         self.is_remembered = True
         self._agent = agent
         # The address under which the conversation is remembered.
-        self._address = ""
+        self._address = address_of(card) or agent.target.url
+        self._streams = card.capabilities.streaming is True
         self.call = call
         self.view = view
 
@@ -78,13 +81,11 @@ class TaskFollower:
     ) -> None:
         """Send the message and, with `waits`, follow the task until it settles."""
         self.view.wait()
-        self._address = address_of(await self._agent.card())
         self.call.is_sent = True
         if not waits:
             self._add(await self._agent.send(at_once(request)))
             return
-        streams = streams and await self._streams()
-        if streams:
+        if streams and self._streams:
             await self._take(self._agent.stream(request), before=before)
         else:
             self._add(await self._agent.send(request))
@@ -94,13 +95,12 @@ class TaskFollower:
     async def watch(self, task_id: str) -> None:
         self.call.task_id = task_id
         self.view.wait()
-        self._address = address_of(await self._agent.card())
         self._add(await self._agent.get(task_id))
         if not self.progress.is_settled:
             await self._until_settled()
 
     async def _until_settled(self) -> None:
-        streams = await self._streams()
+        streams = self._streams
         pause_s = _FIRST_PAUSE_S
         while not self.progress.is_settled:
             if streams:
@@ -134,9 +134,6 @@ class TaskFollower:
                 return True
         return False
 
-    async def _streams(self) -> bool:
-        return (await self._agent.card()).capabilities.streaming is True
-
     def _add(self, item: StreamItem) -> None:
         self._size.add(item)
         self.progress.add(item)
@@ -162,7 +159,7 @@ class TaskFollower:
             return
         self._remembered = current
         try:
-            Conversations().remember(self._address or self._agent.target.url, current)
+            Conversations().remember(self._address, current)
         except (OSError, ConfigError):
             if self.is_remembered and not self.call.given.quiet:
                 print(

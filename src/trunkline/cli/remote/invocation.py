@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Literal, ParamSpe
 
 import typer
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit, complain, wants_traceback
@@ -21,6 +21,7 @@ from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from trunkline.cli.remote.screen import PlainScreen
+    from trunkline.model.card import AgentCard
     from trunkline.remote import RemoteAgent, Target
 
 P = ParamSpec("P")
@@ -113,8 +114,8 @@ class Invocation(Struct, kw_only=True):
         return self.screen
 
     @asynccontextmanager
-    async def agent(self) -> "AsyncIterator[RemoteAgent]":
-        """The agent, whose card is known by then. Raises RemoteError, and TimeoutError."""
+    async def agent(self) -> "AsyncIterator[tuple[RemoteAgent, AgentCard]]":
+        """The agent and its card. Raises RemoteError, and TimeoutError."""
         import asyncio
 
         from trunkline.cli.remote.addresses import other_way
@@ -133,10 +134,11 @@ class Invocation(Struct, kw_only=True):
 
         async with asyncio.timeout(self.given.timeout), AsyncExitStack() as stack:
             agent = await stack.enter_async_context(open_agent(self.target))
-            if (other := await other_way(agent, open_agent)) is not None:
+            card, other = await other_way(agent, open_agent)
+            if other is not None:
                 agent = await stack.enter_async_context(open_agent(other))
             self.has_card = True
-            yield agent
+            yield agent, card
 
     def run(self, work: Work) -> Exit:
         import asyncio
@@ -247,6 +249,8 @@ def invocation_of(
 def _check_texts(given: Mapping[str, Any]) -> None:
     """Refuse words that are not UTF-8, except the names of files. Raises ConfigError."""
     for name, value in given.items():
+        if isinstance(value, Struct):
+            _check_texts(asdict(value))
         for text in value if isinstance(value, list) else (value,):
             if not isinstance(text, str) or (name == "file" and "://" not in text):
                 continue

@@ -44,8 +44,8 @@ async def status(
     from trunkline.cli.remote.files import check_folder, save_all
 
     check_folder(save)
-    async with call.agent() as agent:
-        task_id = await task_or_last(task, agent, call.named)
+    async with call.agent() as (agent, card):
+        task_id = task_or_last(task, agent, card, call.named)
         found = await agent.get(task_id, history_length=history or 0)
     if call.is_json:
         print(json_document(found))
@@ -75,7 +75,7 @@ async def list_tasks(
 
     state = TaskState[(status or "unspecified").upper().replace("-", "_")]
     request = ListTasksRequest(context_id=context, status=state, history_length=1)
-    async with call.agent() as agent:
+    async with call.agent() as (agent, _):
         page = await _pages(agent, request, None if all_ else limit)
     if call.is_json:
         print(json_document(page))
@@ -133,10 +133,10 @@ async def cancel(
     """Cancel a task."""
     from trunkline.cli.remote.conversations import last_with
 
-    async with call.agent() as agent:
+    async with call.agent() as (agent, card):
         if not task:
             # A cancel cannot be undone, so the last task is only suggested.
-            last = await last_with(agent)
+            last = last_with(agent, card)
             if last is None or not last.task_id:
                 raise ConfigError(f"TASK is missing. Find it: {call.command('list')}")
             line = call.command("cancel", last.task_id)

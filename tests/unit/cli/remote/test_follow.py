@@ -67,7 +67,7 @@ class Agent:
         self.asked: list[str] = []
         self.requests: list[SendMessageRequest] = []
 
-    async def card(self) -> AgentCard:
+    def card(self) -> AgentCard:
         return AgentCard(
             name="A",
             description="",
@@ -126,7 +126,9 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def following(agent: Agent, clock: FakeClock | None = None) -> TaskFollower:
     call = Invocation(named="http://a.test", target=TARGET)
-    return TaskFollower(cast(RemoteAgent, agent), call, Items(), clock=clock or FakeClock())
+    return TaskFollower(
+        cast(RemoteAgent, agent), agent.card(), call, Items(), clock=clock or FakeClock()
+    )
 
 
 async def test_an_agent_that_does_not_stream_is_asked_again_less_and_less_often() -> None:
@@ -217,7 +219,7 @@ async def test_an_answer_that_is_too_large_is_an_error_that_names_the_task() -> 
     agent = Agent(streams=[[task(WORKING), *(piece() for _ in range(100))]])
     call, view = Invocation(named="http://a.test", target=TARGET), Items()
     follower = TaskFollower(
-        cast(RemoteAgent, agent), call, view, keeps_artifacts=False, max_bytes=20_000
+        cast(RemoteAgent, agent), agent.card(), call, view, keeps_artifacts=False, max_bytes=20_000
     )
     with pytest.raises(BadPeerAnswer, match="larger than 20000 bytes") as refused:
         await follower.send(REQUEST, waits=True, streams=True, before=None)
