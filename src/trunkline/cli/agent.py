@@ -6,7 +6,6 @@ import typer
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit, complain, exit_of
-from trunkline.cli.load_settings import ConfigFlags
 from trunkline.cli.options import Form
 from trunkline.cli.output import prepare_streams
 from trunkline.cli.usage import command
@@ -39,7 +38,7 @@ def try_agent(
     file: options.Files = None,
     data: options.Data = None,
     *,
-    files: ConfigFlags,
+    files: options.ConfigFlags,
     output: options.ResultOutput = "text",
     timeout: Annotated[
         float | None, options.seconds_option("Stop the agent after this time.", default="none")
@@ -61,7 +60,7 @@ def try_agent(
 
     prepare_streams()
     is_code = ".py" in agent or ":" in agent
-    settings, _ = ConfigFlags().load(target=agent) if is_code else files.load()
+    settings, _ = options.ConfigFlags().load(target=agent) if is_code else files.load()
     texts = text or []
     turns = [message_parts(texts[0] if texts else None, file or [], data or [])]
     turns += [message_parts(one, [], []) for one in texts[1:]]

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from trunkline.cli.load_settings import ConfigFlags
-from trunkline.cli.options import OpenClawConfig, Output
+from trunkline.cli.options import ConfigFlags, OpenClawConfig, Output
 from trunkline.cli.output import counted, json_document
 from trunkline.cli.usage import command
 from trunkline.model.errors import ConfigError

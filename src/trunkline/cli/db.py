@@ -7,7 +7,6 @@ import typer
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.load_settings import StoreFlags
 from trunkline.cli.output import counted, json_document, one_line
 from trunkline.cli.usage import command
 from trunkline.model.errors import ConfigError
@@ -29,7 +28,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 @command(app, "check")
 def check(
-    flags: StoreFlags,
+    flags: options.StoreFlags,
     output: options.Output = "text",
 ) -> Exit:
     """Check a store for damage. Nothing is changed.
@@ -65,7 +64,7 @@ def _print_findings(found: "Findings") -> None:
 
 @command(app, "prune")
 def prune(
-    flags: StoreFlags,
+    flags: options.StoreFlags,
     older_than: Annotated[
         str,
         typer.Option(
@@ -128,7 +127,7 @@ def prune(
 
 @command(app, "settle")
 def settle(
-    flags: StoreFlags,
+    flags: options.StoreFlags,
     agent: Agent = "",
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="Reason that callers of these tasks see.")

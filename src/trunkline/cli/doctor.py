@@ -8,7 +8,6 @@ import typer
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.load_settings import StoreFlags
 from trunkline.cli.output import counted, json_document, one_line, prepare_streams
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ _SIGNS = {"ok": ("✓", "32"), "warning": ("!", "33"), "error": ("✗", "31")}
 
 
 def doctor(
-    flags: StoreFlags,
+    flags: options.StoreFlags,
     output: options.ResultOutput = "text",
     timeout: Annotated[
         float, options.seconds_option("Maximum time for a target to answer.")

@@ -5,8 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.load_settings import log_warnings
-from trunkline.cli.tool import ToolFlags, interrupt_event
+from trunkline.cli.tool import ToolFlags, interrupt_event, log_warnings
 
 if TYPE_CHECKING:
     from trunkline.settings import Settings

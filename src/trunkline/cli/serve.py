@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
-from trunkline.cli.load_settings import ConfigFlags, store_overrides
-from trunkline.cli.options import Database, DataFolder, whole
+from trunkline.cli.options import ConfigFlags, Database, DataFolder, store_overrides, whole
 from trunkline.cli.output import json_line, program
 from trunkline.model.errors import ConfigError
 

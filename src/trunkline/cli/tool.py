@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.load_settings import ConfigFlags, log_warnings, store_overrides
-from trunkline.cli.options import DataFolder, from_json
+from trunkline.cli.options import ConfigFlags, DataFolder, from_json, store_overrides
 from trunkline.cli.output import program
 from trunkline.model.errors import ConfigError
 
@@ -81,6 +80,14 @@ def tool(
         return Exit.DONE
     named, given = _request(settings, name, request)
     return _call(settings, named, given, quiet=quiet)
+
+
+def log_warnings(settings: "Settings") -> None:
+    """Log warnings and errors on stderr, with every secret of the settings masked."""
+    from trunkline.config.secret import secrets_in
+    from trunkline.server import logs
+
+    logs.configure(level="warning", form="human", secrets=secrets_in(settings))
 
 
 def _print_definitions(settings: "Settings", name: str | None, schema: Vendor | None) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec.structs import replace
 
-from trunkline.cli.load_settings import ConfigFlags
+from trunkline.cli.options import ConfigFlags
 from trunkline.model.addresses import without_password
 from trunkline.model.card import AgentCard, AgentInterface
 from trunkline.model.errors import ConfigError

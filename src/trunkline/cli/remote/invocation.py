@@ -13,8 +13,7 @@ from msgspec.structs import asdict, replace
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit, complain, wants_traceback
-from trunkline.cli.load_settings import ConfigFlags
-from trunkline.cli.options import is_typed
+from trunkline.cli.options import ConfigFlags, is_typed
 from trunkline.cli.output import one_line, prepare_streams, program
 from trunkline.cli.usage import parameters_of, set_parameters
 from trunkline.model.errors import ConfigError

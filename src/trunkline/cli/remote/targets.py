@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.load_settings import ConfigFlags
 from trunkline.cli.output import json_document, one_line, prepare_streams
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import Task
@@ -45,7 +44,7 @@ def targets(
     ] = 10,
     output: options.ResultOutput = "text",
     *,
-    files: ConfigFlags,
+    files: options.ConfigFlags,
     timeout: Annotated[float, options.seconds_option("Maximum time for an answer.")] = 15.0,
     quiet: options.Quiet = False,
 ) -> Exit:
