@@ -20,7 +20,7 @@ from trunkline.testing.fake_model.script import (
     Step,
     Think,
 )
-from trunkline.testing.fake_model.writing import Whole, Writer
+from trunkline.testing.fake_model.writing import Writer
 
 SSE = "text/event-stream"
 JSON = "application/json"
@@ -33,11 +33,8 @@ class CutOff(Exception):
 
 
 class Answering:
-    def __init__(
-        self, writer: Writer, whole: Whole, reply: Reply, clock: Clock, *, is_streamed: bool
-    ) -> None:
+    def __init__(self, writer: Writer, reply: Reply, clock: Clock, *, is_streamed: bool) -> None:
         self._writer = writer
-        self._whole = whole
         self._reply = reply
         self._clock = clock
         self._is_streamed = is_streamed
@@ -67,13 +64,14 @@ class Answering:
         match step:
             case Say(pieces, every_s):
                 for piece in pieces:
-                    await self._pause(every_s)
+                    if every_s:
+                        await self._clock.sleep(every_s)
                     await self._say(piece)
             case Think(text):
-                self._whole.thought += text
+                self._writer.thought += text
                 await self._send(self._writer.think(text))
             case CallTool():
-                self._whole.calls.append(step)
+                self._writer.calls.append(step)
                 await self._send(self._writer.call(step))
             case Endless(every_s):
                 while True:
@@ -117,13 +115,9 @@ class Answering:
         return True
 
     async def _say(self, piece: str) -> None:
-        self._whole.text += piece
+        self._writer.text += piece
         await self._send(self._writer.say(piece))
 
     async def _send(self, data: bytes) -> None:
         if self._is_streamed:
             await self._reply.piece(data)
-
-    async def _pause(self, seconds: float) -> None:
-        if seconds:
-            await self._clock.sleep(seconds)

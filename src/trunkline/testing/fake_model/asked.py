@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from trunkline.backends.json_values import tables
 from trunkline.testing.fake_model.script import CallTool, Say, Step, steps_of
 
 # What hosts of agents put around the user's words.
@@ -42,12 +43,12 @@ def undecorated(text: str) -> str:
 def read_chat(body: dict[str, Any]) -> Asked:
     """`POST /v1/chat/completions`."""
     asked = _Reading()
-    for message in _dicts(body.get("messages")):
+    for message in tables(body.get("messages")):
         match message.get("role"):
             case "user":
                 asked.hear(_text(message.get("content")))
             case "assistant":
-                calls = _dicts(message.get("tool_calls"))
+                calls = tables(message.get("tool_calls"))
                 asked.answered({c.get("id"): c.get("function", {}).get("name") for c in calls})
             case "tool":
                 asked.result(message.get("tool_call_id"), _text(message.get("content")))
@@ -59,8 +60,8 @@ def read_chat(body: dict[str, Any]) -> Asked:
 def read_messages(body: dict[str, Any]) -> Asked:
     """`POST /v1/messages`."""
     asked = _Reading()
-    for message in _dicts(body.get("messages")):
-        blocks = _dicts(message.get("content"))
+    for message in tables(body.get("messages")):
+        blocks = tables(message.get("content"))
         if message.get("role") == "assistant":
             calls = [block for block in blocks if block.get("type") == "tool_use"]
             asked.answered({call.get("id"): call.get("name") for call in calls})
@@ -80,7 +81,7 @@ def read_responses(body: dict[str, Any]) -> Asked:
     asked, given = _Reading(), body.get("input")
     if isinstance(given, str):
         asked.hear(given)
-    for item in _dicts(given):
+    for item in tables(given):
         match item.get("type", "message"):
             case "message" if item.get("role") == "user":
                 asked.hear(_text(item.get("content")))
@@ -128,14 +129,9 @@ class _Reading:
         )
 
 
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    items = value if isinstance(value, list) else []
-    return [item for item in items if isinstance(item, dict)]
-
-
 def _text(content: Any) -> str:
     """The text of a message's content, which is a string or a list of parts."""
     if isinstance(content, str):
         return content
-    texts = [part["text"] for part in _dicts(content) if isinstance(part.get("text"), str)]
+    texts = [part["text"] for part in tables(content) if isinstance(part.get("text"), str)]
     return "\n".join(undecorated(text) for text in texts if undecorated(text))

@@ -5,18 +5,12 @@ from typing import Any
 import msgspec
 
 from trunkline.testing.fake_model.script import CallTool
-from trunkline.testing.fake_model.writing import Whole, arguments, data
+from trunkline.testing.fake_model.writing import Writer, arguments, data
 
 _REASONS = {"stop": "stop", "tools": "tool_calls", "length": "length", "filter": "content_filter"}
 
 
-class ChatWriter:
-    def __init__(self, number: int, model: str, whole: Whole, *, tells_usage: bool) -> None:
-        self._id = f"chatcmpl-{number}"
-        self._model = model
-        self._whole = whole
-        self._tells_usage = tells_usage
-
+class ChatWriter(Writer):
     def begin(self) -> bytes:
         return self._delta({"role": "assistant", "content": ""})
 
@@ -28,7 +22,7 @@ class ChatWriter:
 
     def call(self, call: CallTool) -> bytes:
         """The call in two pieces, as models stream it: its name, then its arguments."""
-        index = len(self._whole.calls) - 1
+        index = len(self.calls) - 1
         head = self._call(index, call) | {"function": {"name": call.name, "arguments": ""}}
         text = arguments(call)
         rest = [
@@ -39,7 +33,8 @@ class ChatWriter:
 
     def end(self, reason: str) -> bytes:
         ending = self._chunk([{"index": 0, "delta": {}, "finish_reason": _REASONS[reason]}])
-        if self._tells_usage:
+        options = self._body.get("stream_options") or {}
+        if options.get("include_usage") is True:
             ending += self._chunk([], usage=self._usage())
         return ending + b"data: [DONE]\n\n"
 
@@ -47,11 +42,11 @@ class ChatWriter:
         return data(error_body(500, text)) + b"data: [DONE]\n\n"
 
     def entire(self, reason: str) -> bytes:
-        message: dict[str, Any] = {"role": "assistant", "content": self._whole.text or None}
-        if self._whole.thought:
-            message["reasoning_content"] = self._whole.thought
-        if self._whole.calls:
-            calls = enumerate(self._whole.calls)
+        message: dict[str, Any] = {"role": "assistant", "content": self.text or None}
+        if self.thought:
+            message["reasoning_content"] = self.thought
+        if self.calls:
+            calls = enumerate(self.calls)
             message["tool_calls"] = [self._call(index, call) for index, call in calls]
         choice = {"index": 0, "message": message, "finish_reason": _REASONS[reason]}
         return msgspec.json.encode(
@@ -61,7 +56,7 @@ class ChatWriter:
     def _call(self, index: int, call: CallTool) -> dict[str, Any]:
         return {
             "index": index,
-            "id": f"call_{self._id.rpartition('-')[2]}_{index}",
+            "id": f"call_{self._number}_{index}",
             "type": "function",
             "function": {"name": call.name, "arguments": arguments(call)},
         }
@@ -73,10 +68,11 @@ class ChatWriter:
         return data(self._head("chat.completion.chunk") | {"choices": choices} | more)
 
     def _head(self, kind: str) -> dict[str, Any]:
-        return {"id": self._id, "object": kind, "created": 0, "model": self._model}
+        answer_id = f"chatcmpl-{self._number}"
+        return {"id": answer_id, "object": kind, "created": 0, "model": self._model}
 
     def _usage(self) -> dict[str, int]:
-        given, said = self._whole.prompt_tokens, self._whole.completion_tokens
+        given, said = self._prompt_tokens, self._completion_tokens
         return {
             "prompt_tokens": given,
             "completion_tokens": said,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from trunkline.testing.fake_model.script import CallTool
-from trunkline.testing.fake_model.writing import Whole, arguments, data
+from trunkline.testing.fake_model.writing import Writer, arguments, data
 
 _REASONS = {"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "filter": "refusal"}
 _ERRORS = {
@@ -19,16 +19,14 @@ _ERRORS = {
 _SIGNATURE = "ZmFrZQ=="
 
 
-class MessagesWriter:
-    def __init__(self, number: int, model: str, whole: Whole) -> None:
-        self._number = number
-        self._model = model
-        self._whole = whole
+class MessagesWriter(Writer):
+    def __init__(self, number: int, body: dict[str, Any]) -> None:
+        super().__init__(number, body)
         self._index = -1
         self._open = ""
 
     def begin(self) -> bytes:
-        usage = {"input_tokens": self._whole.prompt_tokens, "output_tokens": 1}
+        usage = {"input_tokens": self._prompt_tokens, "output_tokens": 1}
         started = self._message([], None) | {"usage": usage}
         return _event("message_start", message=started) + _event("ping")
 
@@ -41,7 +39,7 @@ class MessagesWriter:
         return opening + self._delta({"type": "thinking_delta", "thinking": piece})
 
     def call(self, call: CallTool) -> bytes:
-        at = len(self._whole.calls) - 1
+        at = len(self.calls) - 1
         opening = self._closed() + self._opened("tool_use", self._call(call, at) | {"input": {}})
         text = arguments(call)
         pieces = (text[: len(text) // 2], text[len(text) // 2 :])
@@ -50,7 +48,7 @@ class MessagesWriter:
 
     def end(self, reason: str) -> bytes:
         delta = {"stop_reason": _REASONS[reason], "stop_sequence": None}
-        usage = {"output_tokens": self._whole.completion_tokens}
+        usage = {"output_tokens": self._completion_tokens}
         told = _event("message_delta", delta=delta, usage=usage)
         return self._closed() + told + _event("message_stop")
 
@@ -59,12 +57,12 @@ class MessagesWriter:
 
     def entire(self, reason: str) -> bytes:
         content: list[dict[str, Any]] = []
-        if self._whole.thought:
-            thought = {"thinking": self._whole.thought, "signature": _SIGNATURE}
+        if self.thought:
+            thought = {"thinking": self.thought, "signature": _SIGNATURE}
             content.append({"type": "thinking"} | thought)
-        if self._whole.text:
-            content.append({"type": "text", "text": self._whole.text})
-        content += [self._call(call, at) for at, call in enumerate(self._whole.calls)]
+        if self.text:
+            content.append({"type": "text", "text": self.text})
+        content += [self._call(call, at) for at, call in enumerate(self.calls)]
         return msgspec.json.encode(self._message(content, _REASONS[reason]))
 
     def _opened(self, kind: str, block: dict[str, Any]) -> bytes:
@@ -101,8 +99,8 @@ class MessagesWriter:
             "stop_reason": reason,
             "stop_sequence": None,
             "usage": {
-                "input_tokens": self._whole.prompt_tokens,
-                "output_tokens": self._whole.completion_tokens,
+                "input_tokens": self._prompt_tokens,
+                "output_tokens": self._completion_tokens,
             },
         }
 

@@ -5,53 +5,46 @@ from typing import Any
 import msgspec
 
 from trunkline.testing.fake_model.script import CallTool
-from trunkline.testing.fake_model.writing import Whole, arguments, data
+from trunkline.testing.fake_model.writing import Writer, arguments, data
 
 
-class ResponsesWriter:
-    def __init__(self, number: int, model: str, whole: Whole) -> None:
-        self._number = number
-        self._model = model
-        self._whole = whole
+class ResponsesWriter(Writer):
+    def __init__(self, number: int, body: dict[str, Any]) -> None:
+        super().__init__(number, body)
         self._sequence = 0
         self._items: list[dict[str, Any]] = []
         # The text of the message or of the reasoning under way.
         self._open: dict[str, Any] | None = None
-        self._text = ""
+        self._said = ""
 
     def begin(self) -> bytes:
-        started = {"response": self._response("in_progress")}
-        return self._event("response.created", started) + self._event(
-            "response.in_progress", started
-        )
+        started = self._response("in_progress")
+        kinds = ("response.created", "response.in_progress")
+        return b"".join(self._event(kind, response=started) for kind in kinds)
 
     def say(self, piece: str) -> bytes:
         opening = self._opened("message")
-        self._text += piece
-        return opening + self._event("response.output_text.delta", self._place() | {"delta": piece})
+        self._said += piece
+        return opening + self._event("response.output_text.delta", **self._place(), delta=piece)
 
     def think(self, piece: str) -> bytes:
         opening = self._opened("reasoning")
-        self._text += piece
+        self._said += piece
         place = {"item_id": self._item_id(), "output_index": self._index(), "summary_index": 0}
-        delta = place | {"delta": piece}
-        return opening + self._event("response.reasoning_summary_text.delta", delta)
+        kind = "response.reasoning_summary_text.delta"
+        return opening + self._event(kind, **place, delta=piece)
 
     def call(self, call: CallTool) -> bytes:
         closing = self._closed()
-        item = self._call_item(call, len(self._whole.calls) - 1)
+        item = self._call_item(call, len(self.calls) - 1)
         unfinished = item | {"arguments": "", "status": "in_progress"}
         place = {"output_index": self._index(), "item_id": item["id"]}
+        kind, text = "response.function_call_arguments", item["arguments"]
         told = (
-            self._event("response.output_item.added", {"output_index": self._index()}, unfinished)
-            + self._event(
-                "response.function_call_arguments.delta", place | {"delta": item["arguments"]}
-            )
-            + self._event(
-                "response.function_call_arguments.done",
-                place | {"arguments": item["arguments"]},
-            )
-            + self._event("response.output_item.done", {"output_index": self._index()}, item)
+            self._output_item("added", unfinished)
+            + self._event(f"{kind}.delta", **place, delta=text)
+            + self._event(f"{kind}.done", **place, arguments=text)
+            + self._output_item("done", item)
         )
         self._items.append(item)
         return closing + told
@@ -59,11 +52,11 @@ class ResponsesWriter:
     def end(self, reason: str) -> bytes:
         closing = self._closed()
         kind, response = self._ended(reason)
-        return closing + self._event(kind, {"response": response})
+        return closing + self._event(kind, response=response)
 
     def error(self, text: str) -> bytes:
         failed = self._response("failed") | {"error": {"code": "server_error", "message": text}}
-        return self._event("response.failed", {"response": failed})
+        return self._event("response.failed", response=failed)
 
     def entire(self, reason: str) -> bytes:
         _ = self._closed()
@@ -83,27 +76,25 @@ class ResponsesWriter:
         item_id = f"{'msg' if kind == 'message' else 'rs'}_{self._number}_{self._index()}"
         self._open = _message(item_id, "") if kind == "message" else _reasoning(item_id, "")
         started = self._open | {"status": "in_progress", "content": []}
-        place = {"output_index": self._index()}
-        opening = closing + self._event("response.output_item.added", place, started)
+        opening = closing + self._output_item("added", started)
         if kind == "message":
-            part = {"part": _output_text("")}
-            opening += self._event("response.content_part.added", self._place() | part)
+            part = _output_text("")
+            opening += self._event("response.content_part.added", **self._place(), part=part)
         return opening
 
     def _closed(self) -> bytes:
         if self._open is None:
             return b""
         item_id, is_message = self._item_id(), self._open["type"] == "message"
-        item = _message(item_id, self._text) if is_message else _reasoning(item_id, self._text)
+        item = _message(item_id, self._said) if is_message else _reasoning(item_id, self._said)
         told = b""
         if is_message:
-            done = self._place() | {"text": self._text}
-            told = self._event("response.output_text.done", done)
-            part = self._place() | {"part": _output_text(self._text)}
-            told += self._event("response.content_part.done", part)
-        told += self._event("response.output_item.done", {"output_index": self._index()}, item)
+            place, part = self._place(), _output_text(self._said)
+            told = self._event("response.output_text.done", **place, text=self._said)
+            told += self._event("response.content_part.done", **place, part=part)
+        told += self._output_item("done", item)
         self._items.append(item)
-        self._open, self._text = None, ""
+        self._open, self._said = None, ""
         return told
 
     def _index(self) -> int:
@@ -126,12 +117,12 @@ class ResponsesWriter:
         }
 
     def _response(self, status: str) -> dict[str, Any]:
-        given, said = self._whole.prompt_tokens, self._whole.completion_tokens
+        given, said = self._prompt_tokens, self._completion_tokens
         usage = {
             "input_tokens": given,
             "input_tokens_details": {"cached_tokens": 0},
             "output_tokens": said,
-            "output_tokens_details": {"reasoning_tokens": len(self._whole.thought.split())},
+            "output_tokens_details": {"reasoning_tokens": len(self.thought.split())},
             "total_tokens": given + said,
         }
         return {
@@ -146,10 +137,12 @@ class ResponsesWriter:
             "usage": None if status == "in_progress" else usage,
         }
 
-    def _event(self, kind: str, fields: dict[str, Any], item: Any = None) -> bytes:
+    def _output_item(self, phase: str, item: dict[str, Any]) -> bytes:
+        kind = f"response.output_item.{phase}"
+        return self._event(kind, output_index=self._index(), item=item)
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
         value = {"type": kind, "sequence_number": self._sequence} | fields
-        if item is not None:
-            value["item"] = item
         self._sequence += 1
         return data(value, event=kind)
 

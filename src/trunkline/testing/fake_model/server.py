@@ -20,12 +20,12 @@ from trunkline.testing.fake_model.http import BadRequest, Incoming, Reply, read_
 from trunkline.testing.fake_model.messages import MessagesWriter
 from trunkline.testing.fake_model.responses import ResponsesWriter
 from trunkline.testing.fake_model.script import Fail, Html
-from trunkline.testing.fake_model.writing import Whole, Writer
+from trunkline.testing.fake_model.writing import Writer, tokens
 
-_READERS = {
-    "/v1/chat/completions": read_chat,
-    "/v1/responses": read_responses,
-    "/v1/messages": read_messages,
+_FORMS: dict[str, tuple[Callable[[dict[str, Any]], Asked], type[Writer]]] = {
+    "/v1/chat/completions": (read_chat, ChatWriter),
+    "/v1/responses": (read_responses, ResponsesWriter),
+    "/v1/messages": (read_messages, MessagesWriter),
 }
 _COUNT = "/v1/messages/count_tokens"
 _MODELS = ("fake-1", "fake-2")
@@ -174,25 +174,25 @@ class FakeModel:
 
     async def _answer(self, seen: SeenRequest, reply: Reply) -> str:
         if seen.path == _COUNT and seen.method == "POST":
-            tokens = {"input_tokens": _tokens(seen.body)}
-            await reply.whole(200, JSON, msgspec.json.encode(tokens))
+            await reply.whole(200, JSON, msgspec.json.encode({"input_tokens": tokens(seen.body)}))
             return "answered"
-        reads = _READERS.get(seen.path)
-        if reads is None or seen.method != "POST":
+        form = _FORMS.get(seen.path)
+        if form is None or seen.method != "POST":
             return await _refuse(seen, reply, 404, f"Unknown request: {seen.method} {seen.path}")
         if not self._is_let_in(seen.headers):
             return await _refuse(seen, reply, 401, "Incorrect API key provided.")
         if not isinstance(seen.body, dict):
             return await _refuse(seen, reply, 400, "The body is not a JSON object.")
-        asked = reads(seen.body)
+        read, writer = form
+        asked = read(seen.body)
         seen.text = asked.text
         self._tell(seen)
         if asked.model.startswith("missing"):
             text = f"The model `{asked.model}` does not exist."
             return await _refuse(seen, reply, 404, text)
-        return await self._follow(seen, asked, reply)
+        return await self._follow(seen, asked, writer(seen.number, seen.body), reply)
 
-    async def _follow(self, seen: SeenRequest, asked: Asked, reply: Reply) -> str:
+    async def _follow(self, seen: SeenRequest, asked: Asked, writer: Writer, reply: Reply) -> str:
         steps = asked.steps()
         match steps[0]:
             case Fail(status, after_s, times) if not times or self._failures[asked.text] < times:
@@ -204,22 +204,9 @@ class FakeModel:
                 return "answered"
             case _:
                 pass
-        whole = Whole(prompt_tokens=_tokens(seen.body))
-        answering = Answering(
-            _writer(seen, asked, whole), whole, reply, self._clock, is_streamed=asked.is_streamed
-        )
+        answering = Answering(writer, reply, self._clock, is_streamed=asked.is_streamed)
         await answering.play(steps)
         return "answered"
-
-
-def _writer(seen: SeenRequest, asked: Asked, whole: Whole) -> Writer:
-    if seen.path == "/v1/messages":
-        return MessagesWriter(seen.number, asked.model, whole)
-    if seen.path == "/v1/responses":
-        return ResponsesWriter(seen.number, asked.model, whole)
-    options = seen.body.get("stream_options") or {}
-    tells_usage = options.get("include_usage") is True
-    return ChatWriter(seen.number, asked.model, whole, tells_usage=tells_usage)
 
 
 async def _refuse(
@@ -241,8 +228,3 @@ def _decoded(body: bytes) -> Any:
         return msgspec.json.decode(body)
     except msgspec.DecodeError:
         return body.decode(errors="replace")
-
-
-def _tokens(body: Any) -> int:
-    """About four bytes each, as a rule of thumb has it."""
-    return len(msgspec.json.encode(body)) // 4 + 1

@@ -1,42 +1,50 @@
-"""What the three forms of an answer have in common."""
+"""`Writer`: the parts that the three forms of an answer have in common."""
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import msgspec
-from msgspec import Struct, field
 
 from trunkline.protocol.sse import frame
 from trunkline.testing.fake_model.script import CallTool
 
 
-class Whole(Struct):
-    """An answer put together: what a client gets that wants no stream."""
-
-    text: str = ""
-    thought: str = ""
-    calls: list[CallTool] = field(default_factory=list)
-    prompt_tokens: int = 0
-
-    @property
-    def completion_tokens(self) -> int:
-        return len(self.text.split()) + len(self.thought.split()) + len(self.calls)
-
-
-class Writer(Protocol):
+class Writer(ABC):
     """One answer in one form. Each method gives the bytes to send now.
 
-    The server keeps `whole` up to date before it asks for the bytes of a piece.
+    Whoever plays the answer adds a piece to `text`, `thought` or `calls` before it asks for the
+    bytes of the piece.
     """
 
+    def __init__(self, number: int, body: dict[str, Any]) -> None:
+        """`body` is the request's, which is the `number`th of the server."""
+        self._number = number
+        self._body = body
+        self._model = str(body.get("model", ""))
+        self.text = ""
+        self.thought = ""
+        self.calls: list[CallTool] = []
+        self._prompt_tokens = tokens(body)
+
+    @property
+    def _completion_tokens(self) -> int:
+        return len(self.text.split()) + len(self.thought.split()) + len(self.calls)
+
+    @abstractmethod
     def begin(self) -> bytes: ...
+    @abstractmethod
     def say(self, piece: str) -> bytes: ...
+    @abstractmethod
     def think(self, piece: str) -> bytes: ...
+    @abstractmethod
     def call(self, call: CallTool) -> bytes: ...
+    @abstractmethod
     def end(self, reason: str) -> bytes: ...
+    @abstractmethod
     def error(self, text: str) -> bytes: ...
+    @abstractmethod
     def entire(self, reason: str) -> bytes:
         """All of it as one JSON value, in place of a stream."""
-        ...
 
 
 def data(value: Any, *, event: str = "") -> bytes:
@@ -45,3 +53,8 @@ def data(value: Any, *, event: str = "") -> bytes:
 
 def arguments(call: CallTool) -> str:
     return msgspec.json.encode(call.arguments).decode()
+
+
+def tokens(body: Any) -> int:
+    """About four bytes each, as a rule of thumb has it."""
+    return len(msgspec.json.encode(body)) // 4 + 1
