@@ -44,16 +44,18 @@ def content_of(parts: tuple[Part, ...], takes: Takes) -> str | list[dict[str, An
     return "\n\n".join(texts) if len(texts) == len(contents) else contents
 
 
-def told(parts: tuple[Part, ...]) -> str:
-    """An earlier message as text; files are named, not sent again."""
-    return "\n\n".join(_mentioned(part) for part in parts)
+def told(parts: tuple[Part, ...], *, with_links: bool = False) -> str:
+    """A message as text: data as JSON, files by their names or, if asked, by their links."""
+    return "\n\n".join(_mentioned(part, with_links) for part in parts)
 
 
-def _mentioned(part: Part) -> str:
+def _mentioned(part: Part, with_links: bool) -> str:
     if part.text is not None:
         return part.text
     if part.data is not UNSET:
         return _json(part.data)
+    if with_links and part.url:
+        return part.url
     return f"[{part.filename or part.media_type or 'a file'}]"
 
 

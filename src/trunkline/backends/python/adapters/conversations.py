@@ -1,13 +1,15 @@
-"""What adapters of frameworks have in common: names of conversations, and the message as text."""
+"""The common part of the adapters: names of conversations, messages as text, and `EventReading`."""
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
 
+from trunkline.backends import model_content
 from trunkline.backends.python.turn import Turn
+from trunkline.model.outputs import Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Message, Part
 
 # Paused runs and conversations that are held in memory; then the oldest are forgotten.
@@ -28,16 +30,8 @@ def user_id(turn: Turn) -> str:
 
 
 def told(parts: tuple[Part, ...]) -> str:
-    """The text of a message; data as JSON, files by name."""
-    return "\n\n".join(_told(part) for part in parts)
-
-
-def _told(part: Part) -> str:
-    if part.text is not None:
-        return part.text
-    if part.data is not UNSET:
-        return msgspec.json.encode(part.data).decode()
-    return part.url or f"[{part.filename or part.media_type or 'a file'}]"
+    """The text of a message; data as JSON, files by link or name."""
+    return model_content.told(parts, with_links=True)
 
 
 def value_of(turn: Turn) -> Any:
@@ -56,6 +50,50 @@ def plain(value: Any) -> Any:
     if callable(dump):
         value = dump(mode="json")
     return msgspec.json.decode(msgspec.json.encode(value, enc_hook=str))
+
+
+def usage_of(tokens: Sequence[int]) -> dict[str, Any]:
+    """The metadata for the tokens of the prompts, of the answers and of both."""
+    names = ("inputTokens", "outputTokens", "totalTokens")
+    return {"usage": dict(zip(names, tokens, strict=True))}
+
+
+class EventReading:
+    """The events of one run of a framework as outputs; each framework has a subclass."""
+
+    def __init__(self) -> None:
+        self.has_spoken = False
+        # The tool of each call that the run began, by the id of the call.
+        self._begun: dict[str, str] = {}
+        self._tokens = [0, 0, 0]
+
+    def _say(self, text: str, *, is_apart: bool) -> list[Output]:
+        """`is_apart`: whether the text begins another message than the text before it."""
+        if not text:
+            return []
+        stage = [StageStarted()] if is_apart and self.has_spoken else []
+        self.has_spoken = True
+        return [*stage, Text(text)]
+
+    def _call(self, call_id: str, name: str, arguments: Any) -> Output:
+        self._begun[call_id] = name
+        return ToolCalled(call_id=call_id, name=name, phase="start", data=plain(arguments))
+
+    def _result(self, call_id: str, data: Any, *, is_error: bool) -> list[Output]:
+        """No output for a call that an earlier run began."""
+        if (name := self._begun.get(call_id)) is None:
+            return []
+        result = plain(data)
+        return [
+            ToolCalled(call_id=call_id, name=name, phase="result", data=result, is_error=is_error)
+        ]
+
+    def _count(self, *tokens: int | None) -> None:
+        counts = zip(self._tokens, tokens, strict=True)
+        self._tokens = [so_far + int(more or 0) for so_far, more in counts]
+
+    def usage(self) -> dict[str, Any] | None:
+        return usage_of(self._tokens) if any(self._tokens) else None
 
 
 class Recent(OrderedDict[str, Any]):

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from trunkline.backends.python.adapters.conversations import (
+    EventReading,
     Recent,
     conversation_id,
     earlier,
@@ -15,7 +16,7 @@ from trunkline.backends.python.adapters.conversations import (
 )
 from trunkline.backends.python.decorator import Agent
 from trunkline.backends.python.turn import Turn
-from trunkline.model.outputs import Output, StageStarted, Text, ToolCalled
+from trunkline.model.outputs import Output
 from trunkline.model.values import Part, Role
 
 _log = logging.getLogger("trunkline.backends.python")
@@ -89,66 +90,33 @@ class AdkAgent:
             await service.delete_session(app_name=app, user_id=user, session_id=session_id)
 
 
-class AdkReading:
-    """The events of a run, as outputs."""
-
+class AdkReading(EventReading):
     def __init__(self) -> None:
+        super().__init__()
         self.error = ""
-        self._has_spoken = False
         # Whether pieces of the message under way came, so that its whole brings nothing new.
         self._is_streaming = False
-        self._begun: dict[str, str] = {}
-        self._tokens = [0, 0, 0]
 
     def feed(self, event: Any) -> list[Output]:
         if event.error_code or event.error_message:
             self.error = f"{event.error_code}: {event.error_message}"
             return []
         if event.partial:
-            return self._say(_text(event), is_piece=True)
-        self._count(event.usage_metadata)
-        outputs = [] if self._is_streaming else self._say(_text(event), is_piece=False)
+            outputs = self._say(_text(event), is_apart=not self._is_streaming)
+            self._is_streaming = self._is_streaming or bool(outputs)
+            return outputs
+        if (used := event.usage_metadata) is not None:
+            answered = used.candidates_token_count
+            self._count(used.prompt_token_count, answered, used.total_token_count)
+        outputs = [] if self._is_streaming else self._say(_text(event), is_apart=True)
         self._is_streaming = False
         for call in event.get_function_calls():
-            self._begun[call.id] = call.name
-            data = plain(call.args)
-            outputs.append(ToolCalled(call_id=call.id, name=call.name, phase="start", data=data))
-        for response in event.get_function_responses():
-            if response.id in self._begun:
-                outputs.append(_result(response))
+            outputs.append(self._call(call.id, call.name, call.args))
+        for answer in event.get_function_responses():
+            value = plain(answer.response)
+            is_error = isinstance(value, dict) and "error" in value
+            outputs += self._result(answer.id, value, is_error=is_error)
         return outputs
-
-    def usage(self) -> dict[str, Any] | None:
-        if not any(self._tokens):
-            return None
-        names = ("inputTokens", "outputTokens", "totalTokens")
-        return {"usage": dict(zip(names, self._tokens, strict=True))}
-
-    def _say(self, text: str, *, is_piece: bool) -> list[Output]:
-        if not text:
-            return []
-        is_apart = self._has_spoken and not self._is_streaming
-        self._has_spoken, self._is_streaming = True, is_piece
-        return [StageStarted(), Text(text)] if is_apart else [Text(text)]
-
-    def _count(self, usage: Any) -> None:
-        if usage is not None:
-            counts = (
-                usage.prompt_token_count,
-                usage.candidates_token_count,
-                usage.total_token_count,
-            )
-            self._tokens = [
-                so_far + int(more or 0) for so_far, more in zip(self._tokens, counts, strict=True)
-            ]
-
-
-def _result(response: Any) -> ToolCalled:
-    value = plain(response.response)
-    is_error = isinstance(value, dict) and "error" in value
-    return ToolCalled(
-        call_id=response.id, name=response.name, phase="result", data=value, is_error=is_error
-    )
 
 
 def _text(event: Any) -> str:

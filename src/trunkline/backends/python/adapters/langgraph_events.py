@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trunkline.backends.python.adapters.conversations import plain
+from trunkline.backends.python.adapters.conversations import EventReading, plain
 from trunkline.backends.python.turn import Turn
-from trunkline.model.outputs import Note, Output, StageStarted, Text, ToolCalled
+from trunkline.model.outputs import Note, Output
 from trunkline.model.values import Part
 
 _INTERRUPT: Final = "__interrupt__"
@@ -13,10 +13,11 @@ _INTERRUPT: Final = "__interrupt__"
 _WORDS: Final = ("question", "message", "prompt", "text", "description")
 
 
-class GraphReading:
+class GraphReading(EventReading):
     """Feed it what `astream` gives, mode by mode; `given` is the input."""
 
     def __init__(self, turn: Turn, given: Mapping[str, Any]) -> None:
+        super().__init__()
         self.questions: list[Any] = []
         self._turn = turn
         self._given = given
@@ -24,15 +25,12 @@ class GraphReading:
         self._values: Any = {}
         # The message that is being said, and those whose tokens were counted.
         self._saying: object = None
-        self._has_spoken = False
         self._counted: set[object] = set()
-        self._tokens = [0, 0, 0]
-        self._begun: dict[str, str] = {}
         self._done: set[str] = set()
 
     def feed(self, mode: str, data: Any, *, is_root: bool) -> list[Output]:
         if mode == "messages":
-            return self._say(data[0])
+            return self._message(data[0])
         if mode == "updates" and isinstance(data, Mapping):
             if is_root and _INTERRUPT in data:
                 self.questions = list(data[_INTERRUPT])
@@ -48,22 +46,16 @@ class GraphReading:
         """The end of the turn: a question, or the answer."""
         if self.questions:
             return self._turn.ask(*_question(self.questions[0].value))
-        metadata = self._usage()
-        if self._has_spoken:
-            return self._turn.answer(metadata=metadata)
-        return self._turn.answer(*self._result(), metadata=metadata)
+        answer = () if self.has_spoken else self._made()
+        return self._turn.answer(*answer, metadata=self.usage())
 
-    def _say(self, message: Any) -> list[Output]:
+    def _message(self, message: Any) -> list[Output]:
         if message.type not in ("ai", "AIMessageChunk"):
             return []
-        text = _text(message.content)
-        if not text:
-            return []
-        outputs: list[Output] = []
-        if self._has_spoken and message.id != self._saying:
-            outputs.append(StageStarted())
-        self._saying, self._has_spoken = message.id, True
-        return [*outputs, Text(text)]
+        outputs = self._say(_text(message.content), is_apart=message.id != self._saying)
+        if outputs:
+            self._saying = message.id
+        return outputs
 
     def _update(self, update: Any) -> list[Output]:
         messages = update.get("messages") if isinstance(update, Mapping) else None
@@ -73,47 +65,24 @@ class GraphReading:
     def _tools(self, message: Any) -> list[Output]:
         kind = getattr(message, "type", "")
         if kind == "ai":
-            self._count(message)
+            self._count_once(message)
             calls = [call for call in message.tool_calls if call["id"] not in self._begun]
-            self._begun |= {call["id"]: call["name"] for call in calls}
-            return [
-                ToolCalled(
-                    call_id=call["id"], name=call["name"], phase="start", data=plain(call["args"])
-                )
-                for call in calls
-            ]
+            return [self._call(call["id"], call["name"], call["args"]) for call in calls]
         call_id = getattr(message, "tool_call_id", "")
         if kind != "tool" or call_id not in self._begun or call_id in self._done:
             return []
         self._done.add(call_id)
-        return [
-            ToolCalled(
-                call_id=call_id,
-                name=self._begun[call_id],
-                phase="result",
-                data=plain(message.content),
-                is_error=message.status == "error",
-            )
-        ]
+        return self._result(call_id, message.content, is_error=message.status == "error")
 
-    def _count(self, message: Any) -> None:
+    def _count_once(self, message: Any) -> None:
         usage = message.usage_metadata
         if usage and message.id not in self._counted:
             self._counted.add(message.id)
             names = ("input_tokens", "output_tokens", "total_tokens")
-            self._tokens = [
-                so_far + int(usage.get(name) or 0)
-                for so_far, name in zip(self._tokens, names, strict=True)
-            ]
+            self._count(*(usage.get(name) for name in names))
 
-    def _usage(self) -> dict[str, Any] | None:
-        if not any(self._tokens):
-            return None
-        names = ("inputTokens", "outputTokens", "totalTokens")
-        return {"usage": dict(zip(names, self._tokens, strict=True))}
-
-    def _result(self) -> tuple[Any, ...]:
-        """The answer of a graph that said nothing: what it made of its input."""
+    def _made(self) -> tuple[Any, ...]:
+        """The answer of a graph without text: the values that it added to its input."""
         if not isinstance(self._values, Mapping):
             return _content(self._values)
         values = {name: value for name, value in self._values.items() if name != _INTERRUPT}

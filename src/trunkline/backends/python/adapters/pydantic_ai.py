@@ -5,10 +5,16 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from trunkline.backends.python.adapters.conversations import earlier, plain, told
+from trunkline.backends.python.adapters.conversations import (
+    EventReading,
+    earlier,
+    plain,
+    told,
+    usage_of,
+)
 from trunkline.backends.python.decorator import Agent
 from trunkline.backends.python.turn import Turn
-from trunkline.model.outputs import Output, StageStarted, Text, ToolCalled
+from trunkline.model.outputs import Output
 from trunkline.model.values import Message, Part, Role
 
 _log = logging.getLogger("trunkline.backends.python")
@@ -36,7 +42,7 @@ class PydanticAgent:
     async def __call__(self, turn: Turn) -> AsyncGenerator[object, None]:
         history = await _history(turn)
         options = {} if self._deps is None else {"deps": self._deps(turn)}
-        reading = EventReading()
+        reading = PydanticReading()
         async with AsyncExitStack() as stack:
             events = self._agent.run_stream_events(
                 _prompt(turn.parts), message_history=history or None, **options
@@ -49,64 +55,45 @@ class PydanticAgent:
         result = reading.result
         if turn.session_key:
             await _keep(turn, result)
-        yield turn.answer(*_answer(result.output, reading), metadata={"usage": _usage(result)})
+        yield turn.answer(*_answer(result.output, reading), metadata=_usage(result))
 
 
-class EventReading:
-    """The events of a run, as outputs; `result` is the last."""
+class PydanticReading(EventReading):
+    """`result` is the last event."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.result: Any = None
-        self.has_spoken = False
-        # Whether what is said next belongs to another message than what was said last.
+        # Whether the next text begins another message.
         self._is_apart = False
-        self._begun: set[str] = set()
 
     def feed(self, event: Any) -> list[Output]:
         kind = event.event_kind
         if kind == "part_start" and event.part.part_kind == "text":
-            return self._say(event.part.content)
+            return self._text(event.part.content)
         if kind == "part_delta" and event.delta.part_delta_kind == "text":
-            return self._say(event.delta.content_delta)
+            return self._text(event.delta.content_delta)
         if kind == "function_tool_call":
-            return self._call(event.part)
+            self._is_apart = True
+            part = event.part
+            arguments = part.args_as_dict() if part.args else None
+            return [self._call(part.tool_call_id, part.tool_name, arguments)]
         if kind == "function_tool_result":
-            return self._result(event.part)
+            part = event.part
+            is_good = getattr(part, "outcome", "success") == "success"
+            is_error = part.part_kind == "retry-prompt" or not is_good
+            return self._result(part.tool_call_id, part.content, is_error=is_error)
         if kind == "agent_run_result":
             self.result = event.result
         return []
 
-    def _say(self, text: str) -> list[Output]:
-        if not text:
-            return []
-        apart, self._is_apart = self._is_apart and self.has_spoken, False
-        self.has_spoken = True
-        return [StageStarted(), Text(text)] if apart else [Text(text)]
-
-    def _call(self, part: Any) -> list[Output]:
-        self._is_apart = True
-        self._begun.add(part.tool_call_id)
-        data = plain(part.args_as_dict()) if part.args else None
-        return [
-            ToolCalled(call_id=part.tool_call_id, name=part.tool_name, phase="start", data=data)
-        ]
-
-    def _result(self, part: Any) -> list[Output]:
-        if part.tool_call_id not in self._begun:
-            return []
-        return [
-            ToolCalled(
-                call_id=part.tool_call_id,
-                name=part.tool_name,
-                phase="result",
-                data=plain(part.content),
-                is_error=part.part_kind == "retry-prompt"
-                or getattr(part, "outcome", "success") != "success",
-            )
-        ]
+    def _text(self, text: str) -> list[Output]:
+        outputs = self._say(text, is_apart=self._is_apart)
+        self._is_apart = self._is_apart and not outputs
+        return outputs
 
 
-def _answer(value: Any, reading: EventReading) -> tuple[Part, ...]:
+def _answer(value: Any, reading: PydanticReading) -> tuple[Part, ...]:
     """Text has been said by now; an output of another type is data."""
     if not isinstance(value, str):
         return (Part(data=plain(value)),)
@@ -162,9 +149,9 @@ def _prompt(parts: tuple[Part, ...]) -> Any:
     ]
 
 
-def _usage(result: Any) -> dict[str, int]:
+def _usage(result: Any) -> dict[str, Any]:
     usage = result.usage
     # It was a method once.
     usage = usage if hasattr(usage, "input_tokens") else usage()
     given, said = int(usage.input_tokens or 0), int(usage.output_tokens or 0)
-    return {"inputTokens": given, "outputTokens": said, "totalTokens": given + said}
+    return usage_of((given, said, given + said))
