@@ -7,65 +7,48 @@ waiting for it after a grace.
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from types import AsyncGeneratorType
 from typing import Any
 
+from msgspec import Struct
+
+from trunkline.backends.python.decorator import AgentFunction
 from trunkline.backends.python.outputs import Answer, end_in, outputs_of_result
 from trunkline.backends.python.turn import Cancellation, Turn
 from trunkline.model.errors import AgentError
 from trunkline.model.outputs import ENDS_TURN, Output, Text
 
 
-class AsyncFunctionRun:
-    __slots__ = (
-        "_cancel_sent",
-        "_cancellation",
-        "_fn",
-        "_live",
-        "_loop",
-        "_over",
-        "_run_id",
-        "_task",
-        "_turn",
-    )
+class AsyncFunctionRun(Struct, eq=False):
+    fn: AgentFunction
+    turn: Turn
+    run_id: str
+    cancellation: Cancellation
+    # Has the run until its outputs end.
+    live: dict[str, "AsyncFunctionRun"]
+    # Handed in, because to ask which one is running takes a system call.
+    loop: asyncio.AbstractEventLoop
+    # The reader's task while it is inside the agent's code, where a cancel must reach.
+    _task: asyncio.Task[Any] | None = None
+    _cancel_sent: bool = False
+    _over: asyncio.Future[None] | None = None
 
-    def __init__(
-        self,
-        fn: Callable[[Turn], Any],
-        turn: Turn,
-        *,
-        run_id: str,
-        cancellation: Cancellation,
-        live: dict[str, "AsyncFunctionRun"],
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        """`live` has the run until its outputs end."""
-        live[run_id] = self
-        # Handed in, because to ask which one is running takes a system call.
-        self._loop = loop
-        self._fn = fn
-        self._turn = turn
-        self._run_id = run_id
-        self._cancellation = cancellation
-        self._live = live
-        # The reader's task while it is inside the agent's code, where a cancel must reach.
-        self._task: asyncio.Task[Any] | None = None
-        self._cancel_sent = False
-        self._over: asyncio.Future[None] | None = None
+    def __post_init__(self) -> None:
+        self.live[self.run_id] = self
 
     async def outputs(self) -> AsyncGenerator[Output, None]:
-        cancellation = self._cancellation
+        cancellation = self.cancellation
         if cancellation.is_set():
             self._leave()
             return
-        loop = self._loop
+        loop = self.loop
         self._task = asyncio.current_task(loop)
         answer = Answer(streams=True)
         ending: Output | None = None
         values: Any = None
         try:
-            values = self._fn(self._turn)
+            values = self.fn(self.turn)
             # The test that is cheap spares generators, the usual case, the ones that are not.
             if type(values) is not AsyncGeneratorType:
                 if inspect.isawaitable(values):
@@ -99,9 +82,9 @@ class AsyncFunctionRun:
 
     def cancel(self) -> None:
         """Ask the agent to stop, and listen to it no longer."""
-        if self._cancellation.is_set():
+        if self.cancellation.is_set():
             return
-        self._cancellation.set()
+        self.cancellation.set()
         if self._task is not None:
             self._cancel_sent = True
             self._task.cancel()
@@ -116,7 +99,7 @@ class AsyncFunctionRun:
         """Done when the agent's code is really over."""
         if self._over is None:
             self._over = asyncio.get_running_loop().create_future()
-            if self._live.get(self._run_id) is not self:
+            if self.live.get(self.run_id) is not self:
                 self._over.set_result(None)
         return self._over
 
@@ -125,7 +108,7 @@ class AsyncFunctionRun:
         if isinstance(error, asyncio.CancelledError):
             if self._is_for_reader():
                 raise error
-            if self._cancellation.is_set():
+            if self.cancellation.is_set():
                 return None
         end = end_in(error)
         if end is not None:
@@ -152,8 +135,8 @@ class AsyncFunctionRun:
                 self._over.set_result(None)
 
     def _leave(self) -> None:
-        if self._live.get(self._run_id) is self:
-            del self._live[self._run_id]
+        if self.live.get(self.run_id) is self:
+            del self.live[self.run_id]
 
 
 def as_exception(error: BaseException) -> Exception:

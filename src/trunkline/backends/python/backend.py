@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
 from trunkline.backends.kind import Resources
+from trunkline.backends.output_channel import OutputChannel
 from trunkline.backends.python import settings as python_settings
 from trunkline.backends.python.async_functions import AsyncFunctionRun
 from trunkline.backends.python.decorator import Agent
@@ -54,15 +55,17 @@ class PythonBackend:
         if not self._in_thread:
             return go_on(self.agent.fn, agent_turn).outputs()
         run = self._threads[turn.run_id] = PlainFunctionRun(
-            self.agent.fn,
-            agent_turn,
+            agent=self.agent,
+            turn=agent_turn,
             name=f"agent {self.agent.slug} {turn.run_id}",
             cancellation=cancellation,
             clock=self._clock,
             grace_s=self._grace_s,
             live=self._live_threads,
-            limit=self.agent.max_threads,
             go_on=go_on,
+            loop=self._loop,
+            channel=OutputChannel(loop=self._loop),
+            stopped=self._loop.create_future(),
         )
         return run.outputs()
 

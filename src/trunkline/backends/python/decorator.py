@@ -41,11 +41,12 @@ class Agent:
     ) -> None:
         if not callable(fn):
             raise TypeError(f"@agent goes above a function, not {type(fn).__name__}")
-        words = _words(fn)
-        _check_takes_turn(fn, words)
+        identifier = _identifier(fn)
+        _check_takes_turn(fn, identifier)
+        usual = named_after(identifier)
         self.fn = fn
-        self.name = name or " ".join(words).capitalize()
-        self.slug = slug or "-".join(words).lower()
+        self.name = name or usual["name"]
+        self.slug = slug or usual["slug"]
         self.description = description or _first_paragraph(fn) or self.name
         self.version = version
         self.input_modes = tuple(input_modes)
@@ -107,25 +108,29 @@ def _check_known(about: Mapping[str, Any]) -> None:
             raise TypeError(f"@agent knows no {name}; {hint}")
 
 
-def _check_takes_turn(fn: AgentFunction, words: list[str]) -> None:
+def _check_takes_turn(fn: AgentFunction, identifier: str) -> None:
     try:
         inspect.signature(fn).bind(None)
     except TypeError:
-        name = "_".join(words)
         raise TypeError(
-            f"the function of an agent takes one argument, the turn: def {name}(turn)"
+            f"the function of an agent takes one argument, the turn: def {identifier}(turn)"
         ) from None
     except ValueError:
         # Some that are written in C do not tell; the first turn will.
         return
 
 
-def _words(fn: object) -> list[str]:
+def named_after(identifier: str) -> dict[str, str]:
+    """The usual name and slug of an agent that has this name in its file."""
+    words = [word for word in identifier.split("_") if word] or ["agent"]
+    return {"name": " ".join(words).capitalize(), "slug": "-".join(words).lower()}
+
+
+def _identifier(fn: object) -> str:
     if isinstance(fn, functools.partial):
-        return _words(fn.func)
+        return _identifier(fn.func)
     name = getattr(fn, "__name__", "") or type(fn).__name__
-    words = [word for word in name.split("_") if word]
-    return words if name.isidentifier() and words else ["agent"]
+    return name if name.isidentifier() else "agent"
 
 
 def _first_paragraph(fn: object) -> str:

@@ -12,6 +12,7 @@ from types import ModuleType
 from trunkline.backends.python.adapters import adapted
 from trunkline.backends.python.decorator import Agent
 from trunkline.backends.python.failures import blame
+from trunkline.backends.python.settings import split_target
 from trunkline.model.errors import ConfigError
 
 _EXAMPLE = """\
@@ -28,19 +29,11 @@ def load(target: str) -> list[Agent]:
 
     Raises ConfigError with a text that says what to do about it.
     """
-    place, attribute = _split(target)
+    place, attribute = split_target(target)
     module = _file(Path(place)) if place.endswith(".py") else _module(place)
     if attribute:
         return [_named(module, attribute, place)]
     return _all(module, place)
-
-
-def _split(target: str) -> tuple[str, str]:
-    head, colon, tail = target.rpartition(":")
-    # In `C:\\agents.py` the colon belongs to the path.
-    if not colon or tail.endswith(".py"):
-        return target, ""
-    return head, tail
 
 
 def _file(path: Path) -> ModuleType:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from trunkline.model.outputs import ArtifactEmitted, ToolCalled, ToolSummarized
 from trunkline.model.values import Artifact, Part
@@ -40,27 +40,6 @@ def parts_of(contents: Iterable[Content]) -> tuple[Part, ...]:
     return tuple(part_of(content) for content in contents)
 
 
-def content_part(
-    *,
-    text: str | None,
-    data: Any,
-    raw: bytes | None,
-    url: str | None,
-    media_type: str,
-    filename: str,
-) -> Part:
-    if data is not UNSET:
-        data = json_of(data)
-    try:
-        return Part(
-            text=text, data=data, raw=raw, url=url, media_type=media_type, filename=filename
-        )
-    except ValueError:
-        raise ValueError(
-            "an artifact needs exactly one of text, data, raw and url, or parts"
-        ) from None
-
-
 class ArtifactWriter:
     """One artifact in chunks: the first chunk opens it, the others are appended."""
 
@@ -91,13 +70,8 @@ class ArtifactWriter:
         part = part_of(content)
         if isinstance(content, Part):
             return part
-        return Part(
-            text=part.text,
-            raw=part.raw,
-            data=part.data,
-            media_type=self.media_type or part.media_type,
-            filename=self.filename,
-        )
+        media_type = self.media_type or part.media_type
+        return structs.replace(part, media_type=media_type, filename=self.filename)
 
 
 class ToolCall:
@@ -114,16 +88,10 @@ class ToolCall:
         return ToolCalled(call_id=self.call_id, name=self.name, phase="start", data=self._data)
 
     def update(self, data: Any) -> ToolCalled:
-        return ToolCalled(call_id=self.call_id, name=self.name, phase="update", data=json_of(data))
+        return structs.replace(self.start(), phase="update", data=json_of(data))
 
     def result(self, data: Any = None, *, is_error: bool = False) -> ToolCalled:
-        return ToolCalled(
-            call_id=self.call_id,
-            name=self.name,
-            phase="result",
-            data=json_of(data),
-            is_error=is_error,
-        )
+        return structs.replace(self.start(), phase="result", data=json_of(data), is_error=is_error)
 
     def summary(self, content: Content, *more: Content) -> ToolSummarized:
         """The result in words for people."""

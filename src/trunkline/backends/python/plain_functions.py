@@ -9,8 +9,11 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import aclosing
 from typing import Any
 
+from msgspec import Struct
+
 from trunkline.backends.output_channel import OutputChannel
 from trunkline.backends.python.async_functions import AsyncFunctionRun, as_exception
+from trunkline.backends.python.decorator import Agent, AgentFunction
 from trunkline.backends.python.outputs import Answer, TurnEnd, end_in, outputs_of_result
 from trunkline.backends.python.turn import Cancellation, Turn
 from trunkline.backends.turn_task import done_within
@@ -20,7 +23,7 @@ from trunkline.ports.clock import Clock
 log = logging.getLogger(__name__)
 
 
-class PlainFunctionRun:
+class PlainFunctionRun(Struct, eq=False, kw_only=True, weakref=True):
     """A thread cannot be made to stop, only asked. So the outputs come over a channel that
     the reader can leave, so an agent that does not look at its cancellation keeps no reader
     waiting. An awaitable or an async iterator that the function returns needs the loop, and
@@ -28,68 +31,57 @@ class PlainFunctionRun:
     plain one.
     """
 
-    def __init__(
-        self,
-        fn: Callable[[Turn], Any],
-        turn: Turn,
-        *,
-        name: str,
-        cancellation: Cancellation,
-        clock: Clock,
-        grace_s: float,
-        live: set["PlainFunctionRun"],
-        limit: int,
-        go_on: Callable[[Callable[[Turn], Any], Turn], AsyncFunctionRun],
-    ) -> None:
-        """`go_on` makes the run of the part that needs the loop."""
-        self._fn = fn
-        self._turn = turn
-        self._name = name
-        self._cancellation = cancellation
-        self._clock = clock
-        self._grace_s = grace_s
-        self._live = live
-        self._limit = limit
-        self._go_on = go_on
-        self._loop = asyncio.get_running_loop()
-        self._channel = OutputChannel(loop=self._loop)
-        self._rest: Any = None
-        # Done when the agent's code is really over.
-        self.stopped: asyncio.Future[None] = self._loop.create_future()
+    agent: Agent
+    turn: Turn
+    name: str
+    cancellation: Cancellation
+    clock: Clock
+    grace_s: float
+    # The runs of the agent whose threads have not ended.
+    live: set["PlainFunctionRun"]
+    # Makes the run of the part that needs the loop.
+    go_on: Callable[[AgentFunction, Turn], AsyncFunctionRun]
+    loop: asyncio.AbstractEventLoop
+    channel: OutputChannel
+    # Done when the agent's code is really over.
+    stopped: asyncio.Future[None]
+    _rest: Any = None
 
     async def outputs(self) -> AsyncGenerator[Output, None]:
-        if self._cancellation.is_set():
+        if self.cancellation.is_set():
             return
         # The turns that were canceled count too, for as long as they really run.
-        if len(self._live) >= self._limit:
-            yield Failed(f"The agent is busy: it runs {self._limit} turns at a time, no more.")
+        if len(self.live) >= self.agent.max_threads:
+            yield Failed(
+                f"The agent is busy: it runs {self.agent.max_threads} turns at a time, no more."
+            )
             return
-        self._live.add(self)
+        self.live.add(self)
         context = contextvars.copy_context()
         # A daemon, so that an agent that never returns cannot keep the process alive.
         threading.Thread(
-            target=context.run, args=(self._work,), name=self._name, daemon=True
+            target=context.run, args=(self._work,), name=self.name, daemon=True
         ).start()
         try:
-            while (output := await self._channel.take()) is not None:
+            while (output := await self.channel.take()) is not None:
                 yield output
-            if self._cancellation.is_set():
+            if self.cancellation.is_set():
                 await self._until_stopped()
             elif self._rest is not None:
-                rest = self._go_on(lambda turn: self._rest, self._turn)
+                rest = self.go_on(lambda turn: self._rest, self.turn)
                 async with aclosing(rest.outputs()) as outputs:
                     async for output in outputs:
                         yield output
         finally:
             if self.stopped.done():
-                self._live.discard(self)
+                self.live.discard(self)
             self.cancel()
 
     def cancel(self) -> None:
         """Ask the agent to stop, and listen to it no longer."""
-        if not self.stopped.done() and not self._cancellation.is_set():
-            self._cancellation.set()
-            self._channel.close()
+        if not self.stopped.done() and not self.cancellation.is_set():
+            self.cancellation.set()
+            self.channel.close()
 
     @property
     def is_busy(self) -> bool:
@@ -97,8 +89,8 @@ class PlainFunctionRun:
 
     async def _until_stopped(self) -> None:
         """Wait until the agent's code is really over, but not for longer than the grace."""
-        if self.is_busy and not await done_within(self.stopped, self._grace_s, self._clock):
-            log.warning("an agent ignores its cancellation", extra={"run": self._name})
+        if self.is_busy and not await done_within(self.stopped, self.grace_s, self.clock):
+            log.warning("an agent ignores its cancellation", extra={"run": self.name})
 
     def _work(self) -> None:
         """In the thread."""
@@ -109,16 +101,16 @@ class PlainFunctionRun:
         except BaseException as error:  # noqa: BLE001 - the reader of the outputs gets it
             failure = error
         try:
-            self._loop.call_soon_threadsafe(self._finish, last, failure)
+            self.loop.call_soon_threadsafe(self._finish, last, failure)
         except RuntimeError:
             # The loop is closed: the gateway has ended and no longer waits for this thread.
-            log.debug("an agent outlived its gateway", extra={"run": self._name})
+            log.debug("an agent outlived its gateway", extra={"run": self.name})
 
     def _play(self) -> Output | None:
         """The last output is returned, not put: it may go out only when the function is
         really over, its `finally` blocks included."""
         try:
-            result = self._fn(self._turn)
+            result = self.agent.fn(self.turn)
             if inspect.isawaitable(result) or hasattr(result, "__aiter__"):
                 self._rest = result
                 return None
@@ -128,14 +120,14 @@ class PlainFunctionRun:
         except (TurnEnd, BaseExceptionGroup) as error:
             return _output_of_end(error)
         for output in outputs:
-            self._channel.put_from_thread(output)
+            self.channel.put_from_thread(output)
         return last
 
     def _stream(self, values: Generator[object, Any, object]) -> Output | None:
         answer = Answer(streams=True)
         is_over = False
         try:
-            while not is_over and not self._turn.is_canceled:
+            while not is_over and not self.turn.is_canceled:
                 try:
                     value = next(values)
                 except StopIteration as stop:
@@ -143,7 +135,7 @@ class PlainFunctionRun:
                 for output in answer.outputs(value):
                     if isinstance(output, ENDS_TURN):
                         return output
-                    self._channel.put_from_thread(output)
+                    self.channel.put_from_thread(output)
         except (TurnEnd, BaseExceptionGroup) as error:
             return answer.completed(_output_of_end(error))
         finally:
@@ -152,13 +144,13 @@ class PlainFunctionRun:
 
     def _finish(self, last: Output | None, failure: BaseException | None) -> None:
         """The agent's code is over. From here on its thread counts no more."""
-        if self._rest is None or self._cancellation.is_set():
-            self._live.discard(self)
-        if failure is not None and self._cancellation.is_set():
+        if self._rest is None or self.cancellation.is_set():
+            self.live.discard(self)
+        if failure is not None and self.cancellation.is_set():
             log.info("an agent failed while it was canceled", exc_info=failure)
         if last is not None:
-            self._channel.put_now(last)
-        self._channel.finish(None if failure is None else as_exception(failure))
+            self.channel.put_now(last)
+        self.channel.finish(None if failure is None else as_exception(failure))
         self.stopped.set_result(None)
 
 

@@ -11,7 +11,6 @@ from trunkline.backends.python.parts import (
     ArtifactWriter,
     Content,
     ToolCall,
-    content_part,
     json_of,
     parts_of,
 )
@@ -201,7 +200,7 @@ class Turn:
     @property
     def is_canceled(self) -> bool:
         """Whether the caller gave up; for functions in a thread to look at now and then."""
-        return self._cancellation.is_set()
+        return self._cancellation.happened
 
     async def canceled(self) -> None:
         """Wait until the caller gives up."""
@@ -252,11 +251,21 @@ class Turn:
         """A result with an id of its own: one of text, data, raw and url, or several parts."""
         contents = parts_of(parts)
         if not contents:
-            contents = (
-                content_part(
-                    text=text, data=data, raw=raw, url=url, media_type=media_type, filename=filename
-                ),
-            )
+            value = UNSET if data is UNSET else json_of(data)
+            try:
+                part = Part(
+                    text=text,
+                    data=value,
+                    raw=raw,
+                    url=url,
+                    media_type=media_type,
+                    filename=filename,
+                )
+            except ValueError:
+                raise ValueError(
+                    "an artifact needs exactly one of text, data, raw and url, or parts"
+                ) from None
+            contents = (part,)
         artifact = Artifact(
             artifact_id=artifact_id or self._new_id(),
             name=name,

@@ -11,7 +11,7 @@ from typing import Any
 from trunkline.backends.python.adapters.google_adk import adk_agent
 from trunkline.backends.python.adapters.langgraph import graph_agent
 from trunkline.backends.python.adapters.pydantic_ai import pydantic_ai_agent
-from trunkline.backends.python.decorator import Agent
+from trunkline.backends.python.decorator import Agent, named_after
 from trunkline.model.errors import ConfigError
 
 __all__ = ["adapted", "adk_agent", "graph_agent", "pydantic_ai_agent"]
@@ -34,18 +34,10 @@ def adapted(value: Any, name: str) -> Agent | None:
     for base in type(value).__mro__:
         for (package, title), make in _MAKERS.items():
             if base.__name__ == title and f"{base.__module__}.".startswith(f"{package}."):
-                return make(value, name=" ".join(_words(name)).capitalize(), slug=_slug(name))
+                return make(value, **named_after(name.rpartition(".")[2]))
         if base.__name__ == "StateGraph" and base.__module__.startswith("langgraph."):
             raise ConfigError(
                 f"{name} is a graph that is not compiled.\nWrite {name} = builder.compile() and "
                 "name that."
             )
     return None
-
-
-def _words(name: str) -> list[str]:
-    return [word for word in name.rpartition(".")[2].split("_") if word] or ["agent"]
-
-
-def _slug(name: str) -> str:
-    return "-".join(_words(name)).lower()

@@ -14,7 +14,7 @@ from trunkline.backends.python.adapters.conversations import (
     told,
     user_id,
 )
-from trunkline.backends.python.decorator import Agent
+from trunkline.backends.python.decorator import Agent, named_after
 from trunkline.backends.python.turn import Turn
 from trunkline.model.outputs import Output
 from trunkline.model.values import Part, Role
@@ -32,8 +32,7 @@ def adk_agent(adk: Any, **about: Any) -> Agent:
     about.setdefault("description", getattr(agent, "description", "") or "")
     if about.get("slug", "root-agent") == "root-agent":
         # All of them go by that name in their files, so it says nothing.
-        words = [word for word in str(agent.name).split("_") if word]
-        about |= {"name": " ".join(words).capitalize(), "slug": "-".join(words).lower()}
+        about |= named_after(str(agent.name))
     return Agent(AdkAgent(adk), **about)
 
 
