@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 from weakref import WeakSet
 
 from msgspec.structs import replace
@@ -37,6 +37,22 @@ MAX_CLIENTS: Final = 500
 
 async def _nothing() -> None:
     pass
+
+
+class Peer(Protocol):
+    """The calls of `RemoteAgent` that backends and tools make. Each raises only RemoteError."""
+
+    async def card(self, *, fresh: bool = False) -> AgentCard: ...
+
+    async def send(self, request: SendMessageRequest) -> Task | Message: ...
+
+    def stream(self, request: SendMessageRequest) -> AsyncGenerator[StreamItem, None]: ...
+
+    def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]: ...
+
+    async def get(self, task_id: str, *, history_length: int | None = None) -> Task: ...
+
+    async def cancel(self, task_id: str) -> Task: ...
 
 
 class RemoteAgent:

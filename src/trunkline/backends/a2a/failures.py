@@ -1,6 +1,5 @@
 """Sentences for the caller when a call to the upstream fails; the log has the rest."""
 
-from trunkline.model.errors import StoreError
 from trunkline.model.outputs import Failed, Output, Refused
 from trunkline.remote.errors import (
     AddressRefused,
@@ -63,7 +62,7 @@ def is_unknown_task(error: RemoteError) -> bool:
     return isinstance(error, PeerRefused) and error.reason == "TASK_NOT_FOUND"
 
 
-def outcome_of(error: RemoteError | StoreError) -> Output:
+def outcome_of(error: RemoteError) -> Output:
     """How the turn ends when nothing more is to be tried."""
     match error:
         case PeerRefused(status=401 | 403):

@@ -1,17 +1,16 @@
 """`Upstream`: the agent behind the gateway, as the backend calls it."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from msgspec.structs import replace
 
 from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.config.secret import revealed
-from trunkline.model.calls import ListTasksRequest, SendMessageRequest
-from trunkline.model.card import AgentCard
-from trunkline.model.values import Message, Task
-from trunkline.protocol.client_responses import StreamItem, TaskPage
+from trunkline.model.calls import ListTasksRequest
+from trunkline.protocol.client_responses import TaskPage
 from trunkline.remote import Limits, Target
+from trunkline.remote.agents import Peer
 from trunkline.remote.credentials import credentials_of
 from trunkline.remote.retries import delay_s
 
@@ -20,22 +19,10 @@ from trunkline.remote.retries import delay_s
 _LIMITS = Limits(circuit_failures=1_000_000)
 
 
-class Upstream(Protocol):
-    """`trunkline.remote.RemoteAgent` is one. Every method raises RemoteError, nothing else."""
-
-    async def card(self, *, fresh: bool = False) -> AgentCard: ...
-
-    async def send(self, request: SendMessageRequest) -> Task | Message: ...
-
-    def stream(self, request: SendMessageRequest) -> AsyncGenerator[StreamItem, None]: ...
-
-    def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]: ...
-
-    async def get(self, task_id: str, *, history_length: int | None = None) -> Task: ...
+class Upstream(Peer, Protocol):
+    """Also lists its tasks, among which a run looks for the one that its message began."""
 
     async def list(self, request: ListTasksRequest | None = None) -> TaskPage: ...
-
-    async def cancel(self, task_id: str) -> Task: ...
 
 
 # Gives the upstream for these headers and this timeout in seconds (None: the usual one).

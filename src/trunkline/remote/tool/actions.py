@@ -15,6 +15,7 @@ from trunkline.model.values import INTERRUPTED, TERMINAL, Message, Task
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import OnUpdate
 from trunkline.protocol.client_responses import StreamItem
+from trunkline.remote.agents import Peer
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused, RemoteError
 from trunkline.remote.progress import Progress
 from trunkline.remote.tool import envelope
@@ -35,7 +36,6 @@ from trunkline.remote.tool.failures import (
 )
 from trunkline.remote.tool.handles import TaskHandles
 from trunkline.remote.tool.limits import Limit
-from trunkline.remote.tool.peers import Peer
 from trunkline.remote.tool.request import ToolRequest
 from trunkline.remote.tool.resolve import Route, is_configured, signature_of
 

@@ -1,16 +1,13 @@
 """`Peers`: the remote agents that the tool calls; `PeerCards`: the cards of the configured ones."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from trunkline.model.calls import SendMessageRequest
-from trunkline.model.card import AgentCard
-from trunkline.model.values import Message, Task
 from trunkline.ports.clock import Clock
-from trunkline.protocol.client_responses import StreamItem
+from trunkline.remote.agents import Peer
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.target import Target
 from trunkline.remote.tool.catalog import RefreshedCard
@@ -20,22 +17,6 @@ from trunkline.remote.tool.limits import Limit, bounded
 
 # One silent peer must not delay the list of all the others for as long as a send may take.
 MOST_S: Final = 15.0
-
-
-class Peer(Protocol):
-    """One remote agent, such as `RemoteAgent`. Every method raises RemoteError, nothing else."""
-
-    async def card(self, *, fresh: bool = False) -> AgentCard: ...
-
-    async def send(self, request: SendMessageRequest) -> Task | Message: ...
-
-    def stream(self, request: SendMessageRequest) -> AsyncGenerator[StreamItem, None]: ...
-
-    def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]: ...
-
-    async def get(self, task_id: str, *, history_length: int | None = None) -> Task: ...
-
-    async def cancel(self, task_id: str) -> Task: ...
 
 
 class Peers(Protocol):

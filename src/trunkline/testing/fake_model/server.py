@@ -68,8 +68,7 @@ class FakeModel:
         """Cuts off whatever is being answered."""
         if self._server is not None:
             self._server.close()
-        await self._connections.close()
-        if self._server is not None:
+            await self._connections.close()
             await self._server.wait_closed()
 
     async def __aenter__(self) -> Self:

@@ -39,7 +39,8 @@ def adk_agent(adk: Any, **about: Any) -> Agent:
 class AdkAgent:
     def __init__(self, adk: Any) -> None:
         self._adk = adk
-        self._runner: Any = adk if hasattr(adk, "run_async") and _is_runner(adk) else None
+        is_runner = hasattr(adk, "run_async") and hasattr(adk, "session_service")
+        self._runner: Any = adk if is_runner else None
         self._owns_sessions = self._runner is None
         self._sessions = Recent()
         self._opening = asyncio.Lock()
@@ -121,10 +122,6 @@ class AdkReading(EventReading):
 def _text(event: Any) -> str:
     parts = event.content.parts if event.content is not None else None
     return "".join(part.text for part in parts or () if part.text and not part.thought)
-
-
-def _is_runner(adk: Any) -> bool:
-    return hasattr(adk, "session_service")
 
 
 def _runner_for(adk: Any) -> Any:

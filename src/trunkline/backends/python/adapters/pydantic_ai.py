@@ -110,7 +110,8 @@ async def _history(turn: Turn) -> list[Any]:
             return list(ModelMessagesTypeAdapter.validate_json(kept))
         except ValueError:
             # Written by another release of theirs.
-            _log.warning("messages of pydantic-ai cannot be read; told as text", extra=_of(turn))
+            about = {"task": turn.task_id, "context": turn.context_id}
+            _log.warning("messages of pydantic-ai cannot be read; told as text", extra=about)
     return [_as_model_message(message) for message in await earlier(turn)]
 
 
@@ -120,10 +121,6 @@ async def _keep(turn: Turn, result: Any) -> None:
     messages = ModelMessagesTypeAdapter.dump_json(result.all_messages())
     # Too long: from now on the transcript has to do.
     await turn.keep(_NOTE, messages.decode() if len(messages) <= _MAX_HISTORY_BYTES else "")
-
-
-def _of(turn: Turn) -> dict[str, str]:
-    return {"task": turn.task_id, "context": turn.context_id}
 
 
 def _as_model_message(message: Message) -> Any:
