@@ -1,4 +1,4 @@
-"""What every backend must do, whatever stands behind it.
+"""The suite that every backend passes, whatever agent it runs.
 
 @pytest.mark.parametrize("check", BACKEND_CHECKS, ids=lambda check: check.__name__)
 async def test_my_backend(check):
@@ -19,26 +19,26 @@ from trunkline.testing.turns import FakeSession, answer_text, run_turn, turn_req
 
 
 class BackendSubject(Struct, frozen=True, kw_only=True):
-    """A backend, and messages that make the agent behind it do what a check needs."""
+    """A backend, and the messages by which the checks steer the agent behind it."""
 
     make: Callable[[], Backend | Awaitable[Backend]]
     # `{word}` must come back in the answer.
     answer: str = "{word}"
-    # Emits something, then goes on until it is canceled. None where no agent can.
+    # Emits an output, then goes on until it is canceled. None if no agent can.
     hang: str | None = None
-    # Ends with an exception. None where no agent can.
+    # Ends with an exception. None if no agent can.
     crash: str | None = None
-    # Uses a tool. None where no agent does.
+    # Uses a tool. None if no agent does.
     tool: str | None = None
-    # Says `{first}` in one message and `{second}` in the next. None where no agent does.
+    # Says `{first}` in one message and `{second}` in the next. None if no agent does.
     stages: str | None = None
     # Says `{word}`, then goes on until it is canceled; for a backend that can resume.
     going_on: str | None = None
-    # How long "soon" is, for agents that run elsewhere.
+    # Maximum seconds until a run ends; agents that run elsewhere may need more.
     soon_s: float = 5.0
 
 
-# Until a reader surely waits for a run that says nothing more.
+# By then the reader of a run without further output waits for sure.
 _WAITS_S = 0.05
 
 Check = Callable[[BackendSubject], Awaitable[None]]
@@ -55,7 +55,7 @@ class Trial(Struct, frozen=True):
     text: str
 
     async def begun(self, text: str) -> tuple[TurnRequest, AsyncIterator[Output]]:
-        """A run that has said something."""
+        """Start a run and wait for its first output."""
         turn = _turn(text)
         outputs = self.backend.start(turn)
         await anext(outputs)
@@ -234,7 +234,7 @@ async def a_resumed_run_says_all_it_has(trial: Trial) -> None:
     turn = structs.replace(_turn(trial.text.format(word="walrus")), session=FakeSession())
     assert "walrus" in await trial.said(trial.backend.start(turn))
     again = structs.replace(turn, is_resumed=True)
-    # Another object, as in another process, would do as well where the agent is elsewhere.
+    # A restart would make another backend; the same one is enough to show the repeated output.
     outputs = trial.backend.start(again)
     assert "walrus" in await trial.said(outputs), "what was said is gone"
     await trial.backend.cancel(turn.run_id)

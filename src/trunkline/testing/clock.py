@@ -5,8 +5,8 @@ import heapq
 import types
 from collections.abc import Generator
 
-# Rounds of the loop that a woken task gets to do what it woke up for. A chain of
-# futures takes one round per link; the longest in the gateway are about a dozen.
+# Rounds of the loop in which a woken task can finish its work. A chain of futures takes one
+# round per link; the longest in the gateway have about a dozen.
 _ROUNDS = 64
 
 
@@ -87,7 +87,7 @@ class SequentialIds:
 
 
 async def settle() -> None:
-    """Let every task that can go on do so, until they all wait for something."""
+    """Let all tasks run until each of them waits."""
     for _ in range(_ROUNDS):
         await _one_round()
 

@@ -72,7 +72,7 @@ class CrashingStore:
         if self._when == "before" or not appends:
             self.crashed.set()
             return
-        # Appends settle in order, so that the last one stands for all.
+        # Appends settle in order, so the last one shows that all are stored.
         self._inner.submit([(append, lambda _: None) for append, _ in appends[:-1]])
         self._inner.submit([(appends[-1][0], lambda _: self.crashed.set())])
 

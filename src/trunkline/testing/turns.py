@@ -48,7 +48,7 @@ def answer_text(outputs: list[Output]) -> str:
                 stages[-1].hear(output)
     texts = [text_of(stage.content()) for stage in stages]
     if shown and not any(text.strip() for text in texts):
-        # An agent that answers in artifacts of its own.
+        # The agent answers in its own artifacts.
         return "\n".join(shown.values())
     return next((text for text in reversed(texts) if text.strip()), texts[-1])
 

@@ -1,9 +1,9 @@
 """Another A2A agent as a backend: the gateway owns the task, the upstream has its own.
 
-Read `notes` (what is kept of an upstream task, and what a restart makes of it), `request` (the
-message as the upstream gets it), `outputs` (what its events become), `failures` (what the caller
-is told when a call fails), then `run` (one turn), `cards` (the upstream's card,
-kept fresh), `upstream` and `backend`.
+Read `notes` (the record of an upstream task, and the next step after a restart), `request` (the
+message for the upstream), `outputs` (its events as outputs), `failures` (the texts for the caller
+when a call fails), then `run` (one turn), `cards` (the upstream's card, kept fresh), `upstream`
+and `backend`.
 """
 
 from trunkline.backends.a2a.rules import a2a_problems

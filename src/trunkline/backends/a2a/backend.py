@@ -1,4 +1,4 @@
-"""Puts another A2A agent behind the `Backend` port."""
+"""`A2aBackend`: another A2A agent behind the `Backend` port."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""The upstream's card: what is known of it, kept fresh in the background."""
+"""`UpstreamCard`: the last known card of the upstream, kept fresh in the background."""
 
 import logging
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from trunkline.remote.errors import RemoteError
 
 _log = logging.getLogger("trunkline.backends.a2a")
 
-# How often to look; the card itself is asked for when HTTP says that it is stale.
+# Between two looks; the client fetches the card only when HTTP caching calls it stale (RFC 9111).
 LOOK_EVERY_S = 60.0
-# Until it is known at all.
+# Before the second attempt to fetch a card that is not known yet; each pause doubles.
 FIRST_PAUSE_S = 1.0
-# A note that is not kept anew is forgotten some day.
+# The store forgets old notes, so an unchanged card is written again after this time.
 KEEP_EVERY_S = 12 * 3600.0
 
 _encode = msgspec.json.Encoder().encode
@@ -26,7 +26,7 @@ _decode = msgspec.json.Decoder(AgentCard).decode
 
 
 class UpstreamCard:
-    """`latest` is what the upstream said last, perhaps to an earlier process."""
+    """`latest` is the newest card, which an earlier process may have fetched."""
 
     def __init__(self, *, url: str, clock: Clock) -> None:
         self.latest: AgentCard | None = None
@@ -42,7 +42,7 @@ class UpstreamCard:
             try:
                 self._show(_decode(text))
             except msgspec.DecodeError as error:
-                # Of a release that had another shape. It is asked for again anyway.
+                # A release with other fields wrote it. `keep_fresh` fetches the card anyway.
                 _log.info("an old card is not readable", extra={"error": str(error)})
 
     def _show(self, card: AgentCard) -> None:
@@ -51,7 +51,7 @@ class UpstreamCard:
             told(card)
 
     async def keep_fresh(self, upstream: Upstream, notes: Notes) -> None:
-        """Until cancelled."""
+        """Fetch the card again and again, until cancelled."""
         pause_s = FIRST_PAUSE_S
         while True:
             try:

@@ -51,7 +51,7 @@ async def _let_in(upstream: Upstream) -> Finding:
             return Finding(
                 "error", f"It does not let us in: {error.message}", "Set or correct credentials."
             )
-        # A2A 0.3 has no list and others need not offer it; any answer shows that it is there.
+        # A2A 0.3 has no list, and 1.0 agents may refuse it; any answer shows that it serves calls.
         return Finding("ok", "It answers calls.")
     except RemoteError as error:
         return Finding(

@@ -30,7 +30,7 @@ ADDRESS_REFUSED = (
 )
 TOO_LATE = "The agent behind the gateway did not answer in time. The message may have arrived."
 
-# How agents say that they do not stream.
+# The reasons by which agents refuse to stream.
 _NO_STREAM = frozenset({"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND"})
 _NOT_UNDERSTOOD = frozenset({"CONTENT_TYPE_NOT_SUPPORTED", "INVALID_PARAMS", "INVALID_REQUEST"})
 
@@ -43,12 +43,12 @@ def is_unsent(error: RemoteError) -> bool:
         return error.is_unsent
     if isinstance(error, AddressRefused):
         return True
-    # What says 502 or 504 stands before the agent, and may have passed the message on.
+    # A proxy before the agent answers 502 or 504, and may have passed the message on.
     return isinstance(error, PeerRefused) and error.status in (429, 503)
 
 
 def is_passing(error: RemoteError) -> bool:
-    """Whether the next attempt may do better."""
+    """Whether another attempt may succeed."""
     if isinstance(error, PeerRefused):
         return error.status == 429 or error.status >= 500
     return isinstance(error, PeerUnreachable | PeerTimeout | StreamEnded)
@@ -63,7 +63,7 @@ def is_unknown_task(error: RemoteError) -> bool:
 
 
 def outcome_of(error: RemoteError) -> Output:
-    """How the turn ends when nothing more is to be tried."""
+    """The end of the turn after the last attempt."""
     match error:
         case PeerRefused(status=401 | 403):
             return Failed(NOT_LET_IN)

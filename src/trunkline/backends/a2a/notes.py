@@ -11,20 +11,20 @@ from trunkline.ports.backend import TurnRequest
 
 
 class Kept(Struct, frozen=True, omit_defaults=True):
-    """Of one task of ours: the run that spoke to the upstream last, and the task there."""
+    """The note of one task: its last run that called the upstream, and the upstream's task."""
 
-    # Kept before the message is sent: without a task, it may or may not have arrived.
+    # Written before the run sends its message: without a task, the message may have arrived.
     run: str
     task: str = ""
     context: str = ""
     # The upstream waits for an answer.
     waits: bool = False
-    # The run gives the answer that an earlier one was asked for.
+    # The run answers a question that the upstream asked in an earlier run.
     answers: bool = False
 
 
 class Ask(Struct, frozen=True):
-    """Send the message, as the answer to a task that waits (`task`), or as a new one that
+    """Send the message: to a task that waits for an answer (`task`), or as a new task that
     refers to the one before (`after`)."""
 
     task: str = ""
@@ -40,13 +40,13 @@ class Follow(Struct, frozen=True):
 
 
 class LookFor(Struct, frozen=True):
-    """The message may have arrived; look whether the upstream knows it."""
+    """The message may have arrived; look for it among the upstream's tasks."""
 
     context: str = ""
 
 
 class LookAt(Struct, frozen=True):
-    """The answer may have arrived; the task tells."""
+    """The answer may have arrived; read the upstream's task to find out."""
 
     task: str
     context: str
@@ -59,7 +59,7 @@ _decode = msgspec.json.Decoder(Kept).decode
 
 
 def task_of(run_id: str) -> str:
-    """The task that a run belongs to, also one that has no task yet."""
+    """The task of a run, also before the task exists."""
     return run_id.partition(".")[0]
 
 
@@ -85,7 +85,7 @@ def next_of(kept: Kept | None, run_id: str) -> Next:
     if kept is None:
         return Ask()
     if kept.run != run_id:
-        # Of an earlier turn of the task: it asked something, or it has ended.
+        # An earlier turn of the task wrote the note: it asked a question, or it has ended.
         if kept.waits:
             return Ask(task=kept.task, context=kept.context)
         return Ask(context=kept.context, after=kept.task)
@@ -98,12 +98,12 @@ def next_of(kept: Kept | None, run_id: str) -> Next:
 
 class TurnNotes:
     def __init__(self, turn: TurnRequest, context_id: str) -> None:
-        """`context_id` is that of the upstream, where nothing else is known."""
+        """`context_id` is the upstream's context until the upstream names another."""
         self._turn = turn
         self._name = name_of(turn.run_id)
         self._context_id = context_id
         self._kept = Kept(turn.run_id)
-        # Whether the task there is known and kept.
+        # Whether the note names the upstream's task.
         self.is_known = False
 
     @property
@@ -116,20 +116,20 @@ class TurnNotes:
         return self._kept.context or self._context_id
 
     async def first(self) -> Next:
-        """How the turn begins."""
+        """The first step of the turn."""
         turn = self._turn
-        # A first turn, by far the most frequent, has nothing to look back on.
+        # A first turn, by far the most frequent, has no note, so it needs no read.
         if turn.session is None or not (turn.is_resumed or turn.history):
             return Ask()
         return next_of(read(await turn.session.recall(self._name)), turn.run_id)
 
     async def named_context(self) -> str:
-        """The name that the upstream itself has given to the conversation, if it has."""
+        """The context id that the upstream gave to the conversation; empty if it gave none."""
         session = self._turn.session
         return (await session.recall("context") or "") if session is not None else ""
 
     def remember(self, there: Follow | LookAt) -> None:
-        """It was kept by an earlier process, or just now."""
+        """Take the upstream's task from the note, which an earlier process or this one wrote."""
         self._kept = replace(self._kept, task=there.task, context=there.context)
         self.is_known = True
 
@@ -144,7 +144,7 @@ class TurnNotes:
         )
 
     async def take_back(self) -> None:
-        """The message is not on its way any more."""
+        """Delete the note, because the message was not delivered."""
         if self._turn.session is not None and not self._kept.answers:
             await self._turn.session.keep(self._name, "")
 
@@ -153,13 +153,13 @@ class TurnNotes:
         await self._keep(replace(self._kept, waits=True, answers=False))
 
     async def know(self, item: Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent) -> None:
-        """Which task it is."""
+        """Keep the upstream's task, which its first event names."""
         self.is_known = True
         task_id = item.id if isinstance(item, Task) else item.task_id
         asked_for, context_id = self.context_id, item.context_id
         await self._keep(replace(self._kept, task=task_id, context=context_id))
         if context_id not in ("", asked_for) and self._turn.session is not None:
-            # The upstream names its contexts itself, and wants to be told that name.
+            # The upstream chose its own context id, and expects it in later messages.
             await self._turn.session.keep("context", context_id)
 
     async def _keep(self, kept: Kept) -> None:

@@ -39,13 +39,13 @@ NEEDS_AUTH = "The agent needs you to sign in."
 
 
 class Copy:
-    """One turn: feed it what the upstream says, pass on what it gives.
+    """The outputs of one turn, from the events of the upstream.
 
-    A task contains everything before it; output that was passed on is not repeated.
+    A task contains everything before it, so `feed` leaves out what it has returned before.
     """
 
     def __init__(self, told: Iterable[Message] = ()) -> None:
-        """`told` are messages of the task that its readers have seen."""
+        """`told` are the messages of the task that clients have seen."""
         self.is_over = False
         self.is_asking = False
         # Characters of text and other parts of each artifact as it was passed on.
@@ -114,18 +114,18 @@ class Copy:
 
     def _completed(self, message: Message | None, history: tuple[Message, ...]) -> Output:
         if self._shown:
-            # The answer is in the artifacts, and the status repeats it or adds a word.
+            # The artifacts hold the answer; the message of the status repeats or completes it.
             if message is None:
                 return Final()
             return Final((), message.metadata, message.parts)
         if message is None:
-            # Some agents answer nowhere but in the history.
+            # Some agents put their answer into the history alone.
             message = next((each for each in reversed(history) if each.role is Role.AGENT), None)
         return Final() if message is None else Final(message.parts, message.metadata)
 
 
 def still_asks(item: StreamItem, asked: Iterable[Message]) -> bool:
-    """Whether it is a task that waits for the answer to what is `asked` already."""
+    """Whether it is a task that still waits for the answer to one of the `asked` messages."""
     if not isinstance(item, Task) or item.status.state not in INTERRUPTED:
         return False
     said = item.status.message
@@ -138,5 +138,5 @@ def _size(parts: Parts) -> tuple[int, int]:
 
 
 def _content(parts: Parts) -> str:
-    """Tells messages apart; ids do not, where each reading of a task gives it new ones."""
+    """A key of the content: some agents give a message a new id with each reading of the task."""
     return repr(parts)

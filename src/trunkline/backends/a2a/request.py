@@ -13,22 +13,22 @@ _encode = msgspec.json.Encoder().encode
 
 
 def context_for(turn: TurnRequest) -> str:
-    """The context of the upstream that belongs to ours.
+    """The upstream's context for the caller's context.
 
-    It tells nothing of the caller, is the same at every start, and no two callers share one,
-    whatever ids they choose.
+    The hash hides the caller, survives a restart, and differs between callers that choose the
+    same context id.
     """
     whose = (turn.agent, turn.tenant, turn.principal, turn.context_id)
     return hashlib.sha256(_encode(whose)).hexdigest()[:32]
 
 
 def request_for(turn: TurnRequest, ask: Ask, *, context_id: str, waits: bool) -> SendMessageRequest:
-    """`context_id` is where nothing else is known. `waits`: whether the answer may take as
-    long as the work does."""
+    """`context_id` is used when `ask` names no context. `waits`: whether the upstream may answer
+    when the work is done (A2A 1.0 `returnImmediately`)."""
     message = turn.message
     return SendMessageRequest(
         message=Message(
-            # Ours, because callers choose theirs as they like; the same if it is sent again.
+            # Callers may choose the same ids. The run id is unique, and the same in a second send.
             message_id=turn.run_id,
             context_id=ask.context or context_id,
             task_id=ask.task,
@@ -36,7 +36,7 @@ def request_for(turn: TurnRequest, ask: Ask, *, context_id: str, waits: bool) ->
             parts=message.parts,
             metadata=message.metadata,
             extensions=message.extensions,
-            # Tasks that the caller refers to are ours, and mean nothing there.
+            # The caller refers to tasks of the gateway, which the upstream does not know.
             reference_task_ids=(ask.after,) if ask.after else (),
         ),
         configuration=SendMessageConfiguration(
@@ -47,7 +47,7 @@ def request_for(turn: TurnRequest, ask: Ask, *, context_id: str, waits: bool) ->
 
 
 def headers_for(turn: TurnRequest) -> dict[str, str]:
-    """The extensions that the caller asked to use; 0.3 knows the header by its old name."""
+    """The extensions that the caller asked for; A2A 0.3 reads the header with `X-`."""
     if not turn.extensions:
         return {}
     listed = ", ".join(turn.extensions)

@@ -1,4 +1,4 @@
-"""One turn: the message goes to the upstream, and what it says comes back."""
+"""`Run`: one turn, which sends its message to the upstream and passes the answer on."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -40,7 +40,7 @@ T = TypeVar("T")
 FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 # Between two looks at a task of an agent that does not stream.
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.1, 5.0
-# The task that a message began is looked for among this many latest tasks of its context.
+# A run looks for the task of its message among this many latest tasks of the context.
 _LOOK_AMONG = 20
 _SETTLED = TERMINAL | INTERRUPTED
 
@@ -71,9 +71,9 @@ class Run(TurnTask):
         self._notes = TurnNotes(turn, self._context_id)
         # Whether the upstream has said anything in this turn.
         self._is_heard = False
-        # An answer was given, and nothing came back yet.
+        # The run sent an answer, and the upstream has said nothing since.
         self._is_answering = False
-        # Whether an answer that did not arrive was given once more.
+        # Whether the run has sent an answer again that did not arrive.
         self._is_repeated = False
         self._is_sent = False
 
@@ -92,7 +92,7 @@ class Run(TurnTask):
                 task = await self._find()
                 task_id = task.id if task is not None else ""
             except RemoteError as error:
-                self._warn("the agent behind the gateway does not tell its tasks", error)
+                self._warn("the agent behind the gateway did not list its tasks", error)
         if task_id:
             await cancel_task(self._make_upstream({}, None), task_id, run_id=self.turn.run_id)
 
@@ -124,23 +124,23 @@ class Run(TurnTask):
             if self._copy.is_over:
                 return
             if self._is_heard:
-                self._warn("the agent behind the gateway is lost for now", error)
+                self._warn("the connection to the agent behind the gateway broke", error)
                 await self._pick_up()
             elif failures.is_unsent(error) or not failures.is_passing(error):
                 raise
             elif ask.task:
                 await self._look_at(LookAt(ask.task, ask.context))
             else:
-                self._warn("nobody knows whether the message arrived", error)
+                self._warn("the message to the agent behind the gateway may have arrived", error)
                 await self._look_for(failures.MAY_HAVE_ARRIVED)
 
     async def _is_there(self) -> bool:
-        """Whether the upstream streams, once its card can be had."""
+        """Wait for the upstream's card; whether the upstream streams."""
         try:
             card = await self._known_card(self._may_wait)
         except RemoteError as error:
             if failures.is_passing(error):
-                # Whatever it was, the message is still here.
+                # The run has not sent its message yet, whatever went wrong with the card.
                 raise PeerUnreachable(error.message, reason=error.reason, is_unsent=True) from None
             raise
         return card.capabilities.streaming is not False
@@ -151,7 +151,7 @@ class Run(TurnTask):
         return await self._insist(self._upstream.card, may_repeat)
 
     async def _attempt(self, ask: Ask, *, streams: bool) -> None:
-        """Send the message; while that is under way, a restart finds a note of it."""
+        """Send the message, with a note for a restart in the meantime."""
         await self._notes.sends(ask)
         self._is_sent = True
         self._is_answering = bool(ask.task)
@@ -191,15 +191,16 @@ class Run(TurnTask):
     async def _follow(
         self, items: AsyncGenerator[StreamItem, None], *, is_late: bool = False
     ) -> None:
-        """Pass on the events. A subscriber that came late may have missed some, and gets the task
-        at the end."""
+        """Pass on the events. A late subscriber may have missed some, so it leaves the last event
+        out and its caller reads the whole task."""
         async with aclosing(items):
             async for item in items:
                 is_end = isinstance(item, TaskStatusUpdateEvent) and item.status.state in _SETTLED
                 if is_late and is_end:
                     return
                 await self._take(item)
-                # Once a task has ended so does its stream, and leaves a connection to use again.
+                # A task that has ended also ends its stream, and the connection can be reused;
+                # a task that asks may keep its stream open.
                 if self._copy.is_asking:
                     return
 
@@ -213,7 +214,7 @@ class Run(TurnTask):
             if not await self._may_follow():
                 await self._look_on()
                 return
-            # Wait between attempts, also when the stream ends again and again.
+            # Pause between attempts also when the upstream ends the stream again and again.
             await self._clock.sleep(pause_s)
             pause_s = min(max(pause_s * 2, FIRST_RETRY_S), LONGEST_RETRY_S)
             try:
@@ -226,17 +227,17 @@ class Run(TurnTask):
                     raise
 
     async def _may_follow(self) -> bool:
-        """Whether to ask for the stream of a task that is under way.
+        """Whether to subscribe to a task that is under way.
 
-        0.3 leaves open what such a stream begins with, and its SDK takes up what it streams
-        to a second reader as if it had happened twice. To look at the task is safe.
+        A2A 0.3 does not say which event such a stream begins with, and its SDK applies an event
+        twice when two readers follow the task. Polling the task is safe.
         """
         card = await self._known_card(failures.is_passing)
         versions = {each.protocol_version[:1] for each in card.supported_interfaces}
         return self._settings.a2a_version != "0.3" and ("1" in versions or not versions)
 
     async def _look_on(self) -> None:
-        """Look at the task now and then, until it has settled."""
+        """Poll the task until it has settled."""
         pause_s = FIRST_LOOK_S
         while not self._copy.is_over:
             await self._clock.sleep(pause_s)
@@ -244,7 +245,7 @@ class Run(TurnTask):
             await self._take(await self._insist(self._get, failures.is_passing))
 
     async def _look_for(self, otherwise: str) -> None:
-        """Find the task that the message began, if it did."""
+        """Find the task of the message and follow it; without one, fail with this text."""
         task = await self._insist(self._find, failures.is_passing)
         if task is None:
             await self.channel.put(Failed(otherwise))
@@ -254,7 +255,7 @@ class Run(TurnTask):
                 await self._pick_up()
 
     async def _find(self) -> Task | None:
-        """The task that the message of this turn began, if the upstream tells."""
+        """The upstream's task that holds the message of this turn, if its list has it."""
         query = ListTasksRequest(
             context_id=self._notes.context_id, page_size=_LOOK_AMONG, history_length=_LOOK_AMONG
         )
@@ -265,11 +266,11 @@ class Run(TurnTask):
         except PeerRefused as error:
             if failures.is_passing(error):
                 raise
-            # 0.3 has no list, and others need not offer it.
+            # A2A 0.3 has no list of tasks, and 1.0 agents may refuse it.
             return None
 
     async def _look_at(self, at: LookAt) -> None:
-        """See what became of the answer that was given."""
+        """Read the task to find out whether the answer arrived."""
         self._notes.remember(at)
         task = await self._insist(self._get, failures.is_passing)
         is_waiting = task.status.state in INTERRUPTED
@@ -278,7 +279,7 @@ class Run(TurnTask):
             self._is_repeated = True
             await self._ask(Ask(task=at.task, context=at.context))
             return
-        # It went on, or asks once more. Where it does not say, the caller is asked once more.
+        # The task went on or asks again. Without a history to tell, the caller is asked again.
         await self._take(task)
         if not self._copy.is_over:
             await self._pick_up()
@@ -295,7 +296,7 @@ class Run(TurnTask):
             await self._notes.know(item)
         is_first, self._is_answering = self._is_answering, False
         if is_first and still_asks(item, self.turn.history):
-            # The task as it was before the answer. What became of it is still to come.
+            # The upstream shows the task as it was before the answer; its reaction follows.
             return
         for output in self._copy.feed(item):
             if self._copy.is_asking:
@@ -305,7 +306,7 @@ class Run(TurnTask):
     async def _insist(
         self, call: Callable[[], Awaitable[T]], may_repeat: Callable[[RemoteError], bool]
     ) -> T:
-        """Call until the upstream can be reached, or the time for that is over."""
+        """Repeat the call until it succeeds, or until `retry_s` has passed."""
         until = self._clock.monotonic() + self._settings.retry_s
         pause_s, is_told = FIRST_RETRY_S, False
         while True:
@@ -314,7 +315,7 @@ class Run(TurnTask):
             except RemoteError as error:
                 if not may_repeat(error) or self._clock.monotonic() + pause_s > until:
                     raise
-                self._warn("the agent behind the gateway is tried again", error)
+                self._warn("the gateway calls the agent behind it again", error)
             if not is_told:
                 is_told = True
                 await self.channel.put(Note((Part(text=failures.TRYING),)))

@@ -14,8 +14,8 @@ from trunkline.remote.agents import Peer
 from trunkline.remote.credentials import credentials_of
 from trunkline.remote.retries import delay_s
 
-# The turn decides how long it tries, so the circuit never opens: an agent that is back is
-# reached at once.
+# A turn limits its own attempts, so the circuit never opens: a turn reaches an agent that is
+# back at once.
 _LIMITS = Limits(circuit_failures=1_000_000)
 
 
@@ -25,12 +25,12 @@ class Upstream(Peer, Protocol):
     async def list(self, request: ListTasksRequest | None = None) -> TaskPage: ...
 
 
-# Gives the upstream for these headers and this timeout in seconds (None: the usual one).
+# Makes the upstream for these headers and this timeout in seconds (None: the usual one).
 MakeUpstream: TypeAlias = Callable[[dict[str, str], float | None], Upstream]
 
 
 def reconnects_within(retry_s: float) -> int:
-    """The number of reconnects of the client that fit into `retry_s`; then the turn takes over."""
+    """The number of the client's reconnects that fit into `retry_s`; then the turn retries."""
     count, spent_s = 0, delay_s(0, 1.0)
     while count < _LIMITS.reconnects and spent_s <= retry_s:
         count += 1

@@ -1,8 +1,8 @@
 """Agents that are Python functions.
 
-Read in this order: `decorator` (what `@agent` makes), `turn` (what the function gets),
-`parts` and `outputs` (what it may say), `inline` (a turn of an async function), `threaded` (a
-turn of a plain function, in a thread), `backend`, `loader` (where agents are found).
+Read in this order: `decorator` (`@agent`), `turn` (the argument of the function), `parts` and
+`outputs` (the values that it may yield), `async_functions` (a turn of an async function),
+`plain_functions` (a turn of a plain function, in a thread), `backend`, `loader` (finds agents).
 """
 
 from importlib import import_module
@@ -42,7 +42,7 @@ KIND = Kind(
 
 
 def __getattr__(name: str) -> object:
-    # Reading a configuration runs this file, so it imports the implementation when asked.
+    # Reading a configuration imports this file, so the implementation waits until it is used.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,8 +1,8 @@
-"""One turn of an async agent, run in the task of whoever reads its outputs.
+"""`AsyncFunctionRun`: one turn of an async agent, in the task that reads its outputs.
 
-No task and no queue of its own: the runtime has a task for every turn already. An agent
-that swallows its cancellation holds up that task and nothing else; the runtime stops
-waiting for it after a grace.
+The runtime has a task for every turn already, so the run needs neither a task nor a queue. An
+agent that swallows its cancellation blocks that task alone; the runtime stops waiting for it
+after a grace.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ class AsyncFunctionRun(Struct, eq=False):
     turn: Turn
     run_id: str
     cancellation: Cancellation
-    # Has the run until its outputs end.
+    # Contains the run until its outputs end.
     live: dict[str, "AsyncFunctionRun"]
-    # Handed in, because to ask which one is running takes a system call.
+    # A parameter, because `get_running_loop` makes a system call.
     loop: asyncio.AbstractEventLoop
     # The reader's task while it is inside the agent's code, where a cancel must reach.
     _task: asyncio.Task[Any] | None = None
@@ -49,7 +49,7 @@ class AsyncFunctionRun(Struct, eq=False):
         values: Any = None
         try:
             values = self.fn(self.turn)
-            # The test that is cheap spares generators, the usual case, the ones that are not.
+            # Most agents are generators, and this cheap test spares them the expensive ones.
             if type(values) is not AsyncGeneratorType:
                 if inspect.isawaitable(values):
                     values = await values
@@ -63,11 +63,11 @@ class AsyncFunctionRun(Struct, eq=False):
                     self._task = None
                     yield output
                     self._task = asyncio.current_task(loop)
-                # A canceled generator is closed where it yields, whatever it swallowed.
+                # A canceled generator is closed where it yields, even if it swallowed the cancel.
                 if ending is not None or cancellation.happened:
                     break
             else:
-                # It has come to its end, and needs no closing.
+                # The iterator has ended by itself, so `_close` need not close it.
                 values = None
             ending = ending or answer.end()
         except GeneratorExit:
@@ -81,7 +81,7 @@ class AsyncFunctionRun(Struct, eq=False):
             yield ending
 
     def cancel(self) -> None:
-        """Ask the agent to stop, and listen to it no longer."""
+        """Ask the agent to stop, and ignore its further outputs."""
         if self.cancellation.is_set():
             return
         self.cancellation.set()
@@ -91,7 +91,7 @@ class AsyncFunctionRun(Struct, eq=False):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the agent's code is under way, and not waiting for the reader."""
+        """Whether the agent's code runs now, and does not wait for the reader."""
         return self._task is not None
 
     @property
@@ -104,7 +104,7 @@ class AsyncFunctionRun(Struct, eq=False):
         return self._over
 
     def _ending(self, error: BaseException, answer: Answer) -> Output | None:
-        """The end that the exception means, if it means one; raises what the reader gets."""
+        """The end that the exception stands for. Raises any other exception for the reader."""
         if isinstance(error, asyncio.CancelledError):
             if self._is_for_reader():
                 raise error
@@ -116,7 +116,7 @@ class AsyncFunctionRun(Struct, eq=False):
         raise as_exception(error)
 
     def _is_for_reader(self) -> bool:
-        """Whether a CancelledError is meant for the reader; ours is only for the agent."""
+        """Whether a CancelledError is meant for the reader; `cancel` means the agent alone."""
         task = asyncio.current_task()
         assert task is not None
         if self._cancel_sent:
@@ -140,7 +140,7 @@ class AsyncFunctionRun(Struct, eq=False):
 
 
 def as_exception(error: BaseException) -> Exception:
-    """SystemExit and CancelledError mean something to whoever runs us; the agent's do not."""
+    """The exception for the reader: an agent's SystemExit must not end the gateway."""
     if isinstance(error, Exception):
         return error
     failure = AgentError(f"The agent ended with {type(error).__name__}.")

@@ -1,4 +1,4 @@
-"""Puts a Python agent behind the `Backend` port."""
+"""`PythonBackend`: a Python agent behind the `Backend` port."""
 
 import asyncio
 import functools
@@ -19,7 +19,7 @@ from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 
-# After a cancel: time for `finally` blocks, before the agent is left to itself.
+# After a cancel, the backend waits this long for the agent's `finally` blocks.
 DEFAULT_GRACE_S = 5.0
 
 
@@ -32,10 +32,10 @@ class PythonBackend:
         self._in_thread = not _is_async(agent.fn)
         self._clock = clock
         self._grace_s = grace_s
-        # Weak: a reader that never begins to iterate never tells that it has ended.
+        # Weak, because a run whose reader never begins to iterate never ends.
         self._threads: WeakValueDictionary[str, PlainFunctionRun] = WeakValueDictionary()
         self._live_threads: set[PlainFunctionRun] = set()
-        # From their start to the end of their outputs, which costs less than to be weak.
+        # Runs from their start to the end of their outputs; a plain dict is faster than a weak one.
         self._inline: dict[str, AsyncFunctionRun] = {}
 
     @functools.cached_property
@@ -81,7 +81,7 @@ class PythonBackend:
         ]
         for run in runs:
             run.cancel()
-        # A run between two outputs ends when its reader looks or leaves, not by waiting.
+        # A run between two outputs ends only when its reader goes on or leaves.
         pending = [run.stopped for run in runs if run.is_busy]
         if pending:
             await done_within(asyncio.gather(*pending), self._grace_s, self._clock)

@@ -92,7 +92,7 @@ def agent(
 
 
 def agent(fn: AgentFunction | None = None, /, **about: Any) -> Any:
-    """Make an agent of a function; see `Agent` for what may be said about it."""
+    """Make an agent of a function; see `Agent` for the options."""
     if fn is not None:
         return Agent(fn)
     _check_known(about)
@@ -116,7 +116,7 @@ def _check_takes_turn(fn: AgentFunction, identifier: str) -> None:
             f"the function of an agent takes one argument, the turn: def {identifier}(turn)"
         ) from None
     except ValueError:
-        # Some that are written in C do not tell; the first turn will.
+        # Some functions written in C have no signature; the first turn shows whether they fit.
         return
 
 
@@ -134,7 +134,7 @@ def _identifier(fn: object) -> str:
 
 
 def _first_paragraph(fn: object) -> str:
-    # For a plain object this would be the docstring of its class, not a description.
+    # `getdoc` of a callable object returns the docstring of its class, which is no description.
     if not inspect.isroutine(fn):
         return ""
     return " ".join((inspect.getdoc(fn) or "").partition("\n\n")[0].split())
@@ -143,7 +143,7 @@ def _first_paragraph(fn: object) -> str:
 def skills_of(
     skills: Iterable[SkillLike], *, of: str, slug: str, description: str
 ) -> tuple[AgentSkill, ...]:
-    """A card needs at least one skill: an agent that names none has itself as one."""
+    """The skills of the card, which needs at least one: the agent itself, if it names none."""
     if isinstance(skills, str):
         raise TypeError(f"skills is a list: write skills=[{skills!r}]")
     given = tuple(_skill(skill, agent=of, description=description) for skill in skills)

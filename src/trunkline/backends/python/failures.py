@@ -8,7 +8,7 @@ def blame(error: BaseException, place: str) -> str:
     """Why `place` could not be imported, with the line to look at."""
     text = "".join(traceback.format_exception_only(error)).strip()
     if isinstance(error, SyntaxError):
-        # Its own text already shows the file, the line and the spot.
+        # The text of a SyntaxError shows the file, the line and the position.
         return f"{place} could not be imported.\n{text}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_theirs(frame)]
     where = "".join(

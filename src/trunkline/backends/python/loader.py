@@ -1,4 +1,4 @@
-"""Finds agents by what a user types: a file or a module, and perhaps a name in it."""
+"""`load`: the agents of a file or a module, or one of them by its name."""
 
 import importlib
 import importlib.util
@@ -42,7 +42,7 @@ def _file(path: Path) -> ModuleType:
         raise ConfigError(
             f"There is no file {path}.\nName a Python file that exists, such as my_agents.py."
         )
-    # Not the bare stem: a file called json.py must not become the module json.
+    # With a checksum of the path, because a file called json.py must not become the module json.
     name = f"{path.stem}_{zlib.crc32(os.fsencode(path)):08x}"
     if name in sys.modules:
         return sys.modules[name]
@@ -76,7 +76,7 @@ def _module(name: str) -> ModuleType:
 
 
 def _make_importable(folder: Path) -> None:
-    # So that agents can import what lies beside them, as a script can.
+    # Agents can then import the files beside them, as a script can.
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -99,7 +99,7 @@ def _named(module: ModuleType, attribute: str, place: str) -> Agent:
 
 
 def _all(module: ModuleType, place: str) -> list[Agent]:
-    # An agent may go by two names in the file; it is still one.
+    # A file may give two names to one agent.
     agents = list(dict.fromkeys(v for v in vars(module).values() if isinstance(v, Agent)))
     if not agents:
         agents = _of_frameworks(module, place)
@@ -141,7 +141,7 @@ def _adapted_if_whole(value: object, name: str) -> Agent | None:
     try:
         return adapted(value, name)
     except ConfigError:
-        # What a graph was built with lies beside the graph.
+        # A file often has the builder of a graph beside the compiled graph.
         return None
 
 

@@ -45,10 +45,10 @@ def _first(error: BaseException) -> BaseException:
 
 
 class Answer:
-    """Turns what one run says into outputs.
+    """Makes outputs of the values of one run.
 
-    Text goes out as it comes when `streams`. Other content has no output of its own
-    before the end, so once there is some, the end carries the whole answer in order.
+    With `streams`, each piece of text is an output at once. Other content can only go out at the
+    end, so after the first such value the end carries the whole answer in order.
     """
 
     __slots__ = ("_length", "_pieces", "_streams", "_whole_at_end")
@@ -56,13 +56,14 @@ class Answer:
     def __init__(self, *, streams: bool) -> None:
         self._streams = streams
         self._pieces: list[str | Part] = []
-        self._length = 0  # of the text among them that streamed
+        # Characters of the text that streamed.
+        self._length = 0
         self._whole_at_end = not streams
 
     def outputs(self, value: object) -> list[Output]:
         """The outputs for a value, up to and including the end of the turn."""
         if type(value) is str:
-            # By far the most frequent.
+            # By far the most frequent type.
             text = self._take_text(value)
             return [] if text is None else [text]
         outputs: list[Output] = []
@@ -121,14 +122,14 @@ class Answer:
                 return self.completed(output)
 
     def _rest_of(self, preview: str) -> str:
-        # What is shorter cannot repeat all there was, so that pieces cost only themselves.
+        # A shorter text cannot repeat the text so far, so short pieces need no join of it.
         if self._length and len(preview) >= self._length:
             so_far = "".join([piece for piece in self._pieces if isinstance(piece, str)])
             return preview.removeprefix(so_far)
         return preview
 
     def _next_stage(self, output: StageStarted | StageEnded) -> list[Output]:
-        """The whole of the message goes out with its end; another one begins."""
+        """End the message with all of its content, if that could not stream, and begin another."""
         told: list[Output] = [output]
         if (
             self._whole_at_end
@@ -142,7 +143,7 @@ class Answer:
         return told
 
     def completed(self, output: Output) -> Output:
-        """An end without content of its own ends with what was said so far."""
+        """An end without content gets the answer so far, if that could not stream."""
         if isinstance(output, Final) and not output.parts and self._whole_at_end:
             return Final(self._merged(), output.metadata)
         return output

@@ -9,7 +9,7 @@ from msgspec import structs
 from trunkline.model.outputs import ArtifactEmitted, ToolCalled, ToolSummarized
 from trunkline.model.values import Artifact, Part
 
-# Text, bytes, a Part, or anything JSON can say.
+# Text, bytes, a Part, or any JSON value.
 Content: TypeAlias = Any
 
 
@@ -24,10 +24,10 @@ def part_of(content: Content) -> Part:
 
 
 def json_of(value: object) -> Any:
-    """The value as plain JSON, for its owner may go on with it; dataclasses, dates and the
-    like are converted."""
+    """A copy of the value as plain JSON, because the agent may go on to change it; dataclasses,
+    dates and the like are converted."""
     try:
-        # Here rather than in the journal, so that the agent's author sees whose value it is.
+        # Here rather than in the journal, so that the traceback shows the agent's own line.
         return msgspec.to_builtins(value, str_keys=True)
     except TypeError as error:
         raise TypeError(

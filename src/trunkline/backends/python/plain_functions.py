@@ -24,11 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class PlainFunctionRun(Struct, eq=False, kw_only=True, weakref=True):
-    """A thread cannot be made to stop, only asked. So the outputs come over a channel that
-    the reader can leave, so an agent that does not look at its cancellation keeps no reader
-    waiting. An awaitable or an async iterator that the function returns needs the loop, and
-    goes on as an `AsyncFunctionRun`: a coroutine function behind a decorator may look like a
-    plain one.
+    """A thread cannot be made to stop, only asked. So the outputs come over a channel that the
+    reader can leave, and an agent that ignores its cancellation keeps no reader waiting. If the
+    function returns an awaitable or an async iterator, an `AsyncFunctionRun` takes over on the
+    loop: a decorator may hide that the function is a coroutine function.
     """
 
     agent: Agent
@@ -39,7 +38,7 @@ class PlainFunctionRun(Struct, eq=False, kw_only=True, weakref=True):
     grace_s: float
     # The runs of the agent whose threads have not ended.
     live: set["PlainFunctionRun"]
-    # Makes the run of the part that needs the loop.
+    # Makes the run of the rest that needs the loop.
     go_on: Callable[[AgentFunction, Turn], AsyncFunctionRun]
     loop: asyncio.AbstractEventLoop
     channel: OutputChannel
@@ -50,7 +49,7 @@ class PlainFunctionRun(Struct, eq=False, kw_only=True, weakref=True):
     async def outputs(self) -> AsyncGenerator[Output, None]:
         if self.cancellation.is_set():
             return
-        # The turns that were canceled count too, for as long as they really run.
+        # Canceled turns count too, until their threads end.
         if len(self.live) >= self.agent.max_threads:
             yield Failed(
                 f"The agent is busy: it runs {self.agent.max_threads} turns at a time, no more."
@@ -78,7 +77,7 @@ class PlainFunctionRun(Struct, eq=False, kw_only=True, weakref=True):
             self.cancel()
 
     def cancel(self) -> None:
-        """Ask the agent to stop, and listen to it no longer."""
+        """Ask the agent to stop, and ignore its further outputs."""
         if not self.stopped.done() and not self.cancellation.is_set():
             self.cancellation.set()
             self.channel.close()
@@ -93,7 +92,7 @@ class PlainFunctionRun(Struct, eq=False, kw_only=True, weakref=True):
             log.warning("an agent ignores its cancellation", extra={"run": self.name})
 
     def _work(self) -> None:
-        """In the thread."""
+        """Run the agent, in the thread."""
         last: Output | None = None
         failure: BaseException | None = None
         try:
@@ -107,8 +106,8 @@ class PlainFunctionRun(Struct, eq=False, kw_only=True, weakref=True):
             log.debug("an agent outlived its gateway", extra={"run": self.name})
 
     def _play(self) -> Output | None:
-        """The last output is returned, not put: it may go out only when the function is
-        really over, its `finally` blocks included."""
+        """Returns the last output instead of putting it, because it may go out only after the
+        `finally` blocks of the function."""
         try:
             result = self.agent.fn(self.turn)
             if inspect.isawaitable(result) or hasattr(result, "__aiter__"):
@@ -143,7 +142,7 @@ class PlainFunctionRun(Struct, eq=False, kw_only=True, weakref=True):
         return answer.end()
 
     def _finish(self, last: Output | None, failure: BaseException | None) -> None:
-        """The agent's code is over. From here on its thread counts no more."""
+        """On the loop, when the agent's code is over: its thread no longer counts."""
         if self._rest is None or self.cancellation.is_set():
             self.live.discard(self)
         if failure is not None and self.cancellation.is_set():

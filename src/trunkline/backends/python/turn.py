@@ -108,8 +108,8 @@ class Turn:
     @property
     def asked(self) -> str | None:
         """The question that this message answers; None in the first turn of a task."""
-        # A task that is not finished takes a further message only while it waits for
-        # one, so what the agent said last is what it asked.
+        # A task that has not ended takes another message only while it waits for one, so the
+        # agent's last message is the question.
         for message in reversed(self._request.history):
             if message.role is Role.AGENT:
                 return text_of(message.parts)
@@ -193,7 +193,7 @@ class Turn:
         return self._request.accepted_output_modes
 
     def accepts(self, media_type: str) -> bool:
-        """Whether the caller takes this media type. One that named none takes all."""
+        """Whether the caller accepts this media type; a caller that named none accepts all."""
         modes = self._request.accepted_output_modes
         return not modes or any(mode_matches(mode, media_type) for mode in modes)
 
@@ -207,7 +207,7 @@ class Turn:
         await self._cancellation.wait()
 
     def note(self, content: Content, *more: Content) -> Note:
-        """A word on what is going on, apart from the answer."""
+        """A message about the progress, apart from the answer."""
         return Note(parts_of((content, *more)))
 
     def replace(self, text: str) -> TextReplaced:
@@ -314,7 +314,7 @@ class Turn:
         return TurnEnd(Question(parts_of((content, *more))))
 
     def need_auth(self, content: Content, *more: Content) -> TurnEnd:
-        """What the caller has to sign in to, or to grant, before the agent can go on."""
+        """The sign-in or permission that the agent needs from the caller before it can go on."""
         return TurnEnd(AuthNeeded(parts_of((content, *more))))
 
     def refuse(self, reason: str) -> TurnEnd:

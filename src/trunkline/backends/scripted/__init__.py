@@ -1,7 +1,7 @@
 """An agent that follows the commands in the message, for tests of clients.
 
-Read `script` (the commands and what each says), then `backend` with the
-gates by which a test decides the order. `trunkline.testing` exports it.
+Read `script` (the commands and their outputs), then `backend` with the gates by which a test
+decides the order. `trunkline.testing` exports it.
 """
 
 from typing import Annotated

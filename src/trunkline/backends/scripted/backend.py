@@ -37,8 +37,8 @@ class Gates:
 class ScriptedBackend:
     """`docs/guides/testing.md` has the commands. A message without any is echoed.
 
-    With `resumable`, a run that a restart has cut off is played from its first command again,
-    which is how an agent looks that went on meanwhile and tells all it has.
+    With `resumable`, a run that a restart has cut off plays its commands again from the first,
+    like an agent that went on in the meantime and repeats everything it has said.
 
     A test sees what happened in `turns` and `canceled` (the latest thousand of each), and
     steers runs with `gates`. `turn_log` is a file with a line for each turn that ran, which
@@ -87,7 +87,7 @@ class ScriptedBackend:
         for command in commands:
             try:
                 async for output in self._do(command, run):
-                    # Late output of an agent that ignores its cancellation is let through.
+                    # An agent that ignores its cancellation is not over, so its output goes on.
                     if run.is_over:
                         return
                     yield output
@@ -122,7 +122,7 @@ class ScriptedBackend:
 
 
 def _log_turn(path: str | Path, turn: TurnRequest) -> None:
-    # One write to a file opened for appending: lines of several processes do not mix.
+    # One write in append mode keeps the lines of several processes apart.
     with open(path, "a") as log:
         log.write(f"{turn.task_id} {turn.message.message_id} {turn.run_id}\n")
 

@@ -177,11 +177,11 @@ _OTHERS: dict[str, Callable[[Command, TurnRequest], Iterator[Timed]]] = {
     "chunks": _chunks,
     "show": _show,
 }
-# The backend carries these out: they say nothing.
+# Commands without outputs, which the backend carries out.
 _SILENT = ("crash", "delay", "hang", "wait", "open", "ignore-cancel")
 COMMANDS = (*_OF_TEXT, *_OF_PARTS, *_OTHERS, *_SILENT)
 
-# A semicolon ends a command only where the next one begins, so that text may hold some.
+# A semicolon ends a command only where the next one begins, so that text may contain semicolons.
 _BREAK = re.compile(rf"\n|;(?=\s*(?:{'|'.join(COMMANDS)})(?:\s|;|$))")
 
 

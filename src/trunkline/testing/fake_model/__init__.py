@@ -10,14 +10,14 @@ Text that begins with none of these words is said back, word by word. Otherwise 
 step (a line without a word of these is said):
 
     SAY text                 says it
-    SLOW count ms            says `w0 w1 …`, so many words, with a pause before each
+    SLOW count ms            says this many words, `w0 w1 …`, with a pause before each
     TOOL name {json}         calls the tool; several lines call several at once. When results
                              come back it says `name gave: result` for each of them
     AGAIN name {json}        the same, and once more whenever a result comes back
     THINK text               reasons, which is not part of the answer
     LENGTH, FILTER           ends because the answer got too long, or is not allowed
     ENDLESS [ms]             says `more ` for ever
-    FLOOD bytes              says so many bytes as fast as they are taken
+    FLOOD bytes              says this many bytes as fast as the client reads
     HANG                     says nothing more and stays connected
     CUT                      closes the connection in the middle
     GARBAGE                  writes what is not JSON where JSON belongs

@@ -1,4 +1,4 @@
-"""Carries the steps of an answer out, in whichever form the client wants it."""
+"""`Answering`: carries out the steps of an answer, in the form that the client wants."""
 
 import asyncio
 
@@ -75,7 +75,7 @@ class Answering:
                 await self._send(self._writer.call(step))
             case Endless(every_s):
                 while True:
-                    # Without a pause the loop still gets its turn.
+                    # `sleep(0)` lets other tasks run.
                     await self._clock.sleep(every_s)
                     await self._say("more ")
             case Flood(size_bytes):
@@ -88,7 +88,7 @@ class Answering:
     async def _go_wrong(self, step: Step) -> bool:
         match step:
             case Fail():
-                # It has failed as often as it should.
+                # The request has failed as often as the script says.
                 await self._say("recovered")
             case Hang():
                 _ = await asyncio.get_running_loop().create_future()
@@ -111,7 +111,7 @@ class Answering:
                 await self._reply.whole(200, JSON, body)
                 return False
             case _:
-                pass  # means something as the first step only
+                pass  # The server acts on these as the first step alone.
         return True
 
     async def _say(self, piece: str) -> None:

@@ -1,4 +1,4 @@
-"""What a request asks of the model, in whichever of the three forms it came."""
+"""`Asked`: a request to the model, read from any of the three forms."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ from msgspec import Struct
 from trunkline.backends.json_values import tables
 from trunkline.testing.fake_model.script import CallTool, Say, Step, steps_of
 
-# What hosts of agents put around the user's words.
+# Texts that OpenClaw, Claude Code and Codex put around the user's text.
 _DECORATIONS = (
     re.compile(r"<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>.*?(<<<END_\w+>>>|\Z)", re.DOTALL),
     re.compile(r"\A\s*\[\w{3} \d{4}-\d\d-\d\d \d\d:\d\d[^\]]*\] "),
@@ -21,9 +21,9 @@ _RESULT_CHARS = 2000
 class Asked(Struct, frozen=True, kw_only=True):
     model: str
     is_streamed: bool
-    # The last that the user said, without decorations.
+    # The last text of the user, without decorations.
     text: str
-    # Tools and what they gave, where the request brings results of the last answer's calls.
+    # Names and results of tools, if the request answers calls of the last answer.
     results: tuple[tuple[str, str], ...] = ()
 
     def steps(self) -> tuple[Step, ...]:
@@ -67,7 +67,7 @@ def read_messages(body: dict[str, Any]) -> Asked:
             asked.answered({call.get("id"): call.get("name") for call in calls})
             continue
         if message.get("role") != "user":
-            # Claude Code puts what it says about itself among the messages.
+            # Claude Code puts its own system messages among the messages.
             continue
         for block in blocks:
             if block.get("type") == "tool_result":
@@ -105,7 +105,7 @@ class _Reading:
         self._results: list[tuple[str, str]] = []
 
     def hear(self, text: str) -> None:
-        # A message that is all decoration was said by nobody.
+        # A message that is all decoration did not come from the user.
         if said := undecorated(text):
             self._text, self._results = said, []
 

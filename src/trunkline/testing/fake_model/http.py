@@ -1,4 +1,4 @@
-"""As much of HTTP/1.1 as a fake server needs: one request per connection."""
+"""The subset of HTTP/1.1 that the fake model needs: one request per connection."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class Incoming(Struct, frozen=True):
 
 
 class BadRequest(ValueError):
-    """What came is not a request."""
+    """The client sent bytes that are no HTTP request."""
 
 
 async def read_request(

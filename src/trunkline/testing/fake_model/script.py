@@ -1,4 +1,4 @@
-"""What a text tells the fake model to do: steps, one per line."""
+"""The script of the fake model: one step per line of the user's text."""
 
 from typing import Any, TypeAlias
 
@@ -79,7 +79,7 @@ COMMANDS = frozenset(
 
 
 def steps_of(text: str) -> tuple[Step, ...]:
-    """The steps of a user text. One that cannot be read is said to be so, in the answer."""
+    """The steps of a user text. The answer quotes a line that cannot be read."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     if not lines or lines[0].split()[0] not in COMMANDS:
         return (Say(words(text.strip() or "(nothing)")),)
@@ -93,7 +93,7 @@ def steps_of(text: str) -> tuple[Step, ...]:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The text in pieces that begin with what is between the words."""
+    """The text in pieces, each a word with the space before it."""
     pieces, start = [], 0
     for at in range(1, len(text)):
         if text[at].isspace() and not text[at - 1].isspace():

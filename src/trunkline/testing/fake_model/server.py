@@ -1,4 +1,4 @@
-"""The fake model as a server."""
+"""`FakeModel`: the fake model as a server on loopback."""
 
 import asyncio
 from collections import Counter
@@ -32,7 +32,7 @@ _MODELS = ("fake-1", "fake-2")
 
 
 class SeenRequest(Struct, kw_only=True):
-    """One request. `outcome` moves on from "answering" once; the rest stays as it came."""
+    """One request. `outcome` changes once, from "answering" to the final one."""
 
     number: int
     method: str
@@ -65,7 +65,7 @@ class FakeModel:
         self.url = f"http://127.0.0.1:{port}"
 
     async def close(self) -> None:
-        """Cuts off whatever is being answered."""
+        """Closes all connections, also in the middle of an answer."""
         if self._server is not None:
             self._server.close()
             await self._connections.close()
@@ -128,7 +128,7 @@ class FakeModel:
         self.requests.append(seen)
         outcome = "closed"
         try:
-            # The answer ends when the client goes away.
+            # A client that goes away cancels its answer.
             async with asyncio.TaskGroup() as group:
                 answering = group.create_task(self._outcome(seen, reply))
                 gone = group.create_task(_until_gone(reader))

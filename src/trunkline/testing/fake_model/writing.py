@@ -10,14 +10,14 @@ from trunkline.testing.fake_model.script import CallTool
 
 
 class Writer(ABC):
-    """One answer in one form. Each method gives the bytes to send now.
+    """One answer in one form. Each method returns the bytes to send now.
 
-    Whoever plays the answer adds a piece to `text`, `thought` or `calls` before it asks for the
-    bytes of the piece.
+    `Answering` adds a piece to `text`, `thought` or `calls` before it asks for the bytes of the
+    piece.
     """
 
     def __init__(self, number: int, body: dict[str, Any]) -> None:
-        """`body` is the request's, which is the `number`th of the server."""
+        """`number` counts the requests of the server; `body` is that of this one."""
         self._number = number
         self._body = body
         self._model = str(body.get("model", ""))
@@ -56,5 +56,5 @@ def arguments(call: CallTool) -> str:
 
 
 def tokens(body: Any) -> int:
-    """About four bytes each, as a rule of thumb has it."""
+    """A rough count: about four bytes are a token."""
     return len(msgspec.json.encode(body)) // 4 + 1

@@ -1,8 +1,8 @@
 """Agents of other frameworks, published as they are.
 
-A framework is recognised by where the class of an object comes from, so nothing is imported
+`adapted` recognises a framework by the module of an object's class, and so imports no framework
 that the user has not imported. One module each: `langgraph`, `pydantic_ai`, `google_adk`;
-`conversations` is what they share.
+`conversations` holds the parts that they share.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from trunkline.model.errors import ConfigError
 
 __all__ = ["adapted", "adk_agent", "graph_agent", "pydantic_ai_agent"]
 
-# Class, anywhere among the bases → what makes an agent of its objects.
+# The package and name of a class, anywhere among the bases → the function that makes the agent.
 _MAKERS: dict[tuple[str, str], Callable[..., Agent]] = {
     ("langgraph", "PregelProtocol"): graph_agent,
     ("pydantic_ai", "AbstractAgent"): pydantic_ai_agent,
@@ -29,7 +29,7 @@ _MAKERS: dict[tuple[str, str], Callable[..., Agent]] = {
 def adapted(value: Any, name: str) -> Agent | None:
     """The object of a framework as an agent, named after its `name` in the file; else None.
 
-    Raises ConfigError for one that is not finished.
+    Raises ConfigError for a graph that is not compiled.
     """
     for base in type(value).__mro__:
         for (package, title), make in _MAKERS.items():

@@ -12,7 +12,7 @@ from trunkline.backends.python.turn import Turn
 from trunkline.model.outputs import Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Message, Part
 
-# Paused runs and conversations that are held in memory; then the oldest are forgotten.
+# Maximum of paused runs and of conversations in memory; beyond it, the oldest are dropped.
 MOST_IN_MEMORY: Final = 1000
 
 
@@ -45,7 +45,7 @@ async def earlier(turn: Turn, *, limit: int = 100) -> tuple[Message, ...]:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON can say it; what JSON cannot is told by its text."""
+    """The value as plain JSON; anything that JSON cannot express becomes its `str`."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         value = dump(mode="json")
@@ -97,7 +97,7 @@ class EventReading:
 
 
 class Recent(OrderedDict[str, Any]):
-    """The newest entries; `put` says which one had to go."""
+    """The newest entries; `put` returns the key of an entry that it dropped."""
 
     def put(self, key: str, value: Any) -> str | None:
         self[key] = value

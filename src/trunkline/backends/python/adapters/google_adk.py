@@ -1,4 +1,4 @@
-"""Google ADK: an agent, an app or a runner of theirs as an agent of ours."""
+"""Google ADK: an agent, an app or a runner of ADK as a Trunkline agent."""
 
 import asyncio
 import logging
@@ -25,13 +25,13 @@ _log = logging.getLogger("trunkline.backends.python")
 def adk_agent(adk: Any, **about: Any) -> Agent:
     """An agent, an app or a runner as an agent; `about` is what `@agent` takes.
 
-    A runner brings its own session service. Others get one in memory, which is told at the
-    first turn after a restart what was said before.
+    A runner brings its own session service. The others get one in memory, which receives the
+    earlier messages of a conversation at its first turn after a restart.
     """
     agent = getattr(adk, "root_agent", None) or getattr(adk, "agent", None) or adk
     about.setdefault("description", getattr(agent, "description", "") or "")
     if about.get("slug", "root-agent") == "root-agent":
-        # All of them go by that name in their files, so it says nothing.
+        # ADK wants this name in every file, so it describes no agent.
         about |= named_after(str(agent.name))
     return Agent(AdkAgent(adk), **about)
 
@@ -73,7 +73,7 @@ class AdkAgent:
             yield turn.answer(metadata=reading.usage())
 
     async def _open(self, runner: Any, turn: Turn, user: str, session_id: str) -> None:
-        """Make sure that there is a session, and that it knows what was said before."""
+        """Create the session if there is none, with the earlier messages of the conversation."""
         service, app = runner.session_service, runner.app_name
         async with self._opening:
             names = {"app_name": app, "user_id": user, "session_id": session_id}
@@ -94,7 +94,7 @@ class AdkReading(EventReading):
     def __init__(self) -> None:
         super().__init__()
         self.error = ""
-        # Whether pieces of the message under way came, so that its whole brings nothing new.
+        # Whether the message under way came in pieces, so that its last event repeats them.
         self._is_streaming = False
 
     def feed(self, event: Any) -> list[Output]:

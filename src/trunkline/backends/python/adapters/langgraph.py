@@ -18,7 +18,7 @@ from trunkline.model.values import Role
 
 _MODES = ["messages", "updates", "values", "custom"]
 _ALL = Takes(images=True, files=True)
-# What graphs with several texts in their state call the one that comes in.
+# Usual names of the input among several texts in the state of a graph.
 _USUAL = ("input", "question", "query", "request", "prompt", "topic", "text")
 _GONE = "The question is no longer open, because the conversation went on. Ask anew."
 _LOST = "The question was lost when the agent was restarted. Ask anew."
@@ -27,8 +27,8 @@ _LOST = "The question was lost when the agent was restarted. Ask anew."
 def graph_agent(graph: Any, **about: Any) -> Agent:
     """The graph as an agent; `about` is what `@agent` takes.
 
-    With a checkpointer, the thread is the conversation. Without one, the graph is told what was
-    said before as messages, and pauses live in memory.
+    With a checkpointer, the thread is the conversation. Without one, the graph gets the earlier
+    messages as input, and its pauses live in memory.
     """
     return Agent(GraphAgent(graph), **about)
 
@@ -44,7 +44,7 @@ class GraphAgent:
             graph = graph.copy(update={"checkpointer": self._memory})
         self._graph = graph
         self._fields = _fields_of(graph)
-        # Task → its open question, where the graph does not keep it.
+        # The open question of each task, unless the session keeps it.
         self._asked = Recent()
 
     async def __call__(self, turn: Turn) -> AsyncGenerator[object, None]:
@@ -66,7 +66,7 @@ class GraphAgent:
         yield reading.end()
 
     async def _input(self, turn: Turn, config: Any) -> Any:
-        """The input of the graph. Raises the end of the turn where there is none."""
+        """The input of the graph. Raises the end of the turn if the message gives no input."""
         fields = self._fields
         if turn.asked is not None:
             if asked := await self._recall(turn):
@@ -100,7 +100,7 @@ class GraphAgent:
 
     async def _remember(self, turn: Turn, question: str) -> None:
         if self._has_threads and turn.session_key:
-            # It outlives a restart, as the thread does.
+            # The note survives a restart, like the thread.
             await turn.keep(_note(turn), question)
         elif (gone := self._asked.put(turn.task_id, question)) and self._memory is not None:
             await self._memory.adelete_thread(f"task-{gone}")
@@ -126,7 +126,7 @@ def _fields_of(graph: Any) -> dict[str, Any] | None:
     try:
         return get_type_hints(builder.input_schema)
     except (NameError, TypeError):
-        # Types that only a checker of types can see; their names are enough.
+        # Some types exist for type checkers only; their names are enough.
         return dict(getattr(builder.input_schema, "__annotations__", {}))
 
 

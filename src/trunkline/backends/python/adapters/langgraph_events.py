@@ -9,21 +9,21 @@ from trunkline.model.outputs import Note, Output
 from trunkline.model.values import Part
 
 _INTERRUPT: Final = "__interrupt__"
-# Where a question that is an object has its words.
+# Usual keys of the text in a question that is an object.
 _WORDS: Final = ("question", "message", "prompt", "text", "description")
 
 
 class GraphReading(EventReading):
-    """Feed it what `astream` gives, mode by mode; `given` is the input."""
+    """Reads the events of `astream`; `given` is the input of the graph."""
 
     def __init__(self, turn: Turn, given: Mapping[str, Any]) -> None:
         super().__init__()
         self.questions: list[Any] = []
         self._turn = turn
         self._given = given
-        # The state as it was last; of a graph without one, what it returned.
+        # The newest state of the graph, or the result of a graph without a state.
         self._values: Any = {}
-        # The message that is being said, and those whose tokens were counted.
+        # Ids of the message whose text comes now, and of the messages whose tokens were counted.
         self._saying: object = None
         self._counted: set[object] = set()
         self._done: set[str] = set()
@@ -113,7 +113,7 @@ def _question(value: Any) -> tuple[Any, ...]:
 
 
 def _text(content: Any) -> str:
-    """The text of a message; thoughts and calls are blocks of other kinds."""
+    """The text of a message, without its thoughts and calls."""
     if isinstance(content, str):
         return content
     texts = [

@@ -1,4 +1,4 @@
-"""pydantic-ai: an agent of theirs as one of ours."""
+"""pydantic-ai: its agents as Trunkline agents."""
 
 import logging
 from collections.abc import AsyncGenerator, Callable
@@ -20,7 +20,7 @@ from trunkline.model.values import Message, Part, Role
 _log = logging.getLogger("trunkline.backends.python")
 
 _NOTE: Final = "pydantic-ai messages"
-# A longer history is told as text, as everybody else remembers it.
+# Of a longer history the model gets only the transcript as text, like every other agent.
 _MAX_HISTORY_BYTES: Final = 1024 * 1024
 
 
@@ -29,7 +29,7 @@ def pydantic_ai_agent(
 ) -> Agent:
     """The agent; `deps` makes its dependencies for a turn, `about` is what `@agent` takes.
 
-    What its model was told and said is kept with the conversation, tools included.
+    The gateway keeps the model's messages with the conversation, calls of tools included.
     """
     return Agent(PydanticAgent(agent, deps), **about)
 
@@ -94,14 +94,14 @@ class PydanticReading(EventReading):
 
 
 def _answer(value: Any, reading: PydanticReading) -> tuple[Part, ...]:
-    """Text has been said by now; an output of another type is data."""
+    """The part that the stream has not brought: data, or text of a run without a stream."""
     if not isinstance(value, str):
         return (Part(data=plain(value)),)
     return () if reading.has_spoken else (Part(text=value),)
 
 
 async def _history(turn: Turn) -> list[Any]:
-    """The memory of the model: all of it where it was kept, else the messages."""
+    """The kept messages of the model; without them, the transcript."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     kept = await turn.recall(_NOTE) if turn.session_key else None
@@ -109,7 +109,7 @@ async def _history(turn: Turn) -> list[Any]:
         try:
             return list(ModelMessagesTypeAdapter.validate_json(kept))
         except ValueError:
-            # Written by another release of theirs.
+            # Another release of pydantic-ai wrote it.
             about = {"task": turn.task_id, "context": turn.context_id}
             _log.warning("messages of pydantic-ai cannot be read; told as text", extra=about)
     return [_as_model_message(message) for message in await earlier(turn)]
@@ -119,7 +119,7 @@ async def _keep(turn: Turn, result: Any) -> None:
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
     messages = ModelMessagesTypeAdapter.dump_json(result.all_messages())
-    # Too long: from now on the transcript has to do.
+    # The store gets no history that is too long; the transcript replaces it.
     await turn.keep(_NOTE, messages.decode() if len(messages) <= _MAX_HISTORY_BYTES else "")
 
 
@@ -133,7 +133,7 @@ def _as_model_message(message: Message) -> Any:
 
 
 def _prompt(parts: tuple[Part, ...]) -> Any:
-    """Text alone as a string; bytes of files as they are."""
+    """The message as a string, or as a list if it has files."""
     from pydantic_ai import BinaryContent
 
     if all(part.raw is None for part in parts):
@@ -148,7 +148,7 @@ def _prompt(parts: tuple[Part, ...]) -> Any:
 
 def _usage(result: Any) -> dict[str, Any]:
     usage = result.usage
-    # It was a method once.
+    # Older releases of pydantic-ai have a method.
     usage = usage if hasattr(usage, "input_tokens") else usage()
     given, said = int(usage.input_tokens or 0), int(usage.output_tokens or 0)
     return usage_of((given, said, given + said))
