@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, did_you_mean, one_of
 from trunkline.config.secret import MASK, Secret
 from trunkline.config.urls import URL_TEXT, url_fault
@@ -29,52 +30,46 @@ class _Credentials(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class BearerCredentials(_Credentials, frozen=True, kw_only=True, tag="bearer"):
     """A token, sent as `Authorization: Bearer …`."""
 
-    token: Annotated[Secret, Meta(description='The token. Prefer `"${NAME_OF_VARIABLE}"`.')]
+    token: Annotated[Secret, doc('The token. Prefer `"${NAME_OF_VARIABLE}"`.')]
 
 
 class ApiKeyCredentials(_Credentials, frozen=True, kw_only=True, tag="api-key"):
     """A key, sent in its own header."""
 
-    key: Annotated[Secret, Meta(description='The key. Prefer `"${NAME_OF_VARIABLE}"`.')]
-    header: Annotated[str, Meta(description="Name of the header.")] = "X-API-Key"
+    key: Annotated[Secret, doc('The key. Prefer `"${NAME_OF_VARIABLE}"`.')]
+    header: Annotated[str, doc("Name of the header.")] = "X-API-Key"
 
 
 class OAuth2Credentials(_Credentials, frozen=True, kw_only=True, tag="oauth2"):
     """OAuth 2 client credentials: a token is fetched when needed and cached while it is valid."""
 
-    token_url: Annotated[str, Meta(description="Token endpoint, http or https.")]
-    client_id: Annotated[str, Meta(min_length=1, description="Client id at the token endpoint.")]
-    client_secret: Annotated[
-        Secret, Meta(description='Client secret. Prefer `"${NAME_OF_VARIABLE}"`.')
-    ]
-    scopes: Annotated[tuple[str, ...], Meta(description="Scopes to request.")] = ()
-    audience: Annotated[
-        str, Meta(description="Audience to request, if the endpoint needs one.")
-    ] = ""
+    token_url: Annotated[str, doc("Token endpoint, http or https.")]
+    client_id: Annotated[str, doc("Client id at the token endpoint.", min_length=1)]
+    client_secret: Annotated[Secret, doc('Client secret. Prefer `"${NAME_OF_VARIABLE}"`.')]
+    scopes: Annotated[tuple[str, ...], doc("Scopes to request.")] = ()
+    audience: Annotated[str, doc("Audience to request, if the endpoint needs one.")] = ""
 
 
 CredentialSettings: TypeAlias = BearerCredentials | ApiKeyCredentials | OAuth2Credentials
 
 # The settings that every table of an agent to call has.
 A2aVersion: TypeAlias = Annotated[
-    Literal["", "1.0", "0.3"],
-    Meta(description="Use only this A2A version. Empty: the newest common version."),
+    Literal["", "1.0", "0.3"], doc("Use only this A2A version. Empty: the newest common version.")
 ]
 Headers: TypeAlias = Annotated[
-    dict[str, Secret],
-    Meta(description="Headers of every request to it. Their values are treated as secrets."),
+    dict[str, Secret], doc("Headers of every request to it. Their values are treated as secrets.")
 ]
 Credentials: TypeAlias = Annotated[
     CredentialSettings | None,
-    Meta(
-        description='Credentials for the calls, for example `{ kind = "bearer", token = '
+    doc(
+        'Credentials for the calls, for example `{ kind = "bearer", token = '
         '"${TOKEN}" }`; see its kinds.'
     ),
 ]
 TrustedOrigins: TypeAlias = Annotated[
     tuple[str, ...],
-    Meta(
-        description='Origins, such as `"https://rpc.example.com"`, that may have its headers and '
+    doc(
+        'Origins, such as `"https://rpc.example.com"`, that may have its headers and '
         "credentials and need not be public if its card names them. Its own origin is always one "
         "of them. Any other origin that the card names is called without headers and "
         "credentials, and at public addresses only."

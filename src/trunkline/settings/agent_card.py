@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value
 from trunkline.config.urls import is_absolute_uri, web_url_fault
 
@@ -16,54 +17,48 @@ MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+*-]+/[A-Za-z0-9!#$&^_.+*-]+(\s*;.*)?
 class SkillSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A skill on the agent card."""
 
-    id: Annotated[str, Meta(min_length=1, description="Unique within the agent.")]
-    name: Annotated[str, Meta(description="Display name. Empty: the id.")] = ""
-    description: Annotated[str, Meta(description="What the skill does. Empty: the name.")] = ""
-    tags: Annotated[tuple[str, ...], Meta(description="Keywords.")] = ()
-    examples: Annotated[tuple[str, ...], Meta(description="Example prompts.")] = ()
+    id: Annotated[str, doc("Unique within the agent.", min_length=1)]
+    name: Annotated[str, doc("Display name. Empty: the id.")] = ""
+    description: Annotated[str, doc("What the skill does. Empty: the name.")] = ""
+    tags: Annotated[tuple[str, ...], doc("Keywords.")] = ()
+    examples: Annotated[tuple[str, ...], doc("Example prompts.")] = ()
     input_modes: Annotated[
-        tuple[str, ...], Meta(description="Media types that it accepts. Empty: those of the agent.")
+        tuple[str, ...], doc("Media types that it accepts. Empty: those of the agent.")
     ] = ()
     output_modes: Annotated[
-        tuple[str, ...],
-        Meta(description="Media types that it produces. Empty: those of the agent."),
+        tuple[str, ...], doc("Media types that it produces. Empty: those of the agent.")
     ] = ()
 
 
 class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Provider of the agent."""
 
-    organization: Annotated[str, Meta(min_length=1, description="Name of the organization.")]
-    url: Annotated[str, Meta(description="Web site, http or https.")]
+    organization: Annotated[str, doc("Name of the organization.", min_length=1)]
+    url: Annotated[str, doc("Web site, http or https.")]
 
 
 class ExtensionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A protocol extension that the agent declares."""
 
-    uri: Annotated[str, Meta(description="Absolute URI that identifies the extension.")]
-    description: Annotated[str, Meta(description="How the agent uses it.")] = ""
-    required: Annotated[
-        bool, Meta(description="Refuse requests that do not declare the extension.")
-    ] = False
-    params: Annotated[
-        dict[str, Any] | None, Meta(description="Parameters of the extension, in any form.")
-    ] = None
+    uri: Annotated[str, doc("Absolute URI that identifies the extension.")]
+    description: Annotated[str, doc("How the agent uses it.")] = ""
+    required: Annotated[bool, doc("Refuse requests that do not declare the extension.")] = False
+    params: Annotated[dict[str, Any] | None, doc("Parameters of the extension, in any form.")] = (
+        None
+    )
 
 
 class ExtendedCardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Card for authenticated callers; empty keys keep the public value."""
 
-    name: Annotated[str, Meta(description="Replaces the public name.")] = ""
-    description: Annotated[str, Meta(description="Replaces the public description.")] = ""
+    name: Annotated[str, doc("Replaces the public name.")] = ""
+    description: Annotated[str, doc("Replaces the public description.")] = ""
     skills: Annotated[
         tuple[SkillSettings, ...],
-        Meta(description="Additional skills. A skill with the id of a public skill replaces it."),
+        doc("Additional skills. A skill with the id of a public skill replaces it."),
     ] = ()
-    extensions: Annotated[
-        tuple[ExtensionSettings, ...],
-        Meta(description="Additional extensions."),
-    ] = ()
-    documentation_url: Annotated[str, Meta(description="Replaces the public URL.")] = ""
+    extensions: Annotated[tuple[ExtensionSettings, ...], doc("Additional extensions.")] = ()
+    documentation_url: Annotated[str, doc("Replaces the public URL.")] = ""
 
 
 def skill_problems(skills: Iterable[SkillSettings], path: Path) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from trunkline.backends.python.settings import PythonBackend
+from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, shown
 from trunkline.model.profile import Profile
 from trunkline.protocol.rest_routes import RESERVED_TENANTS
@@ -57,109 +58,83 @@ class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: Annotated[
         str,
-        Meta(
-            description="Display name. Optional with a `python` or `a2a` backend: the name, "
+        doc(
+            "Display name. Optional with a `python` or `a2a` backend: the name, "
             "description and skills of the agent itself fill the keys that are "
             "missing here."
         ),
     ] = ""
-    description: Annotated[str, Meta(description="Purpose of the agent.")] = ""
-    version: Annotated[str, Meta(min_length=1, description="Version of the agent.")] = "1.0.0"
+    description: Annotated[str, doc("Purpose of the agent.")] = ""
+    version: Annotated[str, doc("Version of the agent.", min_length=1)] = "1.0.0"
     default: Annotated[
         bool,
-        Meta(
-            description="Also serve it at `/.well-known/agent-card.json`, `/a2a/jsonrpc` and "
+        doc(
+            "Also serve it at `/.well-known/agent-card.json`, `/a2a/jsonrpc` and "
             "`/a2a/rest`. The only agent of a file is the default."
         ),
     ] = False
     profile: Annotated[
         Literal["standard", "openclaw-inbound", "openclaw-design", "hub"],
-        Meta(
-            description="Preset of the profile. Any key of the profile may be set beside it and"
-            " overrides it."
-        ),
+        doc("Preset of the profile. Any key of the profile may be set beside it and overrides it."),
     ] = "standard"
     backend: Annotated[
         BackendSettings,
-        Meta(
-            description='Backend that runs the agent, for example `{ kind = "echo" }`; see its '
-            "kinds."
-        ),
+        doc('Backend that runs the agent, for example `{ kind = "echo" }`; see its kinds.'),
     ]
-    skills: Annotated[tuple[SkillSettings, ...], Meta(description="Skills on the card.")] = ()
+    skills: Annotated[tuple[SkillSettings, ...], doc("Skills on the card.")] = ()
     input_modes: Annotated[
         Annotated[tuple[str, ...], Meta(min_length=1)] | None,
-        Meta(
-            description="Media types that the agent accepts. Absent: the types that a Python "
+        doc(
+            "Media types that the agent accepts. Absent: the types that a Python "
             "agent or the card of the upstream agent names, else text and JSON."
         ),
     ] = None
     output_modes: Annotated[
         Annotated[tuple[str, ...], Meta(min_length=1)] | None,
-        Meta(description="Media types that the agent produces. Absent: as for `input_modes`."),
+        doc("Media types that the agent produces. Absent: as for `input_modes`."),
     ] = None
-    provider: Annotated[
-        ProviderSettings | None, Meta(description="Provider of the agent, on the card.")
-    ] = None
-    documentation_url: Annotated[
-        str, Meta(description="URL of the documentation, on the card.")
-    ] = ""
-    icon_url: Annotated[str, Meta(description="URL of an icon, on the card.")] = ""
-    tenants: Annotated[
-        tuple[str, ...], Meta(description="Accepted tenants. Empty: any tenant.")
-    ] = ()
+    provider: Annotated[ProviderSettings | None, doc("Provider of the agent, on the card.")] = None
+    documentation_url: Annotated[str, doc("URL of the documentation, on the card.")] = ""
+    icon_url: Annotated[str, doc("URL of an icon, on the card.")] = ""
+    tenants: Annotated[tuple[str, ...], doc("Accepted tenants. Empty: any tenant.")] = ()
     extensions: Annotated[
-        tuple[ExtensionSettings, ...], Meta(description="Protocol extensions on the card.")
+        tuple[ExtensionSettings, ...], doc("Protocol extensions on the card.")
     ] = ()
     extended_card: Annotated[
         ExtendedCardSettings | None,
-        Meta(
-            description="Additions to the card for authenticated callers. Absent: no extended card."
-        ),
+        doc("Additions to the card for authenticated callers. Absent: no extended card."),
     ] = None
-    agent_card_path: Annotated[
-        str, Meta(description="Path of the card. Empty: the standard address.")
-    ] = ""
+    agent_card_path: Annotated[str, doc("Path of the card. Empty: the standard address.")] = ""
     jsonrpc_path: Annotated[
-        str, Meta(description="Path of the JSON-RPC binding. Empty: the standard address.")
+        str, doc("Path of the JSON-RPC binding. Empty: the standard address.")
     ] = ""
     rest_path: Annotated[
-        str, Meta(description="Root of the HTTP+JSON binding. Empty: the standard address.")
+        str, doc("Root of the HTTP+JSON binding. Empty: the standard address.")
     ] = ""
     public_url: Annotated[
         str,
-        Meta(
-            description="Base URL on the card of this agent; overrides `server.public_url`. It "
-            "may have a path."
+        doc(
+            "Base URL on the card of this agent; overrides `server.public_url`. It may have a path."
         ),
     ] = ""
     max_body_bytes: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="Maximum size of a request body for this agent. 0: "
-            "`server.max_body_bytes`.",
-        ),
+        int, doc("Maximum size of a request body for this agent. 0: `server.max_body_bytes`.", ge=0)
     ] = 0
     v03_protocol_version: Annotated[
-        str, Meta(min_length=1, description="`protocolVersion` on the 0.3 card.")
+        str, doc("`protocolVersion` on the 0.3 card.", min_length=1)
     ] = "0.3.0"
     unavailable: Annotated[
         str,
-        Meta(
-            description="Reason why the agent is out of service: its addresses answer 503, and "
+        doc(
+            "Reason why the agent is out of service: its addresses answer 503, and "
             "its backend is not started. Empty: in service."
         ),
     ] = ""
-    agent_id: Annotated[
-        str, Meta(description="Name of the agent in its session keys. Empty: the slug.")
-    ] = ""
-    account_id: Annotated[
-        str, Meta(description="Account that the backend is told. Empty: the handle.")
-    ] = ""
+    agent_id: Annotated[str, doc("Name of the agent in its session keys. Empty: the slug.")] = ""
+    account_id: Annotated[str, doc("Account that the backend is told. Empty: the handle.")] = ""
     store: Annotated[
         StoreSettings | None,
-        Meta(description="Store of this agent, with the keys of `[store]`. Absent: `[store]`."),
+        doc("Store of this agent, with the keys of `[store]`. Absent: `[store]`."),
     ] = None
 
     def own_profile(self) -> Profile:

@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from trunkline.config import doc
 from trunkline.config.problems import Problem, bad_value
 from trunkline.config.secret import Secret
 
@@ -20,12 +21,10 @@ class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One API key: give `key` or `sha256`, not both."""
 
     key: Annotated[
-        Secret | None,
-        Meta(description='The key, at least 16 characters. Prefer `"${NAME_OF_VARIABLE}"`.'),
+        Secret | None, doc('The key, at least 16 characters. Prefer `"${NAME_OF_VARIABLE}"`.')
     ] = None
     sha256: Annotated[
-        Secret | None,
-        Meta(description="SHA-256 of the key in hex. Use it to keep the key out of the file."),
+        Secret | None, doc("SHA-256 of the key in hex. Use it to keep the key out of the file.")
     ] = None
 
     def digest(self) -> str:
@@ -40,13 +39,12 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Access control."""
 
     keys: Annotated[
-        dict[str, ApiKey],
-        Meta(description="API keys by name. The name is the principal that owns the tasks."),
+        dict[str, ApiKey], doc("API keys by name. The name is the principal that owns the tasks.")
     ] = {}
     anonymous: Annotated[
         Literal["auto", "loopback", "never", "always"],
-        Meta(
-            description="Who needs no key. `auto`: `never` with keys configured, else `loopback`. "
+        doc(
+            "Who needs no key. `auto`: `never` with keys configured, else `loopback`. "
             "`loopback`: programs on this machine, while `host` and every `public_url` are "
             "loopback; a request with `Forwarded`, `Via` or an `X-Forwarded-*` header came through "
             "a proxy and needs a key. `never`: every caller needs a key. `always`: callers need no "
@@ -65,10 +63,10 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     schemes: Annotated[
         tuple[Literal["bearer", "apiKey"], ...],
-        Meta(
-            min_length=1,
-            description="In which headers a key is taken, and what cards announce: `bearer` is "
+        doc(
+            "In which headers a key is taken, and what cards announce: `bearer` is "
             "`Authorization: Bearer KEY`, `apiKey` is `X-API-Key: KEY`.",
+            min_length=1,
         ),
     ] = ("bearer", "apiKey")
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from trunkline.config import doc
 from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings, handle_of, stands_for_many
 from trunkline.settings.auth import AuthSettings
@@ -18,32 +19,28 @@ from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSe
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Configuration of a Trunkline gateway."""
 
-    server: Annotated[ServerSettings, Meta(description="Address and limits of the gateway.")] = (
-        field(default_factory=ServerSettings)
+    server: Annotated[ServerSettings, doc("Address and limits of the gateway.")] = field(
+        default_factory=ServerSettings
     )
-    store: Annotated[StoreSettings, Meta(description="Store of the tasks and their journal.")] = (
-        field(default_factory=StoreSettings)
+    store: Annotated[StoreSettings, doc("Store of the tasks and their journal.")] = field(
+        default_factory=StoreSettings
     )
-    auth: Annotated[AuthSettings, Meta(description="Access control.")] = field(
-        default_factory=AuthSettings
-    )
+    auth: Annotated[AuthSettings, doc("Access control.")] = field(default_factory=AuthSettings)
     agents: Annotated[
         dict[str, AgentSettings],
-        Meta(
-            description="Published agents by handle, `owner/slug`. A handle `owner/*` with a "
+        doc(
+            "Published agents by handle, `owner/slug`. A handle `owner/*` with a "
             "`python` backend publishes every agent of the target, each under the "
             "slug of its name."
         ),
     ] = {}
-    targets: Annotated[
-        dict[str, TargetSettings], Meta(description="Remote agents to call, by alias.")
-    ] = {}
-    remote: Annotated[
-        RemoteSettings, Meta(description="The tool with which models call the targets.")
-    ] = field(default_factory=RemoteSettings)
+    targets: Annotated[dict[str, TargetSettings], doc("Remote agents to call, by alias.")] = {}
+    remote: Annotated[RemoteSettings, doc("The tool with which models call the targets.")] = field(
+        default_factory=RemoteSettings
+    )
 
-    network: Annotated[NetworkSettings, Meta(description="Which addresses the gateway calls.")] = (
-        field(default_factory=NetworkSettings)
+    network: Annotated[NetworkSettings, doc("Which addresses the gateway calls.")] = field(
+        default_factory=NetworkSettings
     )
 
     def default_agent(self) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from trunkline.config import doc
 from trunkline.config.problems import Problem, bad_value
 
 
@@ -15,93 +16,80 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     host: Annotated[
         str,
-        Meta(
-            description="Address to listen on. An address other than loopback needs a key in "
-            "`[auth.keys]`."
-        ),
+        doc("Address to listen on. An address other than loopback needs a key in `[auth.keys]`."),
     ] = "127.0.0.1"
-    port: Annotated[
-        int, Meta(ge=0, le=65535, description="Port to listen on; 0 chooses a free port.")
-    ] = 8642
+    port: Annotated[int, doc("Port to listen on; 0 chooses a free port.", ge=0, le=65535)] = 8642
     public_url: Annotated[
         str,
-        Meta(
-            description="Base URL on the agent cards, for example that of a reverse proxy. It "
+        doc(
+            "Base URL on the agent cards, for example that of a reverse proxy. It "
             "may have a path. Empty: `http://host:port`."
         ),
     ] = ""
     card_key_path: Annotated[
         str,
-        Meta(
-            description="File with the private key that signs the agent cards (PEM or JWK: "
+        doc(
+            "File with the private key that signs the agent cards (PEM or JWK: "
             "Ed25519, EC P-256 or RSA). Relative paths start at the folder of this "
             "file. Needs the extra `signatures`. Empty: cards are not signed."
         ),
     ] = ""
     max_body_bytes: Annotated[
-        int,
-        Meta(
-            ge=1024, description="Maximum size of a request body; a larger one is refused with 413."
-        ),
+        int, doc("Maximum size of a request body; a larger one is refused with 413.", ge=1024)
     ] = 10 * 1024 * 1024
     body_timeout_s: Annotated[
         float,
-        Meta(
-            gt=0,
-            description="Seconds for the body of a request, and one more for every 16 KB that "
+        doc(
+            "Seconds for the body of a request, and one more for every 16 KB that "
             "came; then it is refused with 408.",
+            gt=0,
         ),
     ] = 30.0
     max_held_bytes: Annotated[
         int,
-        Meta(
-            ge=1024 * 1024,
-            description="What bodies that are being received and answers that are not read may "
+        doc(
+            "What bodies that are being received and answers that are not read may "
             "take in memory, over all callers. Beyond it large requests and answers are refused "
             "with 503, or with 429 to a caller that holds half of it alone.",
+            ge=1024 * 1024,
         ),
     ] = 256 * 1024 * 1024
     max_header_bytes: Annotated[
-        int,
-        Meta(
-            ge=1024,
-            description="Maximum size of the request line and headers; more is refused with 431.",
-        ),
+        int, doc("Maximum size of the request line and headers; more is refused with 431.", ge=1024)
     ] = 64 * 1024
     max_json_depth: Annotated[
-        int, Meta(ge=8, le=512, description="Maximum nesting depth of JSON in a request.")
+        int, doc("Maximum nesting depth of JSON in a request.", ge=8, le=512)
     ] = 64
     max_streams_per_principal: Annotated[
-        int, Meta(ge=1, description="Maximum number of open streams per caller.")
+        int, doc("Maximum number of open streams per caller.", ge=1)
     ] = 2000
     stream_buffer_events: Annotated[
         int,
-        Meta(
-            ge=1,
-            description="Maximum number of events that wait for one slow stream. A slower "
+        doc(
+            "Maximum number of events that wait for one slow stream. A slower "
             "stream is closed, and the client resumes with `Last-Event-ID`.",
+            ge=1,
         ),
     ] = 1000
     heartbeat_s: Annotated[
-        float, Meta(gt=0, description="Seconds between heartbeat comments on an idle stream.")
+        float, doc("Seconds between heartbeat comments on an idle stream.", gt=0)
     ] = 15.0
     drain_s: Annotated[
         float,
-        Meta(
-            ge=0,
-            description="Seconds for running turns to finish when the server stops. A second "
+        doc(
+            "Seconds for running turns to finish when the server stops. A second "
             "Ctrl+C or SIGTERM ends the wait.",
+            ge=0,
         ),
     ] = 10.0
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        Meta(description="Minimum level of log messages."),
+        Literal["debug", "info", "warning", "error"], doc("Minimum level of log messages.")
     ] = "info"
     log_format: Annotated[
         Literal["auto", "human", "json"],
-        Meta(description="Log format. `auto`: human on a terminal, JSON lines elsewhere."),
+        doc("Log format. `auto`: human on a terminal, JSON lines elsewhere."),
     ] = "auto"
-    log_requests: Annotated[bool, Meta(description="Log one line for every HTTP request.")] = False
+    log_requests: Annotated[bool, doc("Log one line for every HTTP request.")] = False
 
 
 def is_loopback_host(host: str) -> bool:

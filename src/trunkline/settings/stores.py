@@ -6,8 +6,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path as File
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, dotted, shown
 from trunkline.model.errors import ConfigError
 
@@ -20,31 +21,31 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     kind: Annotated[
         Literal["sqlite", "json-file", "memory"],
-        Meta(
-            description="`sqlite` and `json-file` survive a restart; `memory` is for tests and "
+        doc(
+            "`sqlite` and `json-file` survive a restart; `memory` is for tests and "
             "loses everything. `json-file` keeps one JSON file per task, for people"
             " and programs that read them."
         ),
     ] = "sqlite"
     path: Annotated[
         str,
-        Meta(
-            description="Database file, or the absolute path of the `json-file` folder. A "
+        doc(
+            "Database file, or the absolute path of the `json-file` folder. A "
             "relative database file starts at the folder of this file. Empty: "
             "`trunkline.db` in the user's data folder."
         ),
     ] = ""
     adopt_as: Annotated[
         str,
-        Meta(
-            description="Principal that owns the tasks of another program in the `json-file` "
+        doc(
+            "Principal that owns the tasks of another program in the `json-file` "
             "folder. Empty: callers without a key."
         ),
     ] = ""
     synchronous: Annotated[
         Literal["full", "normal"],
-        Meta(
-            description="`full`: a power cut loses nothing that was acknowledged. `normal`: a "
+        doc(
+            "`full`: a power cut loses nothing that was acknowledged. `normal`: a "
             "power cut may lose the last moments; a crash of the process loses "
             "nothing. `json-file` supports only `full`."
         ),

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path as File
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from trunkline.config import doc
 from trunkline.config.called_agents import (
     CARD_PATH,
     TRANSPORTS,
@@ -32,8 +33,8 @@ class NetworkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     allow_private_addresses: Annotated[
         bool,
-        Meta(
-            description="For development: call loopback, private and other special addresses also "
+        doc(
+            "For development: call loopback, private and other special addresses also "
             "where only another agent names them, in its card. Whoever writes such a card can "
             "then reach whatever this machine can. Prefer `trusted_origins`."
         ),
@@ -44,141 +45,114 @@ class TargetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A remote agent to call. The name of its table is the alias."""
 
     base_url: Annotated[
-        str,
-        Meta(
-            description="Base URL of the agent, to which `card_path` is added, or the URL of "
-            "its card."
-        ),
+        str, doc("Base URL of the agent, to which `card_path` is added, or the URL of its card.")
     ]
     description: Annotated[
-        str, Meta(description="Purpose of the target. Empty: the description on its card.")
+        str, doc("Purpose of the target. Empty: the description on its card.")
     ] = ""
-    tags: Annotated[tuple[str, ...], Meta(description="Keywords to select it by.")] = ()
-    examples: Annotated[tuple[str, ...], Meta(description="Example prompts.")] = ()
-    default: Annotated[bool, Meta(description="Use this target when a request names none.")] = False
+    tags: Annotated[tuple[str, ...], doc("Keywords to select it by.")] = ()
+    examples: Annotated[tuple[str, ...], doc("Example prompts.")] = ()
+    default: Annotated[bool, doc("Use this target when a request names none.")] = False
     card_path: Annotated[
-        str, Meta(description="Path of its card below `base_url`. Empty: `remote.card_path`.")
+        str, doc("Path of its card below `base_url`. Empty: `remote.card_path`.")
     ] = ""
     transports: Annotated[
-        tuple[str, ...],
-        Meta(description="Bindings in order of preference. Empty: `remote.transports`."),
+        tuple[str, ...], doc("Bindings in order of preference. Empty: `remote.transports`.")
     ] = ()
     a2a_version: A2aVersion = ""
     headers: Headers = {}
     credentials: Credentials = None
     trusted_origins: TrustedOrigins = ()
     timeout_s: Annotated[
-        float,
-        Meta(ge=0, description="Maximum seconds for a request to it. 0: `remote.timeout_s`."),
+        float, doc("Maximum seconds for a request to it. 0: `remote.timeout_s`.", ge=0)
     ] = 0.0
     idempotency: Annotated[
         Literal["auto", "always", "never"],
-        Meta(
-            description="Whether a send carries an idempotency key, so that it can be repeated "
+        doc(
+            "Whether a send carries an idempotency key, so that it can be repeated "
             "safely. `auto`: only for agents that announce support."
         ),
     ] = "auto"
     card_keys: Annotated[
         tuple[str, ...],
-        Meta(
-            description="Public keys that may sign its card, each as PEM, JWK or JWK Set. Needs"
+        doc(
+            "Public keys that may sign its card, each as PEM, JWK or JWK Set. Needs"
             " the extra `signatures`."
         ),
     ] = ()
     require_signature: Annotated[
-        bool, Meta(description="Accept only cards that are signed with one of `card_keys`.")
+        bool, doc("Accept only cards that are signed with one of `card_keys`.")
     ] = False
 
 
 class RemoteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The tool `remote_agent`, with which models call the targets."""
 
-    enabled: Annotated[
-        bool, Meta(description="Offer the tools through `trunkline tool` and MCP.")
-    ] = True
+    enabled: Annotated[bool, doc("Offer the tools through `trunkline tool` and MCP.")] = True
     tools: Annotated[
         tuple[Literal["remote_agent", "a2a_send"], ...],
-        Meta(
-            min_length=1,
-            description="The tools that are offered: `remote_agent` with all actions, and "
+        doc(
+            "The tools that are offered: `remote_agent` with all actions, and "
             "`a2a_send`, which sends one message and returns the answer.",
+            min_length=1,
         ),
     ] = ("remote_agent", "a2a_send")
     mcp: Annotated[
         bool,
-        Meta(
-            description="Serve the tools over MCP at `/mcp` to callers of the gateway. Needs "
-            "the extra `mcp`."
-        ),
+        doc("Serve the tools over MCP at `/mcp` to callers of the gateway. Needs the extra `mcp`."),
     ] = False
     max_mcp_sessions: Annotated[
-        int,
-        Meta(ge=1, description="MCP sessions at `/mcp`, over all callers; one more gets 503."),
+        int, doc("MCP sessions at `/mcp`, over all callers; one more gets 503.", ge=1)
     ] = 1000
     max_mcp_sessions_per_caller: Annotated[
-        int, Meta(ge=1, description="MCP sessions of one caller; one more gets 429.")
+        int, doc("MCP sessions of one caller; one more gets 429.", ge=1)
     ] = 100
     mcp_idle_s: Annotated[
-        float, Meta(gt=0, description="Seconds after which an MCP session without a request ends.")
+        float, doc("Seconds after which an MCP session without a request ends.", gt=0)
     ] = 900.0
     timeout_s: Annotated[
-        float,
-        Meta(
-            gt=0, description="Maximum seconds for a request, and between two events of a stream."
-        ),
+        float, doc("Maximum seconds for a request, and between two events of a stream.", gt=0)
     ] = 120.0
-    max_stream_s: Annotated[
-        float, Meta(gt=0, description="Maximum duration of a stream in seconds.")
-    ] = 3600.0
+    max_stream_s: Annotated[float, doc("Maximum duration of a stream in seconds.", gt=0)] = 3600.0
     max_stream_events: Annotated[
-        int, Meta(ge=1, description="Maximum number of events of one followed task.")
+        int, doc("Maximum number of events of one followed task.", ge=1)
     ] = 100_000
-    card_path: Annotated[
-        str, Meta(min_length=1, description="Default path of a target's card.")
-    ] = CARD_PATH
-    transports: Annotated[
-        tuple[str, ...],
-        Meta(min_length=1, description="Default bindings of a target."),
-    ] = TRANSPORTS
+    card_path: Annotated[str, doc("Default path of a target's card.", min_length=1)] = CARD_PATH
+    transports: Annotated[tuple[str, ...], doc("Default bindings of a target.", min_length=1)] = (
+        TRANSPORTS
+    )
     headers: Annotated[
-        dict[str, Secret],
-        Meta(description="Headers for all configured targets. Other agents do not get them."),
+        dict[str, Secret], doc("Headers for all configured targets. Other agents do not get them.")
     ] = {}
     accepted_output_modes: Annotated[
-        tuple[str, ...],
-        Meta(description="Media types to request when a request names none. Empty: any."),
+        tuple[str, ...], doc("Media types to request when a request names none. Empty: any.")
     ] = ()
     allow_target_url: Annotated[
         bool,
-        Meta(
-            description="Allow requests to any URL, not only to the targets. A manipulated "
+        doc(
+            "Allow requests to any URL, not only to the targets. A manipulated "
             "model can then reach everything that this machine can reach."
         ),
     ] = False
     normalize_urls: Annotated[
-        bool, Meta(description="Treat URLs that differ only in spelling as the same URL.")
+        bool, doc("Treat URLs that differ only in spelling as the same URL.")
     ] = True
     enforce_transports: Annotated[
-        bool,
-        Meta(description="Refuse unsupported bindings at the start instead of at the first use."),
+        bool, doc("Refuse unsupported bindings at the start instead of at the first use.")
     ] = True
     handle_ttl_s: Annotated[
-        float, Meta(gt=0, description="Lifetime of a task handle after its last use, in seconds.")
+        float, doc("Lifetime of a task handle after its last use, in seconds.", gt=0)
     ] = 86_400.0
     max_handles: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="Maximum number of task handles; the least recently used is dropped first.",
-        ),
+        int, doc("Maximum number of task handles; the least recently used is dropped first.", ge=1)
     ] = 1000
     durable_handles: Annotated[
-        bool, Meta(description="Keep task handles in a file, so that they survive a restart.")
+        bool, doc("Keep task handles in a file, so that they survive a restart.")
     ] = True
     handles_path: Annotated[
         str,
-        Meta(
-            description="File of the task handles. Relative paths start at the folder of this "
+        doc(
+            "File of the task handles. Relative paths start at the folder of this "
             "file. Empty: `handles.db` beside the SQLite database of `[store]`, or "
             "in the user's data folder."
         ),
