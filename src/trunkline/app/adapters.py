@@ -31,19 +31,17 @@ def make_store(
     clock: Clock,
     agents: Iterable[PublishedAgent] = (),
 ) -> Store:
-    """`agent` is the handle that gets the tasks which another program has left there. Of
-    `agents` the records tell which sessions they have."""
+    """`agent` is the handle that gets the tasks which another program has left there. `agents`
+    tell the records of a folder the sessions of their tasks."""
     match settings.kind:
         case "memory":
             return MemoryStore()
         case "json-file":
             adopts = adopting_scope(settings, agent=agent)
-            known = {each.handle: each for each in agents}
+            routings = {each.handle: each.routing for each in agents}
 
             def route(scope: Scope, context_id: str, task_id: str) -> Routing:
-                found = known.get(scope.agent)
-                routed = by_handle if found is None else found.routing
-                return routed(scope, context_id, task_id)
+                return routings.get(scope.agent, by_handle)(scope, context_id, task_id)
 
             path = database_path(settings)
             return JsonFileStore(path, clock=clock, adopts=adopts, route=route)
@@ -52,7 +50,7 @@ def make_store(
 
 
 def adopting_scope(settings: StoreSettings, *, agent: str) -> Scope:
-    """Whose the tasks are that another program has left in the folder."""
+    """The scope of the tasks that another program has left in the folder."""
     return Scope(agent, "", settings.adopt_as or ANONYMOUS)
 
 

@@ -18,7 +18,7 @@ from trunkline.clock import SystemClock
 from trunkline.model.errors import StoreInUse, StoreUnusable
 from trunkline.ports.backend import Finding
 from trunkline.server.listener import address, listen
-from trunkline.settings import AgentSettings, Settings, StoreSettings
+from trunkline.settings import Settings, StoreSettings
 from trunkline.settings.server import is_loopback_url
 from trunkline.settings.stores import database_path
 from trunkline.stores.locks import FileLock
@@ -60,27 +60,24 @@ async def examine(settings: Settings) -> AsyncIterator[Examined]:
 async def _agents(settings: Settings) -> AsyncIterator[tuple[str, list[Finding]]]:
     """The findings for each agent, in the order of the configuration."""
     tasks, room = BackgroundTasks("doctor"), asyncio.Semaphore(AT_ONCE)
+    agents = settings.agents
     found: dict[str, list[Finding]] = {}
 
     async def look_at(handle: str) -> None:
         async with room:
-            agent = settings.agents[handle]
+            agent = agents[handle]
             resources = resources_for(agent, settings, clock=SystemClock())
             found[handle] = await check_backend(agent, resources)
 
     # Python agents first: an import blocks the loop, and other agents would seem not to answer.
-    order = sorted(settings.agents, key=lambda handle: not _is_code(settings.agents[handle]))
+    order = sorted(agents, key=lambda handle: not isinstance(agents[handle].backend, PythonBackend))
     looks = {handle: tasks.start(look_at(handle), name=handle) for handle in order}
     try:
-        for handle in settings.agents:
+        for handle in agents:
             await looks[handle]
             yield handle, found[handle]
     finally:
         await tasks.close()
-
-
-def _is_code(agent: AgentSettings) -> bool:
-    return isinstance(agent.backend, PythonBackend)
 
 
 def _server(settings: Settings) -> Iterator[Finding]:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from trunkline.app.tools import KINDS, Kind
+from trunkline.app.tools import OPEN, definitions
 from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.background import BackgroundTasks
 from trunkline.ports.backend import TurnRequest
-from trunkline.ports.tools import Run, ToolResult, TurnTool
+from trunkline.ports.tools import Run, ToolDefinition, ToolResult, TurnTool
 from trunkline.settings import Settings
 
 # Canceling a call may need a request of its own.
@@ -17,25 +17,25 @@ _CALL_OFF_S: Final = 15.0
 
 
 def model_tools(settings: Settings) -> dict[str, TurnTool]:
-    """By name, those that any agent uses. They connect when they are first called."""
+    """The tools that any agent uses, by name. A tool connects at its first call."""
     wanted = {
         name
         for agent in settings.agents.values()
         if isinstance(agent.backend, OpenAIBackend) and not agent.unavailable
         for name in agent.backend.tools
     }
-    if not wanted:
-        return {}
-    tools = [OpenedWhenCalled(kind, settings) for kind in KINDS if kind.is_on(settings)]
-    return {tool.definition.name: tool for tool in tools if tool.definition.name in wanted}
+    return {
+        definition.name: OpenedWhenCalled(definition, settings)
+        for definition in definitions(settings)
+        if definition.name in wanted
+    }
 
 
 class OpenedWhenCalled:
     """A tool that is opened at its first call, and shared by all agents that may use it."""
 
-    def __init__(self, kind: Kind, settings: Settings) -> None:
-        self.definition = kind.define(settings)
-        self._kind = kind
+    def __init__(self, definition: ToolDefinition, settings: Settings) -> None:
+        self.definition = definition
         self._settings = settings
         self._calls = BackgroundTasks(self.definition.name)
         self._resources = AsyncExitStack()
@@ -71,7 +71,6 @@ class OpenedWhenCalled:
     async def _opened(self) -> Run:
         async with self._opening:
             if self._run is None:
-                self._run = await self._resources.enter_async_context(
-                    self._kind.open(self._settings)
-                )
+                opening = OPEN[self.definition.name](self._settings)
+                self._run = await self._resources.enter_async_context(opening)
             return self._run

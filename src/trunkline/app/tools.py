@@ -1,10 +1,8 @@
 """Tools for models and scripts: their definitions, and the ways to open them, MCP among them."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, Final
 
 from trunkline.app.outbound import open_a2a_send, open_tool
 from trunkline.ports.tools import Run, Tool, ToolDefinition
@@ -23,49 +21,29 @@ if TYPE_CHECKING:
 _SHOWN_CHARS = 200
 
 
-class Kind(Struct, frozen=True, kw_only=True):
-    """A tool before it is opened. To define one needs no connection."""
-
-    name: str
-    title: str
-    description: str
-    # Takes the aliases of the targets.
-    input_schema: Callable[[tuple[str, ...]], dict[str, Any]]
-    open: Callable[[Settings], AbstractAsyncContextManager[Run]]
-
-    def is_on(self, settings: Settings) -> bool:
-        return settings.remote.enabled and self.name in settings.remote.tools
-
-    def define(self, settings: Settings) -> ToolDefinition:
-        return ToolDefinition(
-            name=self.name,
-            title=self.title,
-            description=self.description,
-            input_schema=self.input_schema(tuple(settings.targets)),
-        )
-
-
-# A new tool is a line here.
-KINDS = (
-    Kind(
-        name=NAME,
-        title="Remote agents (A2A)",
-        description=DESCRIPTION,
-        input_schema=input_schema,
-        open=open_tool,
-    ),
-    Kind(
-        name=a2a_send.NAME,
-        title="Message to a remote agent (A2A)",
-        description=a2a_send.DESCRIPTION,
-        input_schema=a2a_send.input_schema,
-        open=open_a2a_send,
-    ),
-)
+# A new tool has a line here and a definition below.
+OPEN: Final[Mapping[str, Callable[[Settings], AbstractAsyncContextManager[Run]]]] = {
+    NAME: open_tool,
+    a2a_send.NAME: open_a2a_send,
+}
 
 
 def definitions(settings: Settings) -> list[ToolDefinition]:
-    return [kind.define(settings) for kind in KINDS if kind.is_on(settings)]
+    """The tools that are on. To define one needs no connection."""
+    aliases, remote = tuple(settings.targets), settings.remote
+    remote_agent = ToolDefinition(
+        name=NAME,
+        title="Remote agents (A2A)",
+        description=DESCRIPTION,
+        input_schema=input_schema(aliases),
+    )
+    send = ToolDefinition(
+        name=a2a_send.NAME,
+        title="Message to a remote agent (A2A)",
+        description=a2a_send.DESCRIPTION,
+        input_schema=a2a_send.input_schema(aliases),
+    )
+    return [one for one in (remote_agent, send) if remote.enabled and one.name in remote.tools]
 
 
 @asynccontextmanager
@@ -73,13 +51,12 @@ async def open_tools(settings: Settings) -> AsyncIterator[dict[str, Tool]]:
     """All tools that are on, by name. Raises ConfigError."""
     async with AsyncExitStack() as opened:
         yield {
-            kind.name: Tool(
-                definition=kind.define(settings),
-                run=await opened.enter_async_context(kind.open(settings)),
+            definition.name: Tool(
+                definition=definition,
+                run=await opened.enter_async_context(OPEN[definition.name](settings)),
                 describe=describe_remote_agent,
             )
-            for kind in KINDS
-            if kind.is_on(settings)
+            for definition in definitions(settings)
         }
 
 
