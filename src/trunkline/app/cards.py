@@ -56,7 +56,7 @@ class UpstreamDescription(Struct, frozen=True, kw_only=True):
 
 
 def describe_upstream(card: AgentCard) -> UpstreamDescription:
-    """Without its addresses, security and signatures, which do not hold for ours."""
+    """The card without its addresses, security and signatures, which are not those of our card."""
     return UpstreamDescription(
         name=card.name,
         description=card.description,
@@ -76,7 +76,7 @@ Described: TypeAlias = Agent | UpstreamDescription
 
 
 def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> list[Addresses]:
-    """Where the agent is served: under its handle, and at the root or at paths of its own."""
+    """The addresses of the agent: below its handle, and at the root or at configured paths."""
     own = f"/api/a2a/v1/agents/{handle}"
     by_handle = Addresses(
         card_paths=(f"{own}/agent-card.json", f"{own}/.well-known/agent-card.json"),
@@ -274,7 +274,8 @@ def _with_modes(
 def _fallback_skills(
     handle: str, name: str, description: str, code: Described | None
 ) -> tuple[AgentSkill, ...]:
-    """A card must have a skill: those of the agent itself, or the agent as one."""
+    """The skills of the agent itself, or else one skill for the whole agent, because a card must
+    have one."""
     if code is not None:
         return code.skills
     slug = handle.partition("/")[2]

@@ -1,5 +1,5 @@
-"""Endpoints: where agents are reached, the cards that say so, and the answers of agents that are
-out of service."""
+"""`Endpoints`: the addresses and cards of agents, and the answers of agents that are out of
+service."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -81,7 +81,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         make_card: Callable[..., AgentCard],
         upstream: AgentCard,
     ) -> None:
-        """The upstream agent has a new card."""
+        """Make new cards after the upstream agent has changed its own."""
         card = make_card(code=describe_upstream(upstream))
         endpoint.card, endpoint.extended_card = self._cards(card, settings)
         endpoint.renewed_ms = self.clock.now_ms()
@@ -116,7 +116,7 @@ def _refusal(handle: str, settings: AgentSettings) -> bytes:
     style = dialects_for(settings.own_profile()).errors
     if style.not_running is not None:
         return style.not_running(settings.account_id or handle)
-    # An operator must act first, so no time is given after which to try again.
+    # An operator must act first, so the response has no Retry-After.
     error = Unavailable(settings.unavailable, retry_after_s=0)
     _, body = rest.error(error, Version.V1_0)
     return body

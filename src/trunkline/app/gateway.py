@@ -128,7 +128,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         hosts=settings.public_hosts() if is_for_all else (),
         schemes=settings.auth.schemes,
     )
-    # A gateway that is open to other machines still shows its pages only with a key.
+    # A gateway that other machines can reach shows its pages only to callers with a key.
     access_to_pages = Access(
         principals=principals,
         allows_anonymous=is_open and not settings.is_exposed(),
@@ -144,7 +144,7 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        # Called by another ASGI server; `serve` opens the runtimes itself.
+        # Other ASGI servers run the lifespan; `serve` opens the runtimes itself.
         await runtimes.open()
         try:
             async with mcp.running() if mcp is not None else nullcontext():
@@ -222,7 +222,7 @@ def _published(
     return PublishedAgent(
         handle=handle,
         backend=backend,
-        # Those of every skill too: a message does not say which skill it means.
+        # The media types of every skill count too, because a message does not name its skill.
         input_modes=tuple(dict.fromkeys(accepted)),
         output_modes=tuple(dict.fromkeys(produced)),
         profile=settings.own_profile(),

@@ -12,7 +12,7 @@ from trunkline.ports.backend import TurnRequest
 from trunkline.ports.tools import Run, ToolDefinition, ToolResult, TurnTool
 from trunkline.settings import Settings
 
-# Canceling a call may need a request of its own.
+# Seconds for a canceled call to end, because it may have to send a cancel request.
 _CALL_OFF_S: Final = 15.0
 
 

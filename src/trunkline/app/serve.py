@@ -19,8 +19,8 @@ from trunkline.server.mcp import PATH as MCP_PATH
 from trunkline.settings import Settings
 from trunkline.settings.stores import place_of
 
-# Objects that a collection waits for. Requests leave few cycles behind, and a collection after
-# every 700 objects took 5 % of the CPU; this many are a few MB.
+# Number of new objects before a garbage collection, a few MB. Requests leave few cycles behind, and
+# a collection after every 700 objects took 5 % of the CPU.
 _YOUNG_OBJECTS = 20_000
 
 
@@ -51,7 +51,7 @@ def serve(
 ) -> int:
     """Returns the exit code. Raises ConfigError and StoreError before it listens.
 
-    `on_waiting` is called when it is to stop and turns are still running.
+    The server calls `on_waiting` when it must stop while turns are still running.
     """
     server = settings.server
     logs.configure(
@@ -136,10 +136,11 @@ def _info(gateway: Gateway, base_url: str, local_url: str) -> ServeInfo:
 
 def _tune_garbage_collection() -> None:
     """Call it once, on the running loop, after everything permanent is loaded."""
-    # Modules and settings live as long as the process, so no collection looks at them again.
+    # Modules and settings live as long as the process, so the collector need not look at them
+    # again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 10, 10)
-    # The loop would list every async generator, to close those that are left at its end.
-    # Turns have ended by then, and close theirs.
+    # The loop would track every async generator to close it at the end; turns close their own
+    # before that.
     sys.set_asyncgen_hooks(firstiter=None)

@@ -60,8 +60,8 @@ def prune_stores(
     keep: int | None = None,
     dry_run: bool = False,
 ) -> list[Pruned]:
-    """Delete ended tasks and old exchanges of one agent or of all. Without bounds, the profile of
-    each agent decides."""
+    """Delete ended tasks and old answers without a task, of one agent or of all. Without bounds,
+    the profile of each agent decides."""
     has_bounds = older_than_s is not None or keep is not None
 
     async def work(store: Store, handles: Iterable[str]) -> list[Pruned]:

@@ -1,4 +1,4 @@
-"""Tools for models and scripts: their definitions, and the ways to open them, MCP among them."""
+"""Tools for models and scripts: their definitions, and ways to open them, such as MCP."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager

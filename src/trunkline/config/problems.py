@@ -14,7 +14,7 @@ from trunkline.model.errors import ConfigError
 
 Path = tuple[str | int, ...]
 
-# Longer values are cut: an error is to be read in a terminal.
+# An error cuts longer values, so that it fits a terminal.
 SHOWN_CHARS = 80
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -37,7 +37,7 @@ class Problem(Struct, frozen=True):
     remedy: str = ""
     # The offending value as it may be shown; empty when there is none.
     value: str = ""
-    # A finding that reads other parts is moot while these have problems of their own.
+    # Other values that the rule reads. The problem is not reported while one of them is bad.
     reads: tuple[Path, ...] = ()
     # Whether the value at `path` is still to be filled in as `value`.
     wants_value: bool = False
@@ -95,7 +95,7 @@ def shown(value: Any) -> str:
     text = json.dumps(given, ensure_ascii=False, default=str)
     if len(text) <= SHOWN_CHARS:
         return text
-    # Of a path or a URL, the end says most.
+    # The end of a path or URL tells more than its middle.
     return f"{text[: SHOWN_CHARS // 3]}…{text[-2 * SHOWN_CHARS // 3 :]}"
 
 

@@ -24,7 +24,8 @@ def web_url_fault(url: str) -> str:
 
 
 def is_absolute_uri(uri: str) -> bool:
-    """`scheme:something`, as extensions are named: https URLs, urn:, tag:."""
+    """Whether the text is `scheme:something`, the form of extension names: https URLs, urn:,
+    tag:."""
     scheme, colon, rest = uri.partition(":")
     scheme_fits = (
         scheme[:1].isalpha() and scheme.replace("+", "").replace("-", "").replace(".", "").isalnum()

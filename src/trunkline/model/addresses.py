@@ -45,7 +45,7 @@ _V6: Final = tuple(
         ("ff00::/8", "a multicast address"),
     )
 )
-# RFC 4291, 2.4: what is assigned for unicast; the rest is reserved.
+# RFC 4291, 2.4: the range that is assigned for unicast; other ranges are reserved.
 _UNICAST: Final = IPv6Network("2000::/3")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = IPv6Network("::/96")
@@ -55,13 +55,15 @@ _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def kind_of(address: str) -> str:
-    """Why the address is none of the public internet, as "a private address"; else empty.
+    """The reason why the address is not public, such as "a private address"; empty for a public
+    address.
 
-    An IPv6 address that stands for an IPv4 address is what that one is. A text that is no
-    address is not public either.
+    An IPv6 address that stands for an IPv4 address has the kind of that address. A text that is not
+    an address is not public either.
     """
     try:
-        # A zone (RFC 4007) says by which link to send, not what the address is.
+        # A zone (RFC 4007) names the link to send by; the kind of the address does not depend on
+        # it.
         found = ip_address(address.partition("%")[0])
     except ValueError:
         return "not an address"
@@ -79,7 +81,7 @@ def kind_of(address: str) -> str:
 
 
 def is_this_machine(address: str) -> bool:
-    """Whether a connection to the address ends on this machine, whoever makes it."""
+    """Whether a connection to the address always ends on this machine."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -116,8 +118,8 @@ def _wrapped(address: IPv6Address) -> tuple[IPv4Address, ...]:
 
 MASK: Final = "***"
 
-# With a colon before the first slash, everything up to the last @ may belong to the password:
-# one that is not percent-encoded holds any sign.
+# With a colon before the first slash, everything up to the last @ may belong to the password,
+# because a password that is not percent-encoded may hold any character.
 _USER: Final = re.compile(r"(?<=://)(?:[^\s/?#]*:\S*|[^\s/?#]*)@|^[^\s/?#]+:(?!//)\S*@")
 
 

@@ -1,4 +1,4 @@
-"""How an agent describes itself: the A2A 1.0 agent card."""
+"""`AgentCard`: the description of an agent in A2A 1.0."""
 
 from typing import Any
 
@@ -29,7 +29,8 @@ class AgentCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     push_notifications: bool | None = None
     extensions: tuple[AgentExtension, ...] = ()
     extended_agent_card: bool | None = None
-    # A word of 0.3 that 1.0 has dropped; read from cards of others, and on none of ours.
+    # A member of 0.3 that 1.0 has dropped. The gateway reads it on cards of other agents, and
+    # writes it on none of its own.
     state_transition_history: bool | None = None
 
 

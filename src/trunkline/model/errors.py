@@ -155,7 +155,7 @@ class IdempotencyConflict(CallerError):
 
 class TaskNotFound(CallerError):
     def __init__(self, task_id: str) -> None:
-        # Cut, so that an answer cannot be made to grow with the request.
+        # The id is cut, so that a client cannot make the answer grow with its request.
         shown = task_id[:256]
         super().__init__(f"Task not found: {shown}", metadata={"taskId": shown})
 

@@ -1,4 +1,4 @@
-"""What the journal of a task holds.
+"""`Entry`: an entry in the journal of a task.
 
 Every entry has one public form, an A2A stream event, and a sequence number that
 starts at 1 and has no holes. The `kind` is written beside the data and never
@@ -21,8 +21,8 @@ from trunkline.model.values import (
 
 
 class TurnOptions(Canonical, frozen=True, kw_only=True):
-    """What a request asked for beside its message. Kept, so that a turn that waits in
-    the queue runs after a restart as it would have before."""
+    """The options of a request beside its message. The journal keeps them, so that a restart does
+    not change how a queued turn runs."""
 
     accepted_output_modes: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
@@ -51,8 +51,8 @@ class StatusShown(Canonical, frozen=True, kw_only=True):
 
 
 class TurnRetried(Canonical, frozen=True, kw_only=True):
-    """The turn under way is void and waits to be run again: the message that it took up
-    is the next to be taken up, and nothing that the agent said since counts."""
+    """The gateway discards the running turn and queues its message again. The output of that turn
+    does not count."""
 
     status_update: TaskStatusUpdateEvent
 
@@ -75,7 +75,7 @@ ARTIFACT: Final = "artifact.1"
 MESSAGE: Final = "message.1"
 SHOWN: Final = "shown.1"
 RETRIED: Final = "retried.1"
-# Kinds whose public form is only a part of what is recorded.
+# Entries of these kinds record more than their public form.
 _WRAPPED: Final = frozenset({SUBMITTED, MESSAGE, SHOWN, RETRIED})
 
 _KINDS: dict[type, str] = {
@@ -99,11 +99,11 @@ class Entry(Struct, gc=False, eq=False):
     seq: int
     kind: str
     body: bytes
-    # None in an entry that was read and that nobody has looked into.
+    # None until a reader of a stored entry asks for the event.
     decoded: Event | None = None
     _public: bytes | None = None
-    # Other encodings of the same event, made by whoever sends it and kept
-    # here so that a thousand readers cost one conversion.
+    # Encodings of the event for other versions. The first stream that needs one keeps it here, so
+    # that a thousand readers cost one conversion.
     _wire: dict[str, bytes] | None = None
 
     @classmethod

@@ -46,8 +46,8 @@ class LargeValue(Struct, frozen=True, gc=False, eq=False):
         return MARK_TEXT + self.id
 
     def slices(self) -> Iterator[bytes]:
-        """What a JSON string holds between its quotes, in pieces of SLICE_BYTES; the last one
-        may be shorter. Each piece is made when it is asked for."""
+        """The text as JSON without its quotes, in pieces of SLICE_BYTES; the last piece may be
+        shorter. The iterator makes each piece when the caller asks for it."""
         ready = bytearray()
         for start in range(0, len(self.text), MAX_INLINE_CHARS):
             ready += _encode(self.text[start : start + MAX_INLINE_CHARS])[1:-1]
@@ -69,14 +69,15 @@ def is_large(text: str) -> bool:
 
 
 def referred_ids(data: bytes) -> tuple[str, ...]:
-    """What looks like a reference, each once, in the order of their first appearance."""
+    """The ids of all texts that look like a reference, each once, in the order of first
+    appearance."""
     return tuple(dict.fromkeys([found.decode() for found in _REFERENCE.findall(data)]))
 
 
 def split(data: bytes, sizes: Mapping[str, int]) -> list[bytes | str]:
     """JSON with references as the bytes between them (bytes) and the ids of values (str).
 
-    `sizes` has the values that exist; all other text is left as it is.
+    `sizes` has the values that exist; text that looks like another reference stays text.
     """
     pieces: list[bytes | str] = []
     start = 0

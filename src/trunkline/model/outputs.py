@@ -24,7 +24,7 @@ class TextReplaced(Struct, frozen=True, gc=False):
 class TextPreview(Struct, frozen=True, gc=False):
     """Text of which the agent does not say whether it is a further piece or all of it so far.
 
-    What begins with all that came before is the whole, anything else a further piece.
+    A text that begins with all earlier text replaces it; any other text is a further piece.
     """
 
     text: str
@@ -41,8 +41,8 @@ class StageStarted(Struct, frozen=True, gc=False):
 
 
 class StageEnded(Struct, frozen=True, gc=False):
-    """The message is complete, and the turn goes on. `parts` are all of it, in place of
-    what was streamed or came in blocks."""
+    """The message is complete, and the turn goes on. `parts` are the whole message and replace the
+    streamed text and blocks."""
 
     parts: tuple[Part, ...] = ()
 
@@ -66,7 +66,8 @@ class ToolCalled(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether it says which call of which tool is where; others are passed over."""
+        """Whether it names the call, the tool and a known phase. The gateway ignores other
+        calls."""
         return bool(self.phase in TOOL_PHASES and self.name and self.call_id)
 
 
@@ -144,5 +145,5 @@ Output: TypeAlias = (
     | Refused
 )
 
-# Outputs that end a turn. Anything an agent emits afterwards is dropped.
+# Outputs that end a turn. The gateway drops anything that the agent emits afterwards.
 ENDS_TURN = (Question, AuthNeeded, DirectReply, Final, Failed, Refused)

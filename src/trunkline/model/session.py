@@ -6,9 +6,9 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 
 class Peer(Struct, frozen=True, kw_only=True):
-    """Who speaks in a session, and with which of our agents."""
+    """The caller in a session, and the agent that it talks to."""
 
-    # Only ever from a credential; metadata of a message may say anything.
+    # It comes from a credential alone, because the metadata of a message may claim anything.
     principal: str
     tenant: str = ""
     is_anonymous: bool = True
@@ -17,17 +17,17 @@ class Peer(Struct, frozen=True, kw_only=True):
     context_id: str
     # Empty as long as a run has no task.
     task_id: str = ""
-    # The key of the session, where something else than the profile names it.
+    # The key of the session, where the profile does not decide it.
     session_key: str = ""
 
 
 class Routing(Struct, frozen=True, kw_only=True):
-    """Which session of which agent a task belongs to, as a record tells it to other programs."""
+    """The session and the agent of a task, as a record shows them to other programs."""
 
     agent_id: str
     account_id: str
     session_key: str
-    # Who or what chose the session: a principal, or the context alone.
+    # The origin of the session: a principal, or the context alone.
     peer_id: str
     peer_source: str
 
@@ -79,7 +79,7 @@ class ReplyPayload(Struct, frozen=True, kw_only=True):
 
 
 class Delivered(Struct, frozen=True, kw_only=True):
-    """What became of a follow-up. `error` begins with a code and says what was missing."""
+    """The outcome of a follow-up. `error` begins with a code and names the missing part."""
 
     ok: bool
     # The artifact that holds it; empty when there was nothing to deliver.

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# To look them up takes a tenth of what formatting does.
+# A look-up takes a tenth of the time of formatting.
 _MILLIS = [f".{milli:03d}Z" for milli in range(1000)]
 
-# The last second and the last instant that were formatted. Status updates come in
-# bursts, so one of them is nearly always the same as the time before.
+# The last second and the last instant that were formatted. Status updates come in bursts, so one of
+# the two nearly always fits again.
 _last_second: tuple[int, str] = (0, "1970-01-01T00:00:00")
 _last: tuple[int, str] = (0, "1970-01-01T00:00:00.000Z")
 

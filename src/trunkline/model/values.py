@@ -61,7 +61,7 @@ class Part(Canonical, frozen=True, kw_only=True):
 
     @property
     def is_bare_text(self) -> bool:
-        """Whether it is text, and says nothing else about it."""
+        """Whether it is text without metadata, file name and media type."""
         return (
             self.text is not None
             and self.metadata is None
@@ -127,7 +127,7 @@ class TaskArtifactUpdateEvent(Canonical, frozen=True, kw_only=True):
     context_id: str
     artifact: Artifact
     append: bool = False
-    # None leaves it unsaid, which means the same as false.
+    # None leaves the member out, which means the same as false.
     last_chunk: bool | None = None
     metadata: dict[str, Any] | None = None
 

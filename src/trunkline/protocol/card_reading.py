@@ -9,7 +9,7 @@ from trunkline.protocol.versions import Version
 
 Tree: TypeAlias = dict[str, Any]
 
-# A2A requires these members, and cards in the wild leave them out.
+# A2A requires these members, but some agents leave them out.
 CARD_DEFAULTS: Final[Tree] = {
     "description": "",
     "version": "",
@@ -21,7 +21,7 @@ CARD_DEFAULTS: Final[Tree] = {
 
 
 def decode(body: bytes) -> AgentCard:
-    """The card as one of 1.0, whatever it is written as; every interface says its version.
+    """The card in the form of 1.0, also for a card of 0.3; every interface says its version.
 
     Raises InvalidAgentResponse, which names the field at fault.
     """
@@ -37,7 +37,8 @@ def decode(body: bytes) -> AgentCard:
 
 
 def version_of(interface: AgentInterface) -> Version | None:
-    """Which of our versions an interface speaks, if any; 0.2 differs in nothing we send."""
+    """The version of the interface that the gateway speaks too, if any. 0.2 reads all that the
+    gateway sends to 0.3."""
     major, _, minor = interface.protocol_version.strip().removeprefix("v").partition(".")
     number = (major, minor.partition(".")[0])
     if number == ("1", "0"):

@@ -48,7 +48,7 @@ def _forms(tree: Tree) -> list[Tree]:
 def _tree_of(card: AgentCard) -> Tree:
     tree: Tree = msgspec.to_builtins(card)
     tree.pop("signatures", None)
-    # 1.0 has no word for it.
+    # 1.0 has no such member.
     tree["capabilities"].pop("stateTransitionHistory", None)
     return tree
 
@@ -89,12 +89,12 @@ def _as_specified(tree: Tree) -> Tree:
 
 
 def _set(tree: Tree) -> Tree:
-    """Without members that are null, which is the same as not being there."""
+    """The tree without members that are null, which means the same as absent."""
     return {name: value for name, value in tree.items() if value is not None}
 
 
 def _without_empty(tree: Any) -> Any:
-    """Without texts, lists and objects that are empty, or are so once this is done to them."""
+    """The tree without empty texts, lists and objects, also those that only held such."""
     match tree:
         case dict():
             members = ((name, _without_empty(value)) for name, value in tree.items())
@@ -109,7 +109,7 @@ def _without_empty(tree: Any) -> Any:
 
 
 class Protected(msgspec.Struct, frozen=True, kw_only=True):
-    """The protected header, as far as it matters here."""
+    """The members of a protected header that the gateway reads (RFC 7515, 4.1)."""
 
     alg: str
     kid: str = ""

@@ -1,4 +1,4 @@
-"""Agent cards in the form that a client of each generation reads."""
+"""Agent cards in the forms of A2A 1.0, of 0.3, and of both in one."""
 
 import hashlib
 from typing import Any, Final, Literal, TypeAlias
@@ -28,9 +28,9 @@ class Shape(Struct, frozen=True, kw_only=True):
     state_transition_history: bool | None = None
     # 0.3, 5.5.5: `additionalInterfaces` may repeat the interface of `url`.
     repeats_interface: bool = False
-    # Absent means the same.
+    # Whether a card says that there is no extended card; leaving it out means the same.
     denies_extended_card: bool = True
-    # Before 0.3, a card named its schemes there.
+    # Before 0.3, a card named its schemes in `authentication`.
     names_authentication: bool = False
 
 
@@ -52,7 +52,8 @@ def encode(card: AgentCard, form: Form, shape: Shape = STANDARD) -> bytes:
 
 
 def form_for(stated: Version | None, query_format: str | None) -> Form:
-    """Which form to serve: the one asked for by name, else by version, else both."""
+    """The form to serve: the one that the query names, else that of the stated version, else
+    both."""
     match query_format:
         case "1.0" | "0.3" | "hybrid":
             return query_format

@@ -82,7 +82,7 @@ def _configuration_03(given: SendMessageConfiguration, *, is_rest: bool) -> v03.
     config = None if push is None else _push_config_03(push)
     return v03.Configuration(
         accepted_output_modes=given.accepted_output_modes,
-        # 0.3 leaves the default open, so it is always said.
+        # 0.3 leaves the default open, so every request states it.
         blocking=not given.return_immediately,
         history_length=given.history_length,
         push_notification_config=None if is_rest else config,
@@ -151,7 +151,7 @@ def _rest_push(
     if isinstance(value, TaskPushNotificationConfig):
         body: Any = structs.replace(value, tenant="", task_id="")
         if is_03:
-            # As in the reference proto of 0.3, whose resources have names.
+            # The reference proto of 0.3 identifies a resource by a name.
             name = f"tasks/{value.task_id}"
             config: dict[str, Any] = {"pushNotificationConfig": _push_config_03(value)}
             if value.id:
@@ -166,7 +166,7 @@ def _rest_push(
 
 
 def _segment(id: str) -> str:
-    # A colon is kept, as agents cut the verb off at the last one before they unescape.
+    # Agents cut the verb off at the last colon before they unescape, so a colon stays as it is.
     return quote(id, safe=":")
 
 

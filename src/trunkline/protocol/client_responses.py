@@ -1,6 +1,6 @@
 """Answers of other agents as values of the model, whatever version they speak.
 
-Everything here raises InvalidAgentResponse, and nothing else, for an answer that makes no sense.
+Every function raises InvalidAgentResponse, and nothing else, for an answer that is not A2A.
 """
 
 from collections.abc import Callable
@@ -106,7 +106,7 @@ class _Page03(Struct, rename="camel"):
 
 
 class _Item03(Struct, rename="camel"):
-    """The names that REST puts around them."""
+    """The members by which REST tells the objects apart."""
 
     task: v03.Task | None = None
     message: v03.Message | None = None
@@ -251,17 +251,17 @@ def opened(body: bytes, id: bytes) -> bytes | Refusal:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InvalidAgentResponse("the answer is not JSON-RPC") from None
     given, error = bytes(envelope.id), envelope.error
-    # An error may come from before the id was read.
+    # An agent that fails before it reads the id answers with null.
     if given != id and not (error is not None and given == b"null"):
         raise InvalidAgentResponse("the answer is to another request: its id differs")
     if error is not None:
         return refusal(error.code, error.message, error.data)
-    # Some leave out a result that is null, which is all there is to say of a deletion.
+    # Some agents leave out a null result, which is the whole answer to a deletion.
     return bytes(envelope.result) or b"null"
 
 
 _CODES: Final = {reason: code for code, reason in REASONS.items()}
-# How servers of 0.3 name an error over REST.
+# The names of errors in REST answers of 0.3.
 _NAMES_03: Final = {
     reason.replace("_", "").lower() + "error": reason for reason in REASONS.values()
 }
@@ -273,7 +273,7 @@ def refusal(code: int, message: str, data: Any) -> Refusal:
 
 
 def http_refusal(status: int, body: bytes) -> Refusal:
-    """The refusal in the body of a status of 4xx or 5xx, as far as there is one."""
+    """The refusal in the body of a 4xx or 5xx response; an empty one where the body has none."""
     try:
         tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -284,7 +284,7 @@ def http_refusal(status: int, body: bytes) -> Refusal:
     message = next((v for k in ("message", "detail") if isinstance(v := inner.get(k), str)), "")
     data = inner.get("details", inner.get("data"))
     reason = _reason_in(data) or _NAMES_03.get(str(tree.get("type")).lower(), "")
-    # 0.3 over REST, and JSON-RPC that refuses with a status, say the code itself.
+    # REST of 0.3 writes the code at the top, JSON-RPC with an HTTP status inside `error`.
     code = next((c for o in (tree, inner) if (c := _code_in(o))), _CODES.get(reason, 0))
     return Refusal(code=code, reason=reason or REASONS.get(code, ""), message=message, data=data)
 

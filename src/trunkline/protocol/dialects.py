@@ -20,7 +20,7 @@ Dialect: TypeAlias = V1Dialect | V03Dialect
 
 class Dialects(rpc.Names, frozen=True, kw_only=True):
     versions: tuple[Version, ...]
-    # Versions by the bytes of an A2A-Version header, for values that need no second look.
+    # Versions by the bytes of an A2A-Version header, so that usual values need no parsing.
     by_header: Mapping[bytes | None, Version | None]
     jsonrpc: Mapping[Version, Dialect]
     rest: Mapping[Version, Dialect]
@@ -34,7 +34,7 @@ def dialects_for(profile: Profile) -> Dialects:
     versions = _VERSIONS[profile.dialect]
     only = versions[0] if len(versions) == 1 else None
     # A2A 1.0, 3.6.2: without A2A-Version a request is of 0.3. Many clients of 1.0 leave the header
-    # out, so the gateway follows that to the letter only where the profile says so.
+    # out, so the gateway obeys this rule only if the profile says so.
     unstated = Version.V0_3 if profile.default_version == "0.3" else only
     style = openclaw.ERROR_STYLES.get(profile.error_style, rpc.STANDARD)
     hidden = _hidden(profile, style)
@@ -87,7 +87,7 @@ def v03_dialect(profile: Profile, *, is_rest: bool) -> V03Dialect:
     reader = Reader03(
         is_rest=is_rest,
         is_legacy=is_legacy,
-        # The proto of 0.3, and so HTTP+JSON, has no such member; before 0.3 it was `type`.
+        # The proto of 0.3, and so HTTP+JSON, has no `kind`; before 0.3 its name was `type`.
         requires_kind=not is_rest and not is_legacy,
     )
     make_writer = openclaw.WRITERS.get(profile.artifact_style, Writer03)

@@ -18,7 +18,7 @@ _BAD_REQUEST: Final = "type.googleapis.com/google.rpc.BadRequest"
 
 
 class Wire(Struct, frozen=True):
-    """How one error looks on each binding."""
+    """The codes of one error on each binding."""
 
     code: int  # JSON-RPC
     http: int
@@ -94,7 +94,7 @@ class BadRequest(Struct, frozen=True, rename="camel"):
 
 
 def wire(error: BaseException) -> Wire:
-    """The row of the table; whatever has none is an internal error."""
+    """The row of the table. An error without a row is an internal error."""
     for cls in type(error).__mro__:
         row = _TABLE.get(cls)
         if row is not None:

@@ -50,7 +50,7 @@ class ErrorStyle(Struct, frozen=True, kw_only=True):
     stream_headers: tuple[tuple[bytes, bytes], ...] = sse.HEADERS
     # Requests without an id are served like those with the id null.
     takes_notifications: bool = False
-    # Where the method has parameters, they must be there, and no name may be empty.
+    # A request must have the parameters that its method takes, and no empty member name.
     checks_params: bool = False
     hides_push: bool = False
     # The bodies, by account, of a 404 where nothing is served and of a 503 for an agent that
@@ -83,7 +83,7 @@ class Request(Struct, frozen=True):
     params: bytes
     version: Version
     operation: Operation
-    # There is no id, and the request is refused for it once nothing else is wrong.
+    # The request has no id. The server refuses it after all other checks have passed.
     lacks_id: bool = False
 
 
@@ -101,7 +101,7 @@ class Rejected(Exception):
         self.id = id
         self.version = version
         self.error = error
-        # None where the method does not tell it.
+        # None for an unknown method.
         self.operation = operation
 
 
@@ -118,7 +118,7 @@ _INTEGER = re.compile(rb"-?[0-9]+")
 
 
 def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
-    """Raises Rejected, and nothing else, for whatever is wrong with the body."""
+    """Raises Rejected, and nothing else, for a bad body."""
     try:
         envelope = _decode_envelope(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -127,7 +127,7 @@ def decode(body: bytes, *, stated: Version | None, names: Names) -> Request:
     version = stated or names.unstated or _version_of(method) or names.default
     lacks_id = False
     if not id:
-        # An unknown method and bad parameters are so without an id as well.
+        # The errors for an unknown method and bad parameters come before that for a missing id.
         id, lacks_id = NULL, not names.errors.takes_notifications
     # Digits alone, as most ids are, need no closer look.
     if not (id.isdigit() or _is_id(id)):
@@ -190,7 +190,7 @@ def _remedy(method: str) -> tuple[str, Operation | None]:
 def _is_id(id: bytes) -> bool:
     if id[:1] != b'"':
         return id == NULL or _INTEGER.fullmatch(id) is not None
-    # A skipped value is not checked for UTF-8, and this one is sent back.
+    # msgspec does not check UTF-8 in raw values, and the response repeats this one.
     try:
         id.decode()
     except UnicodeDecodeError:
@@ -255,11 +255,12 @@ def _unknown_method(
 
 
 def _diagnose(body: bytes, version: Version, names: Names) -> Rejected:
-    """Why the envelope did not decode. Only refusals come here, so it may take its time."""
+    """The reason why the envelope did not decode. Only refused requests come here, so speed does
+    not matter."""
     try:
         tree = protojson.parse(body)
     except InvalidParams:
-        # A number out of range somewhere; which id it belongs to is not known.
+        # The parser stopped at a number out of range, so the id is not known.
         return Rejected(NULL, version, _not_jsonrpc("a number of the request is out of range"))
     except (ParseFailed, InvalidRequest) as failure:
         return Rejected(NULL, version, failure)

@@ -24,9 +24,9 @@ MAX_EXTENSIONS: Final = 100
 # The query of a list has eight names.
 MAX_QUERY_FIELDS: Final = 100
 
-# A string, or the rest of one: brackets and commas inside do not count. Possessive
-# quantifiers keep the scans linear, and each pattern matches wherever it is tried, at the
-# end of the body at last, so that no byte is tried twice.
+# A string, or the rest of one: brackets and commas inside do not count. Possessive quantifiers keep
+# the scans linear. Each pattern matches at every position, in the last resort up to the end of the
+# body, so the scan looks at no byte twice.
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 _TO_COMMA = re.compile(rb'(?:[^",]++|' + _STRING + rb")*+(?:,|\Z)", re.DOTALL)
 _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|' + _STRING + rb")*+(?:[\[\]{}]|\Z)", re.DOTALL)
@@ -34,7 +34,7 @@ _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|' + _STRING + rb")*+(?:[\[\]{}]|\Z)"
 _NAME = re.compile(rb'"([A-Za-z0-9_-]{1,64})"[ \t\r\n]*:[ \t\r\n]*\Z')
 # A value has two strings at most, its name and itself.
 _MAX_QUOTES = 4 * MAX_VALUES
-# How many values are looked at to tell where there are too many.
+# The number of values to look at, to find the field with too many.
 _SAMPLE = MAX_VALUES // 10
 
 
@@ -46,8 +46,8 @@ def check_json(body: bytes, *, max_depth: int) -> None:
             body.decode()
         except UnicodeDecodeError as error:
             raise ParseFailed(f"the body is not valid UTF-8 (byte {error.start})") from None
-    # There are no more values than commas, nor more depth than brackets, so most bodies
-    # need no scan.
+    # A body has no more values than commas and is no deeper than its brackets, so most bodies need
+    # no scan.
     openings = body.count(b"{") + body.count(b"[")
     if openings > max_depth or (len(body) > MAX_VALUES and body.count(b",") > MAX_VALUES):
         _check_structure(body, max_depth)
@@ -77,7 +77,7 @@ def _too_deep(max_depth: int) -> InvalidRequest:
 
 
 def _too_many(body: bytes, limit: int, what: str, max_depth: int) -> InvalidParams | InvalidRequest:
-    # Found without a line of Python for each of them.
+    # The regular expression skips the values without Python code for each.
     last = next(islice(_TO_COMMA.finditer(body), _SAMPLE, None), None)
     sample = body if last is None else body[: last.end()]
     if _depth_exceeds(sample, max_depth):
@@ -98,7 +98,7 @@ def _depth_exceeds(body: bytes, max_depth: int) -> bool:
 
 
 def _brackets(body: bytes) -> Iterator[tuple[int, bool]]:
-    """Where each bracket is, and whether it opens; no more of them than a body may have."""
+    """The position of each bracket, and whether it opens, up to the number that a body may have."""
     for found in islice(_TO_BRACKET.finditer(body), 2 * MAX_CONTAINERS):
         at = found.end() - 1
         if at >= found.start() and body[at] in b"{[]}":
@@ -107,7 +107,7 @@ def _brackets(body: bytes) -> Iterator[tuple[int, bool]]:
 
 def _field_of(body: bytes) -> str:
     """The member that holds most of the values at the beginning of the body."""
-    # Where each open list or object begins, and how many it holds so far.
+    # `open_at` has the start of each open list or object, `held` the number of values in it so far.
     open_at: list[int] = []
     held = [0]
     for at, opens in _brackets(body):
@@ -128,7 +128,7 @@ def _field_of(body: bytes) -> str:
     return "request"
 
 
-# By the names that either version and either spelling has for them.
+# Their names in both versions and both spellings.
 _MESSAGE_LISTS: Final = (
     ("parts", MAX_PARTS),
     ("content", MAX_PARTS),
@@ -175,7 +175,7 @@ def check_list(items: Sized, field: str, limit: int) -> None:
 
 
 def query_fields(query: bytes | str, *, errors: str = "replace") -> list[tuple[str, str]]:
-    """Names and values of a query, which has few."""
+    """Names and values of a query."""
     text = query.decode("latin-1") if isinstance(query, bytes) else query
     if text.count("&") >= MAX_QUERY_FIELDS:
         raise InvalidParams.at("query", f"has more than {MAX_QUERY_FIELDS} fields; send fewer")

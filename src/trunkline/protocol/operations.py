@@ -47,8 +47,8 @@ STREAMING: Final = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCR
 # before bad parameters.
 OPTIONAL: Final = STREAMING | PUSH | {Operation.GET_EXTENDED_AGENT_CARD}
 
-# 0.3 has no tasks/list over JSON-RPC. It is served under the obvious name as an
-# addition, so that a client of 0.3 is not the only one that cannot list.
+# 0.3 has no tasks/list over JSON-RPC. The gateway adds it under the obvious name, so that clients
+# of 0.3 can list tasks, too.
 V03_METHODS: Final = {
     "message/send": Operation.SEND_MESSAGE,
     "message/stream": Operation.SEND_STREAMING_MESSAGE,

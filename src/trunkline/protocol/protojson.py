@@ -35,9 +35,9 @@ from trunkline.protocol.protojson_fields import INT32_MAX, join
 
 T = TypeVar("T")
 
-# The end of a snake_case name before its colon. The typed decoder would pass over
-# such a field as unknown. A hit inside metadata only costs time. Starting with the
-# underscore makes the search one memchr for most bodies.
+# The end of a snake_case name before its colon. The typed decoder would ignore such a field as
+# unknown. A match inside metadata only costs time. Starting with the underscore makes the search
+# one memchr for most bodies.
 _has_snake_key = re.compile(rb'_[a-z]+"[ \t\r\n]*:').search
 # The underscore as an escape, which hides it from the search.
 _ESCAPED_UNDERSCORE = b"\\u005"
@@ -50,10 +50,10 @@ _BOM = b"\xef\xbb\xbf"
 def decode(raw: bytes, into: type[T]) -> T:
     """`raw` as a value of the struct `into`.
 
-    Accepts what ProtoJSON accepts: camelCase and snake_case names, enums by name and
-    number, null for unset, integers as strings, both alphabets of base64. Raises
-    ParseFailed for what is no JSON, InvalidRequest for nesting that no parser takes
-    and InvalidParams with the path of the first field at fault.
+    Accepts what ProtoJSON accepts: camelCase and snake_case names, enums by name and number, null
+    for unset, integers as strings, both alphabets of base64. Raises ParseFailed for a body that is
+    not JSON, InvalidRequest for too deep nesting and InvalidParams with the path of the first field
+    at fault.
     """
     # `find`, because `in` on bytes tries the needle as a number first, which costs as much
     # as the rest of this function.
@@ -104,8 +104,8 @@ def _refusal(raw: bytes, error: Exception, suspect: str) -> TrunklineError:
     if isinstance(error, UnicodeDecodeError):
         return ParseFailed("the body is not valid UTF-8")
     if isinstance(error, msgspec.ValidationError):
-        # The one thing an untyped decode refuses in sound JSON is a number that
-        # neither an integer nor a double can hold.
+        # In valid JSON, an untyped decode refuses only a number that fits neither an integer nor a
+        # double.
         return InvalidParams.at(suspect, "holds a number that is out of range")
     if raw.startswith(_BOM):
         return ParseFailed("the body is not valid JSON: it starts with a byte order mark")
@@ -154,7 +154,7 @@ def _check_configuration(configuration: SendMessageConfiguration) -> None:
 
 def _check_send(request: SendMessageRequest) -> None:
     message = request.message
-    # Looked at here, because to call the function costs more than to know that it is idle.
+    # The condition stands here, because it costs less than a call that finds nothing to check.
     if len(message.parts) > MAX_PARTS or message.extensions or message.reference_task_ids:
         check_message(message)
     if request.configuration is not None:

@@ -27,8 +27,8 @@ _SHOWN = 64
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
-# Enums by number, as ProtoJSON allows. TaskState lists its values in the order of
-# the proto; Role has no member for 0, which is no role at all.
+# Enums by number, as ProtoJSON allows. TaskState lists its values in the order of the proto; Role
+# has no member for 0, which means that no role is set.
 _NUMBERED: dict[type, Mapping[int, Enum]] = {
     TaskState: dict(enumerate(TaskState)),
     Role: dict(enumerate(Role, start=1)),
@@ -50,7 +50,7 @@ def snake(name: str) -> str:
 
 
 def quote(text: str) -> str:
-    """A text of the client, cut so that an answer cannot be made to grow with it."""
+    """A text of the client in quotes, cut so that the client cannot make the answer grow."""
     return f'"{text}"' if len(text) <= _SHOWN else f'"{text[:_SHOWN]}…"'
 
 
@@ -216,7 +216,8 @@ def _build_struct_reader(cls: type) -> Reader:
 
 
 def blame(violation: ValueError, path: str, fields: Mapping[str, object]) -> InvalidParams:
-    """The rules of the model say "fieldName must ..." or speak of the whole value."""
+    """The error for a violated rule of the model, whose text begins with the field name or is about
+    the whole value."""
     first, _, rest = str(violation).partition(" ")
     if first in fields:
         return InvalidParams.at(join(path, first), rest)
@@ -246,7 +247,7 @@ def _reader(of: mi.Type) -> Reader:
         case mi.DictType(value_type=item):
             return _map_reader(_reader(item))
         case mi.UnionType(types=types):
-            # Null is taken care of by the struct, which leaves one type.
+            # The reader of the struct handles null, so one type is left.
             (kept,) = (t for t in types if not isinstance(t, mi.NoneType))
             return _reader(kept)
         case _:

@@ -89,7 +89,7 @@ def _push_config(route: Route, body: bytes) -> TaskPushNotificationConfig:
     return structs.replace(config, task_id=route.task_id)
 
 
-# Every name a query may have. Body fields are no part of it, and the rest is ignored.
+# All names that a query may have; the gateway ignores other names.
 _QUERY_NAMES: Final = (
     "tenant",
     "historyLength",
@@ -125,7 +125,7 @@ def _query(route: Route, query: bytes | str) -> dict[str, object]:
                 raise InvalidParams.at(name, "must be true or false")
             tree[name] = _BOOLEANS[value]
         elif name == "statusTimestampAfter":
-            # The plus of an offset that was not escaped comes as a space.
+            # An unescaped plus in an offset arrives as a space.
             tree[name] = value.replace(" ", "+")
     return tree
 
@@ -150,8 +150,8 @@ def error(error: Exception, version: Version) -> tuple[int, bytes]:
 
 
 def error_frame(failure: Exception, version: Version) -> bytes:
-    """An event of a stream that has begun. The SDKs know it by its name: they read the data of any
-    other event as a StreamResponse, and find none."""
+    """An error event in a stream that has begun. It has a name, because the SDKs read the data of
+    any other event as a StreamResponse."""
     return sse.frame(error(failure, version)[1], event="error")
 
 

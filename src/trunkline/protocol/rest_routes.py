@@ -25,7 +25,7 @@ class Route(Struct, frozen=True, kw_only=True):
 _CONFIGS: Final = "pushNotificationConfigs"
 _V03_PREFIX: Final = "v1"
 
-# A tenant of such a name would hide a route of its own or of 0.3.
+# A tenant of such a name would hide a route of 1.0 or of 0.3.
 RESERVED_TENANTS: Final = frozenset(
     {
         _V03_PREFIX,
@@ -81,12 +81,12 @@ def match(
 ) -> Route:
     """The route of `path`, which is percent-encoded and relative to the interface url.
 
-    Without a stated version the path tells it, below `/v1` is 0.3, unless `unstated` does.
-    `only` is the version of an agent that speaks no other. Raises RouteNotFound,
-    WrongHttpMethod, and VersionNotSupported for what states no version and is of 0.3.
+    Without a stated version, `unstated` decides, else the path: a path below `/v1` is of 0.3.
+    `only` is the version of an agent that speaks no other. Raises RouteNotFound, WrongHttpMethod,
+    and VersionNotSupported for a request of 0.3 that states no version.
     """
     wanted = only or stated or unstated
-    # Decoded after the cut, so that a tenant or an id may hold a slash.
+    # The segments are unescaped after the split, so that a tenant or an id may hold a slash.
     segments = [unquote(segment) for segment in path.removeprefix("/").split("/")]
     if segments[0] == _V03_PREFIX:
         if wanted is Version.V1_0:
@@ -154,7 +154,7 @@ def _find(version: Version, segments: Sequence[str]) -> _Path | None:
 
 
 def _task_path(segment: str) -> _Path | None:
-    # An id may hold colons itself; only the verbs at its end are ours.
+    # An id may hold colons itself; only a known verb after the last one counts.
     task, _, verb = segment.rpartition(":")
     verbs = _TASK_VERBS.get(verb)
     if verbs is None:

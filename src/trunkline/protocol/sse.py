@@ -17,7 +17,7 @@ HEADERS: Final = (
 
 
 def frame(data: bytes, *, id: int | None = None, event: str = "") -> bytes:
-    """One event. JSON is written on one line, as some readers take each line alone."""
+    """One event. The JSON of the gateway is one line, because some clients read each line alone."""
     head = b"" if id is None else b"id: %d\n" % id
     if event:
         head += b"event: %s\n" % event.encode()
@@ -39,23 +39,23 @@ def gap(after: int, resumes_at: int) -> bytes:
 class SseEvent(Struct, frozen=True, gc=False, kw_only=True):
     data: bytes
     event: str = "message"
-    # The last id the stream has given so far, to resume from.
+    # The last id of the stream so far, to resume from.
     id: str = ""
-    # Whether it was given with this event.
+    # Whether this event has the id.
     has_id: bool = False
 
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
-# A whole event as nearly everybody writes it: an id perhaps, and data of one line.
+# A whole event as most servers write it: an id perhaps, and data of one line.
 _usual = re.compile(rb"(?:id: ([^\n\0]*)\n)?data: ([^\n]*)\n\n").match
 
 
 class Parser:
-    """Bytes in, events out. How the bytes are cut makes no difference.
+    """Bytes in, events out. The size of the chunks makes no difference.
 
-    `feed` raises InvalidAgentResponse when one event grows beyond `max_event_bytes`;
-    the parser is of no use afterwards.
+    `feed` raises InvalidAgentResponse when one event grows beyond `max_event_bytes`; the parser
+    cannot be used afterwards.
     """
 
     def __init__(self, *, max_event_bytes: int = 16 * 1024 * 1024) -> None:
@@ -88,7 +88,8 @@ class Parser:
             return self._take_plain_lines()
         buffer, events, start = self._buffer, [], 0
         if self._after_cr and buffer:
-            # The CR ended its line when it came; its LF may have been cut off.
+            # A CR at the end of the last chunk has ended its line, so an LF right after it belongs
+            # to it.
             start = 1 if buffer[0] == 0x0A else 0
             self._after_cr = False
         for end in _LINE_END.finditer(buffer, max(start, self._scanned)):
@@ -102,7 +103,7 @@ class Parser:
         return events
 
     def _take_plain_lines(self) -> list[SseEvent]:
-        """The same where all lines end with LF, as nearly everybody writes them."""
+        """The same for lines that end with LF, as most servers write them."""
         end = self._buffer.rfind(b"\n") + 1
         if not end:
             self._scanned = len(self._buffer)
@@ -130,7 +131,7 @@ class Parser:
         return events
 
     def _is_between(self) -> bool:
-        """Nothing of the next event has come yet."""
+        """Whether no field of the next event has arrived yet."""
         return not (self._data or self._event or self._has_id)
 
     def _too_large(self) -> InvalidAgentResponse:

@@ -50,7 +50,8 @@ class V03Dialect:
         self.writer = writer
         self._is_rest = is_rest
         self._is_legacy = is_legacy
-        # The names of encoded events at their entries: of the last in a stream, and of others.
+        # The keys of encoded events in `Entry.wire`: for the last event of a stream, and for
+        # others.
         memo = "0.3-rest" if is_rest else "0.3"
         self._memos = (memo, f"{memo}-on")
         self.decoders: Mapping[Operation, Decoder] = _DECODERS | {
@@ -67,8 +68,8 @@ class V03Dialect:
             raise InvalidParams.at("message", "is required")
         configuration = given.configuration
         if configuration is not None and configuration.blocking is None:
-            # ProtoJSON leaves out a value of false, so a client that does not want to wait sends
-            # a configuration without the member.
+            # ProtoJSON leaves out a value of false, so a client that does not wait sends a
+            # configuration without `blocking`.
             configuration = replace(configuration, blocking=False)
         return self._send(
             v03.Send(message=message, configuration=configuration, metadata=given.metadata)
@@ -127,7 +128,7 @@ class V03Dialect:
 
 def read_list(request: v03.ListTasks) -> ListTasksRequest:
     status = read_state(request.status, "status") if request.status else TaskState.UNSPECIFIED
-    # Through the tree once more, so that the rules for lists are stated in one place.
+    # The conversion applies the rules for lists, which 1.0 and 0.3 share.
     tree = {name: getattr(request, name) for name in request.__struct_fields__} | {"status": status}
     return protojson.convert(tree, ListTasksRequest)
 

@@ -27,7 +27,7 @@ class Reader03:
         self, *, is_rest: bool, is_legacy: bool = False, requires_kind: bool = False
     ) -> None:
         """`is_legacy`: a part may say `type` in place of `kind`. `requires_kind`: it must say it,
-        as 0.3 has it over JSON-RPC; the answers of agents in the wild do not always."""
+        as 0.3 demands over JSON-RPC; some agents leave it out of their answers."""
         self._is_rest = is_rest
         self._is_legacy = is_legacy
         self._requires_kind = requires_kind
@@ -54,7 +54,8 @@ class Reader03:
 
     def _data(self, part: v03.Part) -> values.Part:
         data: dict[str, Any] = part.data or {}
-        # A client of the REST binding that writes the shapes of JSON-RPC names the kind.
+        # A REST client that sends the shapes of JSON-RPC names the kind, and does not wrap the
+        # data.
         if self._is_rest and not part.kind and isinstance(data.get("data"), dict):
             data = data["data"]
         metadata = part.metadata
@@ -179,8 +180,8 @@ def _file(file: v03.File, metadata: dict[str, Any] | None, path: str) -> values.
 
 
 def _unwrapped_bytes(content: bytes) -> bytes:
-    # a2a-sdk puts the base64 text of 0.3 where the proto has the bytes themselves, so
-    # its clients send and expect text that is encoded twice. Other content is left as it is.
+    # a2a-sdk puts the base64 text of 0.3 where the proto has the bytes themselves, so its clients
+    # send and expect text that is encoded twice. Content that is not base64 stays as it is.
     try:
         return base64.b64decode(content, validate=True)
     except binascii.Error:

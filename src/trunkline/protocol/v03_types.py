@@ -1,7 +1,7 @@
 """The objects, roles and states of A2A 0.3, in one set of structs for both its bindings.
 
-JSON-RPC and REST differ in a handful of names. A struct here has the members of both;
-which ones are written is up to `v03_writing`, and on reading both are understood.
+JSON-RPC and REST differ in a handful of names. A struct here has the members of both: `v03_writing`
+chooses those of one binding, and `v03_reading` accepts either.
 """
 
 from typing import Any, Final
@@ -88,8 +88,8 @@ class Status(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
 class Task(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     kind: str = ""
     id: str
-    # 0.3 requires it, and the flags of the updates below, so they are written when they are
-    # empty or false, too. Not every agent keeps to that.
+    # 0.3 requires `contextId` and the flags of the updates below, so the gateway writes them even
+    # if they are empty or false. Some agents leave them out.
     context_id: str | None = None
     status: Status
     artifacts: tuple[Artifact, ...] = ()
@@ -144,7 +144,7 @@ class Send(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
 
 
 class LooseMessage(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A message whose parts may be of any kind, also of none that is known."""
+    """A message whose parts may be of any kind, also of unknown kinds."""
 
     message_id: str = ""
     role: str

@@ -58,8 +58,8 @@ def _query_push_config(params: bytes, *, needs_id: bool = True) -> PushConfigQue
 
 
 class V1Dialect:
-    """Encoders take the canonical JSON of the model, which is that of 1.0. Those on the path of
-    most requests return pieces, which are joined where they are written."""
+    """Encoders take the canonical JSON of the model, which is that of 1.0. The encoders of frequent
+    responses return pieces, which the server joins when it writes them."""
 
     version = Version.V1_0
     decoders: Final[dict[Operation, Decoder]] = {

@@ -25,14 +25,13 @@ def negotiate(
 
     Raises VersionNotSupported for one that is not `spoken`.
 
-    An empty value is no statement. Header and query may both be there when they mean
-    the same version; two that differ are refused, because either choice would answer
-    in a form that half of the request did not ask for.
+    An empty value states nothing. Header and query may both state a version if it is the same. Two
+    different versions are refused, because the gateway cannot know which one the client reads.
     """
     if not query:
         if not header:
             return None
-        # Nearly every client states it in this form.
+        # Most clients state it in this form.
         if (known := _KNOWN.get(header)) and known in spoken:
             return known
     stated = {_parse(text, spoken) for text in (header, query) if text and text.strip()}

@@ -1,8 +1,8 @@
 """`decode`: a document as settings, with a problem for every key that does not fit.
 
-`msgspec.convert` stops at the first misfit. Here each table is walked by its struct, and
-msgspec judges one value at a time. A value that does not fit is replaced by a stand-in, so
-that the rules can look at the rest.
+`msgspec.convert` stops at the first misfit, so the decoder walks each table by its struct and has
+msgspec judge one value at a time. It puts a stand-in for a value that does not fit, so that the
+rules can look at the rest.
 """
 
 import math
@@ -96,7 +96,7 @@ class _Decoder:
         return stand_in(field.type) if default is NODEFAULT else default
 
     def value(self, kind: Any, value: object, path: Path, hint: str) -> object:
-        """The value as `kind`; None when it does not fit, which has been reported."""
+        """The value as `kind`. The decoder reports a value that does not fit, and returns None."""
         bare, args = bare_type(kind), get_args(bare_type(kind))
         if value is None and allows_none(kind):
             return None
@@ -184,7 +184,7 @@ def _hint(field: FieldInfo, *, default: bool = False) -> str:
     text = description(field.type)
     kinds = [arg for arg in get_args(bare_type(field.type)) if is_struct(arg)]
     if kinds and is_union(bare_type(field.type)):
-        # The page that lists the kinds is not at hand in an error message.
+        # An error message names the kinds, because it cannot link to the page that lists them.
         names = one_of(str(kind.__struct_config__.tag) for kind in kinds)
         text = text.replace("see its kinds", f"kinds are {names}")
     value = default_of(field)
@@ -212,8 +212,8 @@ def _plain(value: object) -> object:
 
 
 def _with_preset(table: Mapping[str, object]) -> Mapping[str, object]:
-    """The keys of the preset, overridden by those of the table. An unknown preset is reported by
-    the type of `profile`."""
+    """The keys of the preset, overridden by those of the table. The type of `profile` refuses an
+    unknown preset."""
     name = table.get("profile")
     return {**PRESETS.get(name, {}), **table} if isinstance(name, str) else table
 

@@ -13,7 +13,7 @@ REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\
 
 
 def expand(document: Any, *, environment: Mapping[str, str], problems: list[Problem]) -> Any:
-    """The document with its references filled in; those without a value are reported."""
+    """The document with its references filled in. A reference without a value is a problem."""
 
     def expanded(value: Any, path: Path) -> Any:
         if isinstance(value, dict):
@@ -22,7 +22,7 @@ def expand(document: Any, *, environment: Mapping[str, str], problems: list[Prob
             return [expanded(item, (*path, i)) for i, item in enumerate(value)]
         if isinstance(value, str) and "${" in value:
             return _expand_text(value, environment, problems, path)
-        # A card is JSON, which has no dates.
+        # TOML has dates; a card is JSON, which has none.
         is_time = isinstance(value, datetime.date | datetime.time)
         return value.isoformat() if is_time else value
 

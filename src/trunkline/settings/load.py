@@ -80,8 +80,8 @@ def for_target(
 ) -> Settings:
     """Every Python agent in the target, beside the agents of the file if there is one.
 
-    The agents are published as `local/<slug of the name>`. Which there are is known only after
-    the target was loaded: see `publish`.
+    The gateway publishes the agents as `local/<slug of the name>`. It learns their names when it
+    loads the target: see `publish`.
     """
     # The file decides which agent is the default, if there is a file.
     agent = {"backend": python_backend(target), "default": config is None}
@@ -92,9 +92,9 @@ def for_target(
 
 
 def python_backend(target: str) -> dict[str, str]:
-    """The table of the backend; a relative file is one of the current folder.
+    """The table of the backend. A relative path starts at the current folder.
 
-    Raises ConfigError for a file that is not there, or that is not one of Python.
+    Raises ConfigError for a file that does not exist or is not Python.
     """
     place, attribute = split_target(target)
     file = Path(place).expanduser()
@@ -114,7 +114,7 @@ def from_document(
     source: str = "the configuration",
     environment: Mapping[str, str] = os.environ,
 ) -> Settings:
-    """Settings from what a TOML parser gives. Relative paths start at `folder`."""
+    """Settings from a parsed TOML document. Relative paths start at `folder`."""
     problems: list[Problem] = []
     filled = expand(dict(document), environment=environment, problems=problems)
     settings = decode(filled, problems=problems)
@@ -173,7 +173,7 @@ def _syntax_fault(file: Path, text: str, message: str) -> str:
     else:
         lines = text.splitlines() or [""]
         line, column = len(lines), len(lines[-1]) + 1
-    # The line itself is not quoted: it may hold a key.
+    # The error does not quote the line, which may hold an API key.
     return f"{file}, line {line}, column {column}: not TOML: {what}."
 
 
@@ -202,7 +202,7 @@ def _resolved(settings: Settings, folder: Path) -> Settings:
 
 
 def _with_path(store: StoreSettings, folder: Path) -> StoreSettings:
-    # A relative folder of JSON files is refused later, and the error shows it as written.
+    # The rules refuse a relative folder of JSON files, and their error shows the path as written.
     if not store.path or (store.kind == "json-file" and not _is_absolute(store.path)):
         return store
     return replace(store, path=_absolute(store.path, folder))

@@ -118,8 +118,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def publish(settings: Settings, found: Mapping[str, Sequence[str]]) -> Settings:
     """Settings in which every `owner/*` is replaced by the agents found in its target.
 
-    `found` has their names or slugs under the handle that stands for them. Each one is
-    published as `handle_of(handle, name)`, with the settings of that handle.
+    `found` maps each such handle to the names or slugs of its agents. An agent is published as
+    `handle_of(handle, name)`, with the settings of the handle that stands for it.
     """
     agents: dict[str, AgentSettings] = {}
     for handle, agent in settings.agents.items():

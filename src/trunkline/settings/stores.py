@@ -77,7 +77,7 @@ def place_of(store: StoreSettings) -> str:
 
 
 def make_private_dir(path: File, *, table: str = "store", key: str = "path") -> None:
-    """Create the folder for its owner only; one that exists is left as it is.
+    """Create the folder for its owner only. A folder that exists keeps its permissions.
 
     `table` and `key` say where it is configured.
     """
