@@ -103,7 +103,7 @@ def _addresses(settings: Settings) -> Iterator[Finding]:
             "cards will name 127.0.0.1, which other machines cannot reach",
             'Set server.public_url, such as "https://agents.example.com".',
         )
-    for url in settings.public_urls():
+    for url in settings.public_urls().values():
         if urlsplit(url).scheme == "http" and not is_loopback_url(url):
             yield Finding(
                 "warning",
@@ -125,7 +125,7 @@ def _access(settings: Settings) -> Finding:
     if not settings.allows_anonymous():
         return Finding("ok", f"every caller needs an API key ({', '.join(settings.auth.keys)})")
     if settings.is_exposed():
-        urls = " and ".join(dict.fromkeys(settings.public_urls()))
+        urls = " and ".join(dict.fromkeys(settings.public_urls().values()))
         return Finding(
             "warning",
             f"whoever reaches {urls} may call without a key",

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from trunkline.config import doc
+from trunkline.config.problems import Path
 from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings, handle_of, stands_for_many
 from trunkline.settings.auth import AuthSettings
@@ -74,16 +75,19 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Whether other machines can reach the gateway, by its address or through a proxy."""
         if not is_loopback_host(self.server.host):
             return True
-        return any(not is_loopback_url(url) for url in self.public_urls())
+        return any(not is_loopback_url(url) for url in self.public_urls().values())
 
-    def public_urls(self) -> list[str]:
-        """The configured base URLs, which the cards advertise."""
-        urls = (self.server.public_url, *(agent.public_url for agent in self.agents.values()))
-        return [url for url in urls if url]
+    def public_urls(self) -> dict[Path, str]:
+        """The configured base URLs, which the cards advertise, by the paths of their keys."""
+        urls: dict[Path, str] = {("server", "public_url"): self.server.public_url}
+        for handle, agent in self.agents.items():
+            urls["agents", handle, "public_url"] = agent.public_url
+        return {path: url for path, url in urls.items() if url}
 
     def public_hosts(self) -> list[str]:
         """Host names under which callers reach the gateway."""
-        return [host for url in self.public_urls() if (host := urlsplit(url).hostname)]
+        urls = self.public_urls().values()
+        return [host for url in urls if (host := urlsplit(url).hostname)]
 
     def allows_anonymous(self) -> bool:
         if self.auth.needs_no_key == "always":

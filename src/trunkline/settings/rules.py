@@ -52,7 +52,7 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from server_problems(settings.server)
     yield from _public_url_problems(settings)
     yield from key_problems(settings.auth.keys)
-    yield from _nobody_or_everybody(settings)
+    yield from _access_problems(settings)
     if not settings.agents and not settings.calls_others():
         yield Problem(
             ("agents",),
@@ -72,30 +72,16 @@ def _problems(settings: Settings) -> Iterator[Problem]:
 
 
 def _public_url_problems(settings: Settings) -> Iterator[Problem]:
-    for path, url in _public_urls(settings):
-        fault = _public_url_fault(url)
+    for path, url in settings.public_urls().items():
+        fault = web_url_fault(url)
+        parts = None if fault else urlsplit(url)
+        if parts and (parts.query or parts.fragment or url.endswith(("?", "#"))):
+            fault = "expected a URL without query and fragment"
         if fault:
             yield bad_value(path, fault, 'Example: public_url = "https://agents.example.com".')
 
 
-def _public_urls(settings: Settings) -> Iterator[tuple[Path, str]]:
-    """The configured public URLs with their paths."""
-    if settings.server.public_url:
-        yield ("server", "public_url"), settings.server.public_url
-    for handle, agent in settings.agents.items():
-        if agent.public_url:
-            yield ("agents", handle, "public_url"), agent.public_url
-
-
-def _public_url_fault(url: str) -> str:
-    fault = web_url_fault(url)
-    parts = None if fault else urlsplit(url)
-    if parts and (parts.query or parts.fragment or url.endswith(("?", "#"))):
-        fault = "expected a URL without query and fragment"
-    return fault
-
-
-def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
+def _access_problems(settings: Settings) -> Iterator[Problem]:
     server, auth = settings.server, settings.auth
     reads = (("auth",),)
     if auth.anonymous == "always" and auth.keys and not is_loopback_host(server.host):
@@ -116,7 +102,7 @@ def _nobody_or_everybody(settings: Settings) -> Iterator[Problem]:
             reads=reads,
         )
     elif auth.anonymous != "always" and settings.is_exposed():
-        for path, url in _public_urls(settings):
+        for path, url in settings.public_urls().items():
             if not is_loopback_url(url) and not web_url_fault(url):
                 yield bad_value(
                     path,

@@ -259,7 +259,7 @@ def _notes(
         if account.session_store:
             yield f'account "{account.id}": sessionStore is not used; sessions are kept with tasks.'
     if settings.allows_anonymous() and settings.is_exposed():
-        urls = " and ".join(dict.fromkeys(settings.public_urls()))
+        urls = " and ".join(dict.fromkeys(settings.public_urls().values()))
         yield (
             f"no key is required: anyone who reaches {urls} may call and can see the tasks "
             "of all callers without a key. To require a key, add [auth.keys.NAME] with a key to a "
