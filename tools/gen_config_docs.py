@@ -11,7 +11,7 @@ from msgspec.structs import FieldInfo, fields
 
 from trunkline.config.called_agents import CredentialSettings
 from trunkline.config.secret import Secret
-from trunkline.model.profile import PRESETS, Profile
+from trunkline.model.profile import ProfileKeys
 from trunkline.settings import schema
 from trunkline.settings.agent_card import (
     ExtendedCardSettings,
@@ -29,6 +29,8 @@ from trunkline.settings.decode import (
     description,
     is_struct,
 )
+from trunkline.settings.openclaw.profile import ProfileSettings
+from trunkline.settings.profiles import PRESETS
 from trunkline.settings.server import ServerSettings
 from trunkline.settings.stores import StoreSettings
 from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSettings
@@ -110,7 +112,7 @@ def profile_reference() -> str:
         f"| `{key}` | {_default(field)} | "
         + " | ".join(f"`{json.dumps(PRESETS[n][key])}`" if key in PRESETS[n] else "" for n in names)
         + " |"
-        for field in fields(Profile)
+        for field in fields(ProfileSettings)
         if any((key := field.encode_name) in PRESETS[name] for name in names)
     ]
     head = [
@@ -122,7 +124,7 @@ def profile_reference() -> str:
         f"| key | `standard` | {' | '.join(f'`{name}`' for name in names)} |",
         "|---|---|" + "---|" * len(names),
     ]
-    keys = f"{PROFILES}\n{_rows(fields(Profile))}"
+    keys = f"{PROFILES}\n{_rows(fields(ProfileSettings))}"
     return "\n".join([keys, *head, *rows]) + "\n"
 
 
@@ -151,7 +153,7 @@ def _about(cls: type[Struct]) -> str:
 
 def _own(cls: type[Struct]) -> list[FieldInfo]:
     """The keys of a table; those of the profile have a page of their own."""
-    profile = Profile.__struct_fields__ if cls is AgentSettings else ()
+    profile = ProfileKeys.__struct_fields__ if cls is AgentSettings else ()
     return [field for field in fields(cls) if field.name not in profile]
 
 

@@ -11,7 +11,7 @@ from tools.gen_config_docs import SECTIONS, profile_reference, reference
 
 from trunkline.config.called_agents import CredentialSettings
 from trunkline.model.errors import ConfigError
-from trunkline.model.profile import Profile
+from trunkline.model.profile import ProfileKeys
 from trunkline.settings import Settings, StoreSettings, effective, load, schema
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
@@ -56,7 +56,7 @@ def test_the_page_of_profiles_is_up_to_date() -> None:
     assert page == profile_reference(), f"profiles.md {STALE}"
 
 
-@pytest.mark.parametrize("key", Profile.__struct_fields__)
+@pytest.mark.parametrize("key", ProfileKeys.__struct_fields__)
 def test_every_key_of_a_profile_is_documented(key: str) -> None:
     assert f"\n| `{key}` |" in (DOCS / "reference" / "profiles.md").read_text("utf-8")
 
@@ -90,7 +90,7 @@ def test_the_example_is_complete_and_loads(monkeypatch: pytest.MonkeyPatch) -> N
     text = file.read_text("utf-8")
     for cls in structs(Settings) - {Settings}:
         # Those of the profile have a page of their own.
-        keys = [f.name for f in fields(cls) if f.name not in Profile.__struct_fields__]
+        keys = [f.name for f in fields(cls) if f.name not in ProfileKeys.__struct_fields__]
         assert [key for key in keys if key not in text] == []
     assert effective(settings)["server"]["port"] == 8642
 

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from trunkline.cli.commands import app
-from trunkline.settings.openclaw import load_openclaw
 from trunkline.settings.openclaw.a2a_section import CARD_KEYS
+from trunkline.settings.openclaw.load import load_openclaw
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "openclaw.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

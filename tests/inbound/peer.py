@@ -9,7 +9,7 @@ from tests.bindings.asgi import Answer, Http
 from tests.bindings.shapes import Json
 from tests.bindings.world import KEYS, World, open_world
 
-from trunkline.model.profile import PRESETS
+from trunkline.settings.profiles import PRESETS
 
 PATH = "/a2a/jsonrpc"
 

@@ -11,7 +11,7 @@ from tests.bindings.asgi import Asgi, Http
 
 from trunkline.app.gateway import build
 from trunkline.engine.history_scope import OPT
-from trunkline.settings.openclaw import load_openclaw
+from trunkline.settings.openclaw.load import load_openclaw
 from trunkline.testing import FakeClock
 from trunkline.version import VERSION
 

@@ -9,8 +9,8 @@ from tests.bindings.world import HANDLE
 from tests.inbound.peer import preset_world
 
 from trunkline.app.gateway import build
-from trunkline.model.profile import PRESETS
 from trunkline.settings import Settings, from_document
+from trunkline.settings.profiles import PRESETS
 from trunkline.version import VERSION
 
 WELL_KNOWN = "/.well-known/agent-card.json"

@@ -9,7 +9,7 @@ from tests.bindings.clients import CLIENTS, Client, message
 from tests.bindings.world import open_world
 
 from trunkline.backends.python.settings import PythonBackend
-from trunkline.model.profile import PRESETS
+from trunkline.settings.profiles import PRESETS
 
 # What each preset speaks.
 SPOKEN = {

@@ -9,7 +9,7 @@ import pytest
 from tests.bindings.asgi import Asgi, Http
 from tests.bindings.world import KEYS, World, open_world
 
-from trunkline.model.profile import PRESETS
+from trunkline.settings.profiles import PRESETS
 
 UNREPRESENTABLE = "The response could not be represented in any accepted output mode."
 

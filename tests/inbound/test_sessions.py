@@ -6,8 +6,8 @@ import pytest
 from tests.bindings.world import World, open_world
 from tests.inbound.peer import Peer, inbound_world, preset_world
 
-from trunkline.model.profile import PRESETS
 from trunkline.model.session import MsgContext
+from trunkline.settings.profiles import PRESETS
 
 
 def context_of(world: World, turn: int = -1) -> MsgContext:

@@ -8,9 +8,9 @@ from tests.runtime.stores import STORES
 from tests.runtime.world import World, world
 
 from trunkline.model.errors import TaskNotFound
-from trunkline.model.profile import preset
 from trunkline.model.values import TaskState, text_of
 from trunkline.runtime.retention import STEP, Gone, count_prunable, prune
+from trunkline.settings.profiles import preset
 from trunkline.stores.memory import MemoryStore
 
 HANDLE = "test/agent"

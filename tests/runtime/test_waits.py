@@ -7,8 +7,8 @@ import pytest
 from tests.runtime.world import ALICE, World, place, said, world
 
 from trunkline.model.errors import InvalidParams, TooManyRequests
-from trunkline.model.profile import preset
 from trunkline.model.values import TaskState
+from trunkline.settings.profiles import preset
 from trunkline.testing import settle
 
 SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED

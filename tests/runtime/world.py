@@ -18,7 +18,6 @@ from trunkline.model.calls import (
     SubscribeToTaskRequest,
 )
 from trunkline.model.events import Entry
-from trunkline.model.profile import preset
 from trunkline.model.values import (
     TERMINAL,
     Message,
@@ -33,6 +32,7 @@ from trunkline.ports.store import Scope, Store
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import Item, Opening, Reply, Subscription
 from trunkline.runtime.runtime import Runtime
+from trunkline.settings.profiles import preset
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, ScriptedBackend, SequentialIds, settle
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from trunkline.config.problems import Path, Problem
 from trunkline.config.secret import MASK, secrets_in
-from trunkline.model.profile import Profile
+from trunkline.model.profile import ProfileKeys
 from trunkline.ports.backend import Backend, Finding
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import TurnTool
@@ -45,7 +45,7 @@ class Resources(Struct, frozen=True, kw_only=True):
     # The agent that was loaded from the target of a `python` backend.
     code: object = None
     allow_private: bool = False
-    profile: Profile = Profile()
+    profile: ProfileKeys = ProfileKeys()
 
 
 class Adapter(Struct, Generic[S], frozen=True):

@@ -186,7 +186,7 @@ class ConfigFlags(Struct, frozen=True, kw_only=True):
         from trunkline.settings import demo, for_target, load
 
         if self.openclaw_config is not None:
-            from trunkline.settings.openclaw import load_openclaw
+            from trunkline.settings.openclaw.load import load_openclaw
 
             found = load_openclaw(
                 self.openclaw_config, target=target, config=self.config, overrides=overrides
@@ -206,7 +206,7 @@ class ConfigFlags(Struct, frozen=True, kw_only=True):
         from msgspec.structs import replace
 
         if self.openclaw_config is not None:
-            from trunkline.settings.openclaw import load_openclaw_targets
+            from trunkline.settings.openclaw.load import load_openclaw_targets
 
             return load_openclaw_targets(
                 self.openclaw_config, config=self.config, overrides=overrides

@@ -197,7 +197,7 @@ _STYLES: Final[dict[str, type[ArtifactStyle]]] = {
 
 
 def artifact_style_of(profile: Profile) -> type[ArtifactStyle]:
-    return _STYLES[profile.artifact_layout]
+    return _STYLES[profile.artifact_style]
 
 
 def _about(called: ToolCalled) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The session of a message, and the message as the host of channels takes it.
 
-Two documents describe the mapping, and they differ; `message_context` in the profile names one.
+Two documents describe the mapping, and they differ; `message_context` in the profile names one:
+`channel` has addresses such as `a2a:<principal>`, `inline` has data in its place among the text.
 In both the sender is the principal, never a name that the peer gives itself.
 """
 
@@ -48,7 +49,7 @@ def session_key(profile: Profile, peer: Peer) -> str:
 
 def msg_context(profile: Profile, peer: Peer, message: Message, *, now_ms: int) -> MsgContext:
     """The message as the host of a channel takes it."""
-    inbound = profile.has_channel_addresses
+    inbound = profile.message_context == "channel"
     if inbound:
         raw = "\n\n".join(part.text for part in message.parts if part.text is not None)
         for_agent = raw or (DATA_ONLY if _has_data(message) else "")

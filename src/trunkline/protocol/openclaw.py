@@ -163,7 +163,7 @@ class TerseWriter03(Writer03):
         return structs.replace(whole, append=event.append or None, last_chunk=event.last_chunk)
 
 
-WRITERS: Final = {"openclaw-inbound": TerseWriter03}
+WRITERS: Final = {"numbered": TerseWriter03}
 
 
 _KINDS: Final = ("text", "data", "file")

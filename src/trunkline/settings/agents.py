@@ -10,7 +10,6 @@ from msgspec import Meta
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, shown
-from trunkline.model.profile import Profile
 from trunkline.protocol.rest_routes import RESERVED_TENANTS
 from trunkline.settings.agent_card import (
     ExtendedCardSettings,
@@ -23,6 +22,7 @@ from trunkline.settings.agent_card import (
     url_problems,
 )
 from trunkline.settings.backends import BackendSettings, kind_of
+from trunkline.settings.openclaw.profile import ProfileSettings
 from trunkline.settings.stores import StoreSettings
 
 # The slug of a handle that stands for every agent in its target.
@@ -50,7 +50,7 @@ OWN_PATHS = (
 OWN_PREFIXES = ("/api/", "/t/", "/.well-known/ai-catalog.json")
 
 
-class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentSettings(ProfileSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A published agent. Its table is named after the handle, `[agents."owner/slug"]`.
 
     The keys of its profile stand beside these, in the same table.
@@ -136,10 +136,6 @@ class AgentSettings(Profile, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         StoreSettings | None,
         doc("Store of this agent, with the keys of `[store]`. Absent: `[store]`."),
     ] = None
-
-    def own_profile(self) -> Profile:
-        """The keys of the profile alone."""
-        return Profile(**{name: getattr(self, name) for name in Profile.__struct_fields__})
 
 
 def slug(name: str) -> str:

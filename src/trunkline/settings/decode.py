@@ -23,9 +23,9 @@ from trunkline.config.problems import (
     shown,
 )
 from trunkline.config.secret import MASK, Secret
-from trunkline.model.profile import NOT_AVAILABLE, PRESETS
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.environment import secret_of
+from trunkline.settings.profiles import NOT_AVAILABLE, PRESETS
 from trunkline.settings.root import Settings
 
 WORDS = {

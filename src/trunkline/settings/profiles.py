@@ -1,9 +1,48 @@
-"""Profile rules: which keys of a profile contradict each other."""
+"""Profiles: their presets, and the rules about keys that contradict each other."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from trunkline.config.problems import Problem, bad_value
+from trunkline.model.profile import Profile
 from trunkline.settings.agents import AgentSettings
+from trunkline.settings.openclaw import profile as openclaw
+
+# The keys in which a preset differs from `standard`.
+PRESETS: Final[dict[str, dict[str, Any]]] = {
+    "standard": {},
+    **openclaw.PRESETS,
+    "hub": {
+        "retention_s": 1800.0,
+        "busy": "fail",
+        "cancel": "unsupported",
+        "cancel_unsupported_code": -32601,
+        "reply_wait_s": 60.0,
+        "on_reply_wait": "fail",
+        "task_deadline_s": 60.0,
+        "agent_style": "task-generating",
+        "stream_shape": "snapshots",
+        "files": "ignore",
+        "refusal_state": "failed",
+        "list_tasks": "hidden",
+    },
+}
+
+# Keys of features that are still to come, and the name of each feature.
+NOT_AVAILABLE: Final[dict[str, str]] = {
+    "push": "push notifications",
+    "auth": "authentication per agent",
+    "mode": "relay mode",
+    "relay": "relay mode",
+    "response_ttl_s": "response routing",
+    "handles_ttl_s": "task handles",
+}
+
+
+def preset(name: str, **changes: Any) -> Profile:
+    """The preset with some keys set differently."""
+    return openclaw.ProfileSettings(**{**PRESETS[name], **changes}).own_profile()
+
 
 # A key, what is wrong with its value, the remedy, and the keys that it contradicts.
 Contradiction = tuple[str, ...]
@@ -11,7 +50,7 @@ Contradiction = tuple[str, ...]
 
 def profile_problems(agents: Mapping[str, AgentSettings]) -> Iterator[Problem]:
     for handle, agent in agents.items():
-        for find in (_versions, _openclaw, _waiting, _answers, _restart, _addresses):
+        for find in (_versions, _styles, _waiting, _answers, _restart, _addresses):
             for key, what, remedy, *reads in find(agent):
                 yield bad_value(
                     ("agents", handle, key),
@@ -40,13 +79,11 @@ def _versions(agent: AgentSettings) -> Iterator[Contradiction]:
         )
 
 
-def _openclaw(agent: AgentSettings) -> Iterator[Contradiction]:
-    """Keys that mean something only in the A2A 0.3 of OpenClaw."""
-    for key, value in (
-        ("error_style", agent.error_style),
-        ("message_checks", agent.message_checks),
-    ):
-        if value == "openclaw-inbound" and agent.dialect in ("auto", "v1.0"):
+def _styles(agent: AgentSettings) -> Iterator[Contradiction]:
+    """Styles that only A2A 0.3 has."""
+    is_v03 = agent.dialect not in ("auto", "v1.0")
+    for key, standard in (("error_style", "standard"), ("message_checks", "strict")):
+        if getattr(agent, key) != standard and not is_v03:
             yield (
                 key,
                 f'is of A2A 0.3, and dialect = "{agent.dialect}" speaks 1.0',

@@ -25,8 +25,8 @@ from trunkline.model.outputs import (
     ToolCalled,
     ToolSummarized,
 )
-from trunkline.model.profile import preset
 from trunkline.model.values import Artifact, Part, text_of
+from trunkline.settings.profiles import preset
 
 INBOUND = style_of(preset("openclaw-inbound"))
 DESIGN = style_of(preset("openclaw-design"))

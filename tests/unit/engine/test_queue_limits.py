@@ -4,8 +4,9 @@ from trunkline.engine.admission import context_of
 from trunkline.engine.lanes import Lanes
 from trunkline.engine.queue_limits import BUSY, BUSY_ELSEWHERE, QUEUE_FULL, why_refused
 from trunkline.model.errors import InvalidParams
-from trunkline.model.profile import Profile, preset
+from trunkline.model.profile import Profile
 from trunkline.model.values import Message, Part, Role
+from trunkline.settings.profiles import preset
 
 
 def lanes(*tickets: int, max_running: int = 0) -> Lanes[str, int]:

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from trunkline.engine.session import msg_context, session_key, untrusted_notes
-from trunkline.model.profile import Profile, preset
+from trunkline.model.profile import Profile
 from trunkline.model.session import Peer
 from trunkline.model.values import Message, Part, Role
+from trunkline.settings.profiles import preset
 
 DESIGN = preset("openclaw-design", session_key="literal")
 INBOUND = preset("openclaw-inbound")

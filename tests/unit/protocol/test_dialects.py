@@ -2,10 +2,11 @@ from typing import Literal
 
 import pytest
 
-from trunkline.model.profile import Profile, preset
+from trunkline.model.profile import Profile
 from trunkline.protocol.dialects import dialects_for
 from trunkline.protocol.operations import METHODS, PUSH, Operation
 from trunkline.protocol.versions import Version
+from trunkline.settings.profiles import preset
 
 
 def test_by_default_all_is_spoken_under_its_own_names() -> None:

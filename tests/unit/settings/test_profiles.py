@@ -2,10 +2,15 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from trunkline.model.profile import NOT_AVAILABLE, PRESETS, Profile, preset
+from trunkline.model.profile import Profile
 from trunkline.settings import InvalidSettings, Settings, from_document
+from trunkline.settings.openclaw.profile import ProfileSettings
+from trunkline.settings.profiles import NOT_AVAILABLE, PRESETS, preset
+
+KEYS = set(ProfileSettings.__struct_fields__)
 
 
 def read(**agent: Any) -> Settings:
@@ -106,3 +111,30 @@ def test_an_agent_of_1_0_alone_may_insist_on_a_version() -> None:
     """Without `A2A-Version` a request is of 0.3, which this agent does not speak."""
     profile = profile_of(dialect="v1.0", default_version="0.3")
     assert (profile.dialect, profile.default_version) == ("v1.0", "0.3")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_keeps_to_the_bounds_of_its_keys(name: str) -> None:
+    made = ProfileSettings(**PRESETS[name])
+    # Making a struct checks nothing; reading one does.
+    assert msgspec.convert(msgspec.to_builtins(made), ProfileSettings) == made
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_sets_nothing_but_keys_of_a_profile(name: str) -> None:
+    assert set(PRESETS[name]) <= KEYS
+
+
+def test_a_change_wins_over_the_preset() -> None:
+    assert preset("hub").retention_s == 1800.0
+    changed = preset("hub", retention_s=5.0)
+    assert changed == msgspec.structs.replace(preset("hub"), retention_s=5.0)
+
+
+def test_a_preset_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        preset("no such preset")
+
+
+def test_keys_of_features_to_come_are_no_keys_yet() -> None:
+    assert KEYS.isdisjoint(NOT_AVAILABLE)

@@ -15,10 +15,11 @@ from trunkline.backends.openclaw.prompt import (
     prompt_for,
 )
 from trunkline.engine.session import msg_context
-from trunkline.model.profile import Profile, preset
+from trunkline.model.profile import Profile
 from trunkline.model.session import MsgContext, Peer
 from trunkline.model.values import Message, Part, Role
 from trunkline.ports.backend import TurnRequest
+from trunkline.settings.profiles import preset
 from trunkline.testing import FakeSession, turn_request
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from trunkline.model.errors import ConfigError
-from trunkline.settings.openclaw import OpenClaw, load_openclaw
+from trunkline.settings.openclaw.load import OpenClaw, load_openclaw
 
 URL = "https://agents.example.com"
 KEY = "0123456789abcdef0123"

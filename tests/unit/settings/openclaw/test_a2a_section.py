@@ -8,10 +8,10 @@ from tests.unit.settings.openclaw.documents import KEY, URL, accounts, loaded, r
 
 from trunkline.config.called_agents import BearerCredentials
 from trunkline.config.secret import Secret
-from trunkline.model.profile import preset
 from trunkline.settings import AgentSettings
 from trunkline.settings.agent_card import SkillSettings
-from trunkline.settings.openclaw import OpenClaw
+from trunkline.settings.openclaw.load import OpenClaw
+from trunkline.settings.profiles import preset
 
 AUTH = {"scheme": "bearer", "apiKey": KEY}
 

@@ -7,10 +7,10 @@ import pytest
 from tests.unit.settings.openclaw.documents import KEY, URL, accounts, loaded, refused, written
 
 from trunkline.backends.python.settings import PythonBackend
-from trunkline.model.profile import preset
 from trunkline.settings import AgentSettings
 from trunkline.settings.agent_card import SkillSettings
-from trunkline.settings.openclaw import load_openclaw
+from trunkline.settings.openclaw.load import load_openclaw
+from trunkline.settings.profiles import preset
 from trunkline.version import VERSION
 
 ELSEWHERE = {"agentCardPath": "/b/card", "jsonRpcPath": "/b/rpc"}

@@ -10,7 +10,7 @@ from trunkline.app.outbound import tool_config
 from trunkline.config.secret import Secret
 from trunkline.model.errors import ConfigError
 from trunkline.remote.tool import parse_config
-from trunkline.settings.openclaw import load_openclaw_targets
+from trunkline.settings.openclaw.load import load_openclaw_targets
 
 # The example in the plugin's own README.
 README = {
