@@ -19,9 +19,8 @@ from trunkline.model.card import (
     SecurityScheme,
     StringList,
 )
-from trunkline.protocol.cards import STANDARD, Shape
-from trunkline.protocol.dialects import dialects_for
-from trunkline.protocol.openclaw import CARD_SHAPES
+from trunkline.protocol.cards import Shape
+from trunkline.protocol.dialects import card_shape_of, dialects_for
 from trunkline.protocol.versions import Version
 from trunkline.settings import AgentSettings, Settings
 from trunkline.settings.agent_card import DEFAULT_MODES, ExtensionSettings, SkillSettings
@@ -120,8 +119,9 @@ def agent_card(
     schemes, requirements = _security(access)
     documentation = settings.documentation_url or (code.documentation_url if code else "")
     upstream = code if isinstance(code, UpstreamDescription) else None
-    inputs = _shown_modes(settings, input_modes(settings, code))
-    outputs = _shown_modes(settings, output_modes(settings, code))
+    shape = card_shape(settings)
+    inputs = _shown_modes(shape, input_modes(settings, code))
+    outputs = _shown_modes(shape, output_modes(settings, code))
     skills = _skills(settings.skills) or _fallback_skills(handle, name, description, code)
     return AgentCard(
         name=name,
@@ -130,7 +130,7 @@ def agent_card(
         provider=AgentProvider(**asdict(settings.provider))
         if settings.provider is not None
         else (upstream.provider if upstream is not None else None),
-        version=_version(settings, code),
+        version=_version(settings, shape, code),
         documentation_url=documentation or None,
         capabilities=AgentCapabilities(
             streaming=settings.streaming,
@@ -143,16 +143,14 @@ def agent_card(
         security_requirements=requirements,
         default_input_modes=inputs,
         default_output_modes=outputs,
-        skills=_with_modes(skills, inputs, outputs)
-        if settings.card_style == "openclaw-inbound"
-        else skills,
+        skills=_with_modes(skills, inputs, outputs) if shape.repeats_modes else skills,
         icon_url=settings.icon_url or (upstream.icon_url if upstream is not None else None),
     )
 
 
 def card_shape(settings: AgentSettings) -> Shape:
     return replace(
-        CARD_SHAPES.get(settings.card_style, STANDARD),
+        card_shape_of(settings.card_style),
         v03_protocol_version=settings.v03_protocol_version,
     )
 
@@ -181,20 +179,18 @@ def output_modes(settings: AgentSettings, code: Described | None) -> tuple[str, 
     return settings.output_modes or (code.output_modes if code else ()) or DEFAULT_MODES
 
 
-def _shown_modes(settings: AgentSettings, modes: tuple[str, ...]) -> tuple[str, ...]:
-    """The card of OpenClaw's design knows only the old short name `text`; the agent still accepts
-    all its media types."""
-    is_short = settings.card_style == "openclaw-design" and modes == DEFAULT_MODES
-    return ("text",) if is_short else modes
+def _shown_modes(shape: Shape, modes: tuple[str, ...]) -> tuple[str, ...]:
+    """The media types on the card. The agent accepts all of them, also where the card says `text`
+    for short."""
+    return ("text",) if shape.shortens_modes and modes == DEFAULT_MODES else modes
 
 
-def _version(settings: AgentSettings, code: Described | None) -> str:
+def _version(settings: AgentSettings, shape: Shape, code: Described | None) -> str:
     if settings.version != _DEFAULT_VERSION:
         return settings.version
     if code is not None:
         return code.version
-    # The inbound plugin of OpenClaw advertises the version of the program that serves.
-    return VERSION if settings.card_style == "openclaw-inbound" else _DEFAULT_VERSION
+    return VERSION if shape.has_gateway_version else _DEFAULT_VERSION
 
 
 def _interfaces(

@@ -32,6 +32,12 @@ class Shape(Struct, frozen=True, kw_only=True):
     denies_extended_card: bool = True
     # Before 0.3, a card named its schemes in `authentication`.
     names_authentication: bool = False
+    # Skills repeat the media types of the agent.
+    repeats_modes: bool = False
+    # The usual media types stand as `text`, their name before 0.3.
+    shortens_modes: bool = False
+    # An agent without a version has that of the gateway.
+    has_gateway_version: bool = False
 
 
 STANDARD: Final = Shape()

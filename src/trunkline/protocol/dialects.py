@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 from trunkline.model.profile import Profile
 from trunkline.protocol import jsonrpc as rpc
 from trunkline.protocol import openclaw
-from trunkline.protocol.cards import Form
+from trunkline.protocol.cards import STANDARD, Form, Shape
 from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH, Operation
 from trunkline.protocol.v03 import V03Dialect
 from trunkline.protocol.v03_reading import Reader03
@@ -71,6 +71,10 @@ _VERSIONS: Final = {
     "v0.3": (Version.V0_3,),
     "v0.3-legacy": (Version.V0_3,),
 }
+
+
+def card_shape_of(card_style: str) -> Shape:
+    return openclaw.CARD_SHAPES.get(card_style, STANDARD)
 
 
 def _hidden(profile: Profile, style: rpc.ErrorStyle) -> frozenset[Operation]:

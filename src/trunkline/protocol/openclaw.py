@@ -150,8 +150,12 @@ CARD_SHAPES: Final = {
         state_transition_history=False,
         repeats_interface=True,
         denies_extended_card=False,
+        repeats_modes=True,
+        has_gateway_version=True,
     ),
-    "openclaw-design": Shape(state_transition_history=True, names_authentication=True),
+    "openclaw-design": Shape(
+        state_transition_history=True, names_authentication=True, shortens_modes=True
+    ),
 }
 
 

@@ -249,7 +249,7 @@ class EventReader:
 
 
 def tool_of(artifact: Artifact) -> ToolUse | None:
-    """The tool call that the metadata names, as Trunkline and OpenClaw write it."""
+    """The tool call that the metadata of the artifact names (`source: "tool"`)."""
     about = artifact.metadata or {}
     if about.get("source") != "tool":
         return None
