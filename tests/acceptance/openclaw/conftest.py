@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.gateway import SOURCE
 from tests.acceptance.openclaw.claws import NEW, OLD, TOKEN, Claw, FakeClaw, RealClaw
 
-from trunkline.backends.openclaw.address import Address, Times
+from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.clock import SystemClock
 from trunkline.model.outputs import Output
@@ -91,9 +91,8 @@ async def backend(claw: Claw) -> AsyncIterator[OpenClawBackend]:
 
 def backend_of(claw: Claw, **changes: object) -> OpenClawBackend:
     fields: dict[str, object] = {"url": claw.url, "token": TOKEN, "agent_id": "main"}
-    times = changes.pop("times", None) or Times(unreachable_s=claw.slow_s * 2)
-    assert isinstance(times, Times)
-    return OpenClawBackend(Address(**(fields | changes)), clock=SystemClock(), times=times)  # type: ignore[arg-type]
+    fields["unreachable_s"] = claw.slow_s * 2
+    return OpenClawBackend(Address(**(fields | changes)), clock=SystemClock())  # type: ignore[arg-type]
 
 
 _numbers = count(1)

@@ -43,7 +43,7 @@ async def over_websocket() -> Backend:
 
 async def over_http() -> Backend:
     runner, port, folder = await started()
-    address = Address(url=f"http://127.0.0.1:{port}", token=TOKEN)
+    address = Address(url=f"http://127.0.0.1:{port}", token=TOKEN, idle_s=30)
 
     class Closing(OpenClawHttpBackend):
         async def close(self) -> None:
@@ -51,4 +51,4 @@ async def over_http() -> Backend:
             await runner.cleanup()
             folder.cleanup()
 
-    return Closing(address, idle_s=30)
+    return Closing(address)

@@ -13,7 +13,7 @@ from tests.acceptance.openclaw.claws import TOKEN, FakeClaw
 from tests.acceptance.openclaw.conftest import a_turn, backend_of, outputs_of
 from tests.acceptance.openclaw.fake.access import Refused, scopes_for
 
-from trunkline.backends.openclaw.address import Address, Times
+from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.backends.openclaw.doctor import check_openclaw
 from trunkline.clock import SystemClock
@@ -110,8 +110,8 @@ async def test_what_a_doctor_finds(started: FakeClaw) -> None:
 
 
 async def test_an_openclaw_that_is_not_there_fails_the_turn_in_time() -> None:
-    address = Address(url="ws://127.0.0.1:9", token=TOKEN)
-    backend = OpenClawBackend(address, clock=SystemClock(), times=Times(unreachable_s=0.5))
+    address = Address(url="ws://127.0.0.1:9", token=TOKEN, unreachable_s=0.5)
+    backend = OpenClawBackend(address, clock=SystemClock())
     outputs = await outputs_of(backend, a_turn("hello"))
     assert outputs[-1] == UNREACHABLE
     await backend.close()
@@ -135,8 +135,9 @@ async def gateway_that(serves: Serves) -> AsyncIterator[OpenClawBackend]:
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    address = Address(url=f"ws://127.0.0.1:{runner.addresses[0][1]}", token=TOKEN)
-    backend = OpenClawBackend(address, clock=SystemClock(), times=Times(unreachable_s=0.6))
+    url = f"ws://127.0.0.1:{runner.addresses[0][1]}"
+    address = Address(url=url, token=TOKEN, unreachable_s=0.6)
+    backend = OpenClawBackend(address, clock=SystemClock())
     try:
         yield backend
     finally:

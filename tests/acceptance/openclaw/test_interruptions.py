@@ -15,7 +15,7 @@ from tests.acceptance.openclaw.conftest import (
 )
 from tests.acceptance.openclaw.wire import Wire, wire_to
 
-from trunkline.backends.openclaw.address import Address, Times
+from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.backends.openclaw.recovery import LOST
 from trunkline.clock import SystemClock
@@ -32,8 +32,8 @@ async def wire(claw: Claw) -> AsyncIterator[Wire]:
 @pytest.fixture
 async def wired(wire: Wire) -> AsyncIterator[OpenClawBackend]:
     """A backend on a wire that the test can cut."""
-    address = Address(url=wire.url, token=TOKEN)
-    backend = OpenClawBackend(address, clock=SystemClock(), times=Times(unreachable_s=30))
+    address = Address(url=wire.url, token=TOKEN, unreachable_s=30)
+    backend = OpenClawBackend(address, clock=SystemClock())
     yield backend
     await backend.close()
 
@@ -148,7 +148,7 @@ async def test_a_run_that_ended_before_our_restart_is_told_once(claw: Claw) -> N
     assert answer_text(await outputs_of(after, again)) == "hello again"
     # It did not run again: the session holds the message once.
     connection = await after._link.connection()
-    key = after.session_key(turn)
+    key = after._address.session_of(turn)
     history = await connection.ask("chat.history", {"sessionKey": key})
     assert [message["role"] for message in history["messages"]] == ["user", "assistant"]
     await after.close()

@@ -85,8 +85,8 @@ async def test_an_answer_over_http_that_cannot_be_read(data: bytes) -> None:
             writer.write(answer(b"data: %b\n\n" % data, b"Content-Type: text/event-stream"))
 
     async with peer(handle) as one:
-        address = Address(url=one.url.removesuffix("/rpc"))
-        backend = OpenClawHttpBackend(address, idle_s=10)
+        address = Address(url=one.url.removesuffix("/rpc"), idle_s=10)
+        backend = OpenClawHttpBackend(address)
         outputs = await run_turn(backend, a_turn("hello"))
         await backend.close()
     assert outputs == [Failed("The agent's answer cannot be read.")]

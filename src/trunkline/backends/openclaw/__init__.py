@@ -1,10 +1,10 @@
 """OpenClaw behind the gateway.
 
-Meanings and decisions, without I/O: `frames`, `handshake`, `prompt`, `questions`, `outputs` (of
-events), `recovery` (what became of a run). Around them: `address`, `device` (the key),
-`connection` (one socket), `shared_connection`, `agents` (what OpenClaw has), `notes`
-(what outlives the gateway), `exchange` (the messages about a run), `run` (one turn), `backend`,
-and the same over HTTP: `completions`.
+Decisions without I/O: `frames`, `handshake`, `prompt`, `questions`, `outputs` (events as outputs)
+and `recovery` (the next step for an interrupted run). Around them: `address`, `device` (the key),
+`connection` (the socket that all runs share), `agents` (the agents of OpenClaw and their tools),
+`notes` (the part that outlives the gateway), `exchange` (the messages about one run), `run` (one
+turn) and `backend`. `completions` is the same over HTTP.
 """
 
 from trunkline.backends.kind import Adapter, Kind

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from trunkline.backends.json_values import json_object, table, tables, text
-from trunkline.backends.openclaw.address import Address, session_key_of
+from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.agents import no_such_agent
 from trunkline.backends.openclaw.failures import Trouble, Unfit, misconfigured, unreachable
 from trunkline.backends.openclaw.outputs import fit_for_callers
@@ -135,10 +135,10 @@ _GARBLED: Final = "The agent's answer cannot be read."
 
 
 class OpenClawHttpBackend(TurnTaskBackend["_Request"]):
-    def __init__(self, address: Address, *, idle_s: float) -> None:
+    def __init__(self, address: Address) -> None:
         super().__init__("openclaw")
         self._address = address
-        self._limits = Limits(connect_s=address.connect_s, idle_s=idle_s)
+        self._limits = Limits(connect_s=address.connect_s, idle_s=address.idle_s)
         self._http = HttpClient(Guard.of(address.url))
 
     async def open(self, agent: str, notes: Notes) -> None:
@@ -158,7 +158,7 @@ class OpenClawHttpBackend(TurnTaskBackend["_Request"]):
         return _Request(turn, self.tasks, self._address, self._http, self._limits)
 
     def session_key_of(self, *, agent: str, tenant: str, principal: str, context_id: str) -> str:
-        return self._address.key_by(
+        return self._address.session_key_of(
             agent=agent, tenant=tenant, principal=principal, context_id=context_id
         )
 
@@ -216,11 +216,10 @@ class _Request(TurnTask):
 
     async def _open(self, prompt: Prompt) -> Response:
         address = self._address
-        key = session_key_of(self.turn, address.session_key, agent_id=address.agent_id)
         headers = {
             "Content-Type": "application/json",
             "Accept": "text/event-stream",
-            "x-openclaw-session-key": key,
+            "x-openclaw-session-key": address.session_of(self.turn),
             **authorization(address),
         }
         try:

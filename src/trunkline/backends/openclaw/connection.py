@@ -1,27 +1,34 @@
-"""One open socket to OpenClaw: requests out, their answers and events in."""
+"""`Link`: the connection to an OpenClaw that all runs share, opened when it is needed.
+
+Its `Connection` is one open socket: requests out, their answers and events in.
+"""
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from trunkline.backends.openclaw.address import Address
+from trunkline.backends.openclaw.device import load_device, proof
 from trunkline.backends.openclaw.failures import Trouble, misconfigured, unreachable
 from trunkline.backends.openclaw.frames import (
+    AgentEvent,
     Event,
     Garbled,
     Happening,
     Response,
     decode,
     encode_request,
-    fields_of,
     happening,
 )
-from trunkline.backends.openclaw.handshake import Hello, read_hello, refused
+from trunkline.backends.openclaw.handshake import Hello, connect_params, read_hello, refused
+from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import BadPeerAnswer, RemoteError
-from trunkline.remote.websocket import SocketClosed, WebSocket
+from trunkline.remote.websocket import SocketClosed, WebSocket, open_websocket
 
 _log = logging.getLogger("trunkline.backends.openclaw")
 
@@ -29,7 +36,13 @@ Hears = Callable[[Response], None]
 # Makes the parameters of `connect` out of the nonce and the time of the challenge.
 Introduction = Callable[[str, int], dict[str, Any]]
 
-CALL_S: Final = 30.0
+_CALL_S: Final = 30.0
+_FIRST_WAIT_S: Final = 0.25
+_LONGEST_WAIT_S: Final = 5.0
+_GREETING_S: Final = 20.0
+# A frame of OpenClaw has up to 25 MB.
+_MAX_FRAME_BYTES: Final = 26 * 1024 * 1024
+_HEARTBEAT_S: Final = 30.0
 
 
 class Connection:
@@ -46,14 +59,13 @@ class Connection:
         # The agents of OpenClaw, once they were listed.
         self.agent_ids: frozenset[str] | None = None
         self.is_lost = False
-        self.is_stopping = False
 
     async def greet(self, introduce: Introduction, clock: Clock) -> None:
         """Get in. Raises Trouble."""
         challenge = await self._next_frame()
         while not (isinstance(challenge, Event) and challenge.event == "connect.challenge"):
             challenge = await self._next_frame()
-        fields = fields_of(challenge)
+        fields = challenge.fields
         nonce, ts = fields.get("nonce"), fields.get("ts")
         params = introduce(
             nonce if isinstance(nonce, str) else "", ts if isinstance(ts, int) else 0
@@ -76,7 +88,7 @@ class Connection:
             self._give_up()
 
     async def call(
-        self, method: str, params: dict[str, Any], *, within_s: float = CALL_S
+        self, method: str, params: dict[str, Any], *, within_s: float = _CALL_S
     ) -> Response:
         """The answer, whatever it is. Raises Trouble when none comes."""
         request_id = self._new_id()
@@ -143,11 +155,8 @@ class Connection:
                 answer.set_result(frame)
             elif (hears := self._hearers.get(frame.id)) is not None:
                 hears(frame)
-        elif isinstance(frame, Event):
-            if frame.event == "shutdown":
-                self.is_stopping = True
-            elif (told := happening(frame)) is not None:
-                self._listen(told)
+        elif isinstance(frame, Event) and (told := happening(frame)) is not None:
+            self._listen(told)
 
     async def _next_frame(self) -> Response | Event | None:
         try:
@@ -181,3 +190,177 @@ def _closed(closed: SocketClosed) -> Trouble:
     if closed.code == 1012:
         return unreachable("it restarts (close 1012)")
     return unreachable(f"it closed the connection ({closed.code})")
+
+
+class Listener(Protocol):
+    """A run that wants to know what OpenClaw says about it."""
+
+    session_key: str
+    openclaw_id: str
+
+    def hear(self, told: Happening) -> None: ...
+
+    def may_adopt(self, told: AgentEvent) -> bool:
+        """Whether a run that nobody knows is this one, under another id."""
+        ...
+
+    def lose(self) -> None:
+        """The connection is gone."""
+        ...
+
+
+class Link:
+    def __init__(self, address: Address, clock: Clock, tasks: BackgroundTasks) -> None:
+        """Raises ConfigError when the key of the device cannot be used."""
+        self.address = address
+        self.clock = clock
+        self.tasks = tasks
+        file = address.device_file
+        self._device = load_device(file) if file is not None else None
+        self._current: Connection | None = None
+        self._attempt: asyncio.Future[Connection] | None = None
+        self._failures = 0
+        self._next_at = 0.0
+        self.is_closed = False
+        self._listeners: dict[str, Listener] = {}
+
+    @property
+    def is_connected(self) -> bool:
+        return self._current is not None
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners[listener.openclaw_id] = listener
+
+    async def forget(self, listener: Listener) -> None:
+        """Remove the listener; a session without one is unsubscribed."""
+        if self._listeners.get(listener.openclaw_id) is listener:
+            del self._listeners[listener.openclaw_id]
+        key = listener.session_key
+        if self._current is not None and not any(
+            other.session_key == key for other in self._listeners.values()
+        ):
+            try:
+                await self._current.unsubscribe(key)
+            except Trouble:
+                return
+
+    async def connection(self) -> Connection:
+        """The connection, made anew if there is none. Raises Trouble.
+
+        Attempts that follow a failure wait for their time; whoever comes meanwhile waits too.
+        """
+        if self.is_closed:
+            raise unreachable("this gateway stops")
+        if self._current is not None:
+            return self._current
+        if self._attempt is None:
+            self._attempt = asyncio.get_running_loop().create_future()
+            # Nobody may be left to look when it fails.
+            self._attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self.tasks.spawn(self._connect(self._attempt), name="connect to OpenClaw")
+        return await asyncio.shield(self._attempt)
+
+    async def close(self) -> None:
+        self.is_closed = True
+        current, self._current = self._current, None
+        for listener in list(self._listeners.values()):
+            listener.lose()
+        if current is not None:
+            await current.close()
+
+    async def _connect(self, attempt: "asyncio.Future[Connection]") -> None:
+        try:
+            wait_s = self._next_at - self.clock.monotonic()
+            if wait_s > 0:
+                await self.clock.sleep(wait_s)
+            connection = await self._open()
+        except Trouble as trouble:
+            self._postpone(trouble.retry_after_s)
+            self._settle(attempt, trouble)
+        except BaseException as error:
+            self._settle(attempt, unreachable(f"the attempt ended with {type(error).__name__}"))
+            raise
+        else:
+            self._failures = 0
+            self._current = connection
+            self._settle(attempt, connection)
+            hello = connection.hello
+            _log.info(
+                "connected to OpenClaw",
+                extra={"version": hello.version, "protocol": hello.protocol},
+            )
+            await self._read(connection)
+
+    def _settle(self, attempt: "asyncio.Future[Connection]", outcome: Connection | Trouble) -> None:
+        self._attempt = None
+        if attempt.done():
+            return
+        if isinstance(outcome, Trouble):
+            attempt.set_exception(outcome)
+        else:
+            attempt.set_result(outcome)
+
+    def _postpone(self, retry_after_s: float | None) -> None:
+        wait_s = min(_FIRST_WAIT_S * 2**self._failures, _LONGEST_WAIT_S)
+        self._failures = min(self._failures + 1, 16)
+        self._next_at = self.clock.monotonic() + max(wait_s, retry_after_s or 0.0)
+
+    async def _open(self) -> Connection:
+        try:
+            socket = await open_websocket(
+                self.address.url,
+                connect_s=self.address.connect_s,
+                max_frame_bytes=_MAX_FRAME_BYTES,
+                heartbeat_s=_HEARTBEAT_S,
+            )
+        except RemoteError as error:
+            if error.reason in ("TLS_FAILED", "NOT_WEBSOCKET", "REDIRECT", "BAD_URL", "NOT_HTTP"):
+                raise misconfigured(error.message, "Correct the backend's `url`.") from None
+            raise unreachable(error.message) from None
+        connection = Connection(socket, listen=self._tell)
+        try:
+            async with asyncio.timeout(_GREETING_S):
+                await connection.greet(self._introduce, self.clock)
+        except TimeoutError:
+            await connection.close()
+            raise unreachable("it does not greet") from None
+        except BaseException:
+            await connection.close()
+            raise
+        if self.is_closed:
+            await connection.close()
+            raise unreachable("this gateway stops")
+        return connection
+
+    def _introduce(self, nonce: str, ts: int) -> dict[str, Any]:
+        token, shown = self.address.token, None
+        if self._device is not None:
+            shown = proof(self._device, token=token, platform=sys.platform, nonce=nonce, ts=ts)
+        return connect_params(token=token, platform=sys.platform, device=shown)
+
+    async def _read(self, connection: Connection) -> None:
+        try:
+            await connection.read()
+        except Trouble as trouble:
+            if not self.is_closed:
+                _log.warning("the connection to OpenClaw is lost: %s", trouble.found)
+        finally:
+            if self._current is connection:
+                self._current = None
+            self._postpone(None)
+            await connection.close()
+            for listener in list(self._listeners.values()):
+                listener.lose()
+
+    def _tell(self, told: Happening) -> None:
+        listener = self._listeners.get(told.run_id)
+        if listener is not None:
+            listener.hear(told)
+        elif isinstance(told, AgentEvent):
+            for listener in list(self._listeners.values()):
+                if listener.session_key == told.session_key and listener.may_adopt(told):
+                    del self._listeners[listener.openclaw_id]
+                    listener.openclaw_id = told.run_id
+                    self._listeners[told.run_id] = listener
+                    listener.hear(told)
+                    return

@@ -8,9 +8,8 @@ from urllib.parse import urlsplit
 from trunkline.backends.kind import Resources
 from trunkline.backends.openclaw.address import Address, openclaw_address
 from trunkline.backends.openclaw.agents import check_agent, host_tools, host_tools_finding
-from trunkline.backends.openclaw.backend import make_link
 from trunkline.backends.openclaw.completions import check_completions
-from trunkline.backends.openclaw.connection import Connection
+from trunkline.backends.openclaw.connection import Connection, Link
 from trunkline.backends.openclaw.failures import Trouble
 from trunkline.backends.openclaw.handshake import Hello
 from trunkline.backends.openclaw.settings import OpenClawBackend
@@ -37,7 +36,7 @@ async def check(settings: OpenClawBackend, resources: Resources) -> list[Finding
 async def check_openclaw(address: Address, *, clock: Clock) -> list[Finding]:
     """Connects as a turn would; runs nothing, and costs no tokens."""
     tasks = BackgroundTasks("openclaw doctor")
-    link = make_link(address, clock=clock, tasks=tasks)
+    link = Link(address, clock, tasks)
     found: list[Finding] = [*_about_address(address)]
     try:
         async with asyncio.timeout(_ALL_S):

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from trunkline.backends.openclaw.address import Times
 from trunkline.backends.openclaw.agents import check_agent
-from trunkline.backends.openclaw.connection import Connection
+from trunkline.backends.openclaw.connection import Connection, Link
 from trunkline.backends.openclaw.failures import (
     Trouble,
     is_draining,
@@ -25,18 +24,15 @@ from trunkline.backends.openclaw.frames import (
     Response,
     encode_request,
 )
-from trunkline.backends.openclaw.notes import RunNote, RunNotes
+from trunkline.backends.openclaw.notes import RunNote, keep, question_name, run_name
 from trunkline.backends.openclaw.outputs import RunFold
 from trunkline.backends.openclaw.prompt import agent_params
 from trunkline.backends.openclaw.questions import Answers, asked
 from trunkline.backends.openclaw.recovery import LOST, Action, Seen, Verdict, judge
-from trunkline.backends.openclaw.shared_connection import Link
 from trunkline.backends.output_channel import OutputChannel
-from trunkline.background import BackgroundTasks
 from trunkline.model.outputs import ENDS_TURN, Failed, Note, Output, Question
 from trunkline.model.values import Part, text_of
-from trunkline.ports.backend import TurnRequest
-from trunkline.ports.clock import Clock
+from trunkline.ports.backend import Notes, TurnRequest
 
 _log = logging.getLogger("trunkline.backends.openclaw")
 
@@ -57,26 +53,18 @@ class Exchange:
     Methods with a connection raise Trouble.
     """
 
-    def __init__(
-        self,
-        turn: TurnRequest,
-        *,
-        agent_id: str,
-        session_key: str,
-        link: Link,
-        notes: RunNotes,
-        clock: Clock,
-        tasks: BackgroundTasks,
-        times: Times,
-        max_output_bytes: int,
-    ) -> None:
+    def __init__(self, turn: TurnRequest, link: Link, notes: Notes) -> None:
         self.turn = turn
-        self.session_key = session_key
+        self.link = link
+        self.notes = notes
+        self.session_key = link.address.session_of(turn)
         # The id of the run at OpenClaw: ours, but for answers to a question, and for runs that
         # OpenClaw itself goes on with.
         self.openclaw_id = turn.run_id
         self.channel = OutputChannel(
-            max_waiting=_MAX_AHEAD, overflow=_TOO_MUCH, max_total_bytes=max_output_bytes
+            max_waiting=_MAX_AHEAD,
+            overflow=_TOO_MUCH,
+            max_total_bytes=link.address.max_output_bytes,
         )
         self.fold = RunFold(is_resumed=turn.is_resumed)
         self.asked: QuestionEvent | None = None
@@ -90,12 +78,6 @@ class Exchange:
         # A question came that was not told yet.
         self._asks = False
         self._attention = asyncio.Event()
-        self._agent_id = agent_id
-        self.link = link
-        self.notes = notes
-        self.clock = clock
-        self.tasks = tasks
-        self.times = times
         self._note: RunNote | None = None
         self._answers: Answers | None = None
         self._first: asyncio.Future[Response] | None = None
@@ -133,7 +115,7 @@ class Exchange:
                 self._asks = False
                 # A restart must know what was asked as soon as anybody is told of it.
                 if self._note is not None:
-                    await self.notes.keep_question(structs.replace(self._note, question=self.asked))
+                    await self._keep_question(structs.replace(self._note, question=self.asked))
                 self.tell([Question(asked(self.asked.questions))])
             elif self.is_cut:
                 return
@@ -162,7 +144,7 @@ class Exchange:
 
     def lose(self) -> None:
         if not self.is_cut:
-            self._seen_ms = self.clock.now_ms()
+            self._seen_ms = self.link.clock.now_ms()
         self.is_cut = True
         self._attention.set()
         if self._first is not None and not self._first.done():
@@ -188,16 +170,16 @@ class Exchange:
             _log.warning("a run of OpenClaw failed: %s", self.fold.fault, extra=self.extra())
 
     async def _send(self, connection: Connection) -> None:
-        await check_agent(connection, self._agent_id)
+        await check_agent(connection, self.link.address.agent_id)
         params = agent_params(self.turn, self.session_key, self.openclaw_id, connection.hello)
         self._note = RunNote(
             openclaw_id=self.openclaw_id,
             session_key=self.session_key,
             boot=connection.hello.boot,
-            sent_ms=self.clock.now_ms(),
+            sent_ms=self.link.clock.now_ms(),
         )
         # First, so that a restart of ours knows that OpenClaw may have it.
-        await self.notes.keep_run(self._note)
+        await keep(self.notes, run_name(self.turn.run_id), self._note)
         self.is_sent = True
         self._first = asyncio.get_running_loop().create_future()
         self._stop_hearing()
@@ -205,7 +187,7 @@ class Exchange:
             lambda id: encode_request(id, "agent", params), self._hear_response
         )
         try:
-            async with asyncio.timeout(self.times.accept_s):
+            async with asyncio.timeout(self.link.address.accept_s):
                 response = await self._first
         except TimeoutError:
             raise unreachable("it does not accept a run") from None
@@ -245,15 +227,15 @@ class Exchange:
         is_settled = response.fault.detail == "QUESTION_ALREADY_TERMINAL"
         if response.ok or (is_settled and self.turn.is_resumed):
             self._note = structs.replace(note, question=None)
-            await self.notes.keep_run(self._note)
-            await self.notes.forget_question()
+            await keep(self.notes, run_name(self.turn.run_id), self._note)
+            await self._keep_question(None)
             self._spawn_follow(self.openclaw_id)
             return
         # Too late, answered by another client, or forgotten in a restart: the run has gone on
         # without it. The session knows the question, so the answer is a message like others.
         _log.info("a question is no longer open: %s", response.fault.code, extra=self.extra())
         self.is_sent = False
-        await self.notes.forget_question()
+        await self._keep_question(None)
         await self._rename(self.turn.run_id, connection)
         await self._send(connection)
 
@@ -295,16 +277,16 @@ class Exchange:
             self._spawn_follow(verdict.run_id)
         else:
             self._adopts = True
-            self.tasks.spawn(self._give_up_later(), name=f"recover {self.openclaw_id}")
+            self.link.tasks.spawn(self._give_up_later(), name=f"recover {self.openclaw_id}")
 
     async def _give_up_later(self) -> None:
-        await self.clock.sleep(self.times.recovery_s)
+        await self.link.clock.sleep(self.link.address.recovery_s)
         if self._adopts and not self.is_over:
             self._adopts = False
             self.tell([Failed(LOST)])
 
     def _spawn_follow(self, run_id: str) -> None:
-        self.tasks.spawn(self._follow(run_id), name=f"follow {run_id}")
+        self.link.tasks.spawn(self._follow(run_id), name=f"follow {run_id}")
 
     async def _follow(self, run_id: str) -> None:
         """Wait for the end of a run whose second answer goes to another connection."""
@@ -322,10 +304,13 @@ class Exchange:
                     self._conclude(judge(self._seen(connection), history, waited))
                     return
                 # It may have answered at once: that it does not know the run, or does not wait.
-                await self.clock.sleep(_BETWEEN_WAITS_S)
+                await self.link.clock.sleep(_BETWEEN_WAITS_S)
         except Trouble:
             # Whoever reads the outputs notices, and gets in touch anew.
             return
+
+    async def _keep_question(self, note: RunNote | None) -> None:
+        await keep(self.notes, question_name(self.turn.task_id), note)
 
     async def _history(self, connection: Connection) -> dict[str, Any]:
         return await connection.ask(
@@ -340,7 +325,7 @@ class Exchange:
             message=text_of(self.turn.message.parts),
             same_boot=note.boot.is_same(hello.boot),
             attributes=hello.attributes_messages,
-            unseen_s=(self.clock.now_ms() - max(note.sent_ms, self._seen_ms)) / 1000,
+            unseen_s=(self.link.clock.now_ms() - max(note.sent_ms, self._seen_ms)) / 1000,
         )
 
     async def _rename(self, run_id: str, connection: Connection) -> None:

@@ -46,6 +46,10 @@ class Event(Struct, frozen=True, tag_field="type", tag="event"):
     event: str
     payload: Raw = _NULL
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        return _fields(self.payload)
+
 
 class AgentEvent(Struct, frozen=True, rename="camel"):
     """An event of a run: `stream` is assistant, tool, lifecycle, usage, or another."""
@@ -137,10 +141,6 @@ def encode_request(request_id: str, method: str, params: dict[str, Any]) -> str:
 
 def _fields(payload: Raw) -> dict[str, Any]:
     return json_object(payload) or {}
-
-
-def fields_of(event: Event) -> dict[str, Any]:
-    return _fields(event.payload)
 
 
 def message_text(message: Any) -> str:

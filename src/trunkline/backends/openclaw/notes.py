@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from trunkline.backends.openclaw.frames import QuestionEvent
 from trunkline.backends.openclaw.handshake import Boot
-from trunkline.ports.backend import Notes, TurnRequest
+from trunkline.ports.backend import Notes
 
 _MOST: Final = 10_000
 
 
 class RunNote(Struct, frozen=True, kw_only=True):
-    """A run that OpenClaw may have; kept before it is sent."""
+    """A run that OpenClaw may have."""
 
     openclaw_id: str
     session_key: str
@@ -27,34 +27,8 @@ _decode = msgspec.json.Decoder(RunNote)
 _encode = msgspec.json.Encoder().encode
 
 
-class RunNotes:
-    """The notes of one turn, kept with its session."""
-
-    def __init__(self, turn: TurnRequest, notes: Notes) -> None:
-        self._notes = notes
-        self._run = _run_name(turn.run_id)
-        self._question = f"openclaw question {turn.task_id}"
-
-    async def run(self) -> RunNote | None:
-        """The run of this turn, where one was sent before a restart."""
-        return await _recall(self._notes, self._run)
-
-    async def question(self) -> RunNote | None:
-        """The run that waits for an answer to be given on the task."""
-        return await _recall(self._notes, self._question)
-
-    async def keep_run(self, note: RunNote) -> None:
-        await self._notes.keep(self._run, _text(note))
-
-    async def keep_question(self, note: RunNote) -> None:
-        await self._notes.keep(self._question, _text(note))
-
-    async def forget_question(self) -> None:
-        await self._notes.keep(self._question, "")
-
-
 class MemoryNotes:
-    """For turns without a session, as in a test of the backend alone: the latest of them."""
+    """The latest notes of turns without a session, as in a test of the backend alone."""
 
     def __init__(self) -> None:
         self._texts: OrderedDict[str, str] = OrderedDict()
@@ -70,24 +44,24 @@ class MemoryNotes:
             self._texts.popitem(last=False)
 
 
-async def note_of_run(notes: Notes, run_id: str) -> RunNote | None:
-    """The note of a run, found by its id alone."""
-    return await _recall(notes, _run_name(run_id))
+def run_name(run_id: str) -> str:
+    """The note of the run of a turn, kept before it is sent."""
+    return f"openclaw run {run_id}"
 
 
-async def _recall(notes: Notes, name: str) -> RunNote | None:
+def question_name(task_id: str) -> str:
+    """The note of the run that waits for an answer to be given on the task."""
+    return f"openclaw question {task_id}"
+
+
+async def recall(notes: Notes, name: str) -> RunNote | None:
     text = await notes.recall(name)
-    if not text:
-        return None
     try:
-        return _decode.decode(text)
+        return _decode.decode(text) if text else None
     except msgspec.DecodeError:
         return None
 
 
-def _text(note: RunNote) -> str:
-    return _encode(note).decode()
-
-
-def _run_name(run_id: str) -> str:
-    return f"openclaw run {run_id}"
+async def keep(notes: Notes, name: str, note: RunNote | None) -> None:
+    """None removes the note."""
+    await notes.keep(name, "" if note is None else _encode(note).decode())

@@ -4,15 +4,14 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from trunkline.backends.openclaw.connection import Connection
+from trunkline.backends.openclaw.connection import Connection, Link
 from trunkline.backends.openclaw.exchange import Exchange
 from trunkline.backends.openclaw.failures import Trouble, Unfit, unreachable
+from trunkline.backends.openclaw.notes import question_name, recall, run_name
 from trunkline.backends.openclaw.questions import answers_in, asked
-from trunkline.backends.openclaw.shared_connection import Link
 from trunkline.backends.turn_task import TurnTask
 from trunkline.model.outputs import Failed, Note, Question, Refused
 from trunkline.model.values import Part
-from trunkline.ports.clock import Clock
 
 _log = logging.getLogger("trunkline.backends.openclaw")
 
@@ -26,10 +25,10 @@ class Run(TurnTask):
     winds_down = False
 
     def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange.turn, exchange.tasks, exchange.channel)
+        super().__init__(exchange.turn, exchange.link.tasks, exchange.channel)
         self._exchange = exchange
-        self._link, self._clock = exchange.link, exchange.clock
-        self._unreachable_s = exchange.times.unreachable_s
+        self._link, self._clock = exchange.link, exchange.link.clock
+        self._unreachable_s = exchange.link.address.unreachable_s
         # While OpenClaw is away: when to stop waiting for it.
         self._give_up_at: float | None = None
         self._attached_at = self._clock.monotonic()
@@ -51,20 +50,20 @@ class Run(TurnTask):
         self.cancel()
         await stop_run(
             self._link,
-            self._clock,
-            session_key=exchange.session_key,
-            openclaw_id=exchange.openclaw_id,
+            exchange.session_key,
+            exchange.openclaw_id,
             is_moot=lambda: not exchange.is_sent or exchange.fold.is_ended,
         )
 
     async def _look_back(self) -> None:
         """What earlier turns, or this one before a restart of ours, have left."""
         turn, exchange = self.turn, self._exchange
-        if turn.is_resumed and (note := await exchange.notes.run()) is not None:
+        note = await recall(exchange.notes, run_name(turn.run_id)) if turn.is_resumed else None
+        if note is not None:
             exchange.go_on_with(note)
             return
         # A first message answers nothing.
-        note = await exchange.notes.question() if turn.history else None
+        note = await recall(exchange.notes, question_name(turn.task_id)) if turn.history else None
         if note is None or note.question is None:
             return
         answers = answers_in(turn.message, note.question.questions)
@@ -123,12 +122,7 @@ _WAIT_S: Final = 0.5
 
 
 async def stop_run(
-    link: Link,
-    clock: Clock,
-    *,
-    session_key: str,
-    openclaw_id: str,
-    is_moot: Callable[[], bool] = lambda: False,
+    link: Link, session_key: str, openclaw_id: str, *, is_moot: Callable[[], bool] = lambda: False
 ) -> None:
     """Stop it, whether it runs, waits in a queue or asks. `is_moot`: it has ended by itself."""
     extra = {"run": openclaw_id, "session": session_key}
@@ -141,7 +135,7 @@ async def stop_run(
         except Trouble as trouble:
             _log.info("cannot stop a run: %s", trouble.found, extra=extra)
         # It may be on its way in; an id that OpenClaw does not know yet cannot be stopped.
-        await clock.sleep(_WAIT_S)
+        await link.clock.sleep(_WAIT_S)
     _log.warning("OpenClaw did not stop a run", extra=extra)
 
 

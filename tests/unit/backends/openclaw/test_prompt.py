@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.backends.openclaw.address import DEFAULT_TEMPLATE, session_key_of
+from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.failures import Unfit
 from trunkline.backends.openclaw.handshake import Hello
 from trunkline.backends.openclaw.prompt import (
@@ -24,7 +24,7 @@ from trunkline.testing import FakeSession, turn_request
 
 
 def key(**changes: str) -> str:
-    return session_key_of(turn_request("hi", **changes), DEFAULT_TEMPLATE, agent_id="main")
+    return Address(url="ws://claw.test").session_of(turn_request("hi", **changes))
 
 
 def prompt_of(parts: tuple[Part, ...], **limits: int) -> Prompt:
@@ -202,4 +202,4 @@ def test_the_session_that_a_record_names_goes_on() -> None:
     session = FakeSession()
     session.bound_key = "agent:zaf:a2a:default:direct:c"
     turn = turn_request("hi", session=session)
-    assert session_key_of(turn, DEFAULT_TEMPLATE, agent_id="main") == session.bound_key
+    assert Address(url="ws://claw.test").session_of(turn) == session.bound_key
