@@ -21,21 +21,15 @@ _SHOWN: Final = 6
 CHECK_SESSION: Final = "agent:{}:br-trunkline-check"
 
 
-async def agent_ids(connection: Connection) -> frozenset[str]:
-    """Asked once per connection. Raises Trouble."""
+async def check_agent(connection: Connection, agent_id: str) -> None:
+    """Raise Trouble unless the agent is configured: some releases run any agent, with all tools."""
     if connection.agent_ids is None:
         fields = await connection.ask("agents.list", {})
         connection.agent_ids = frozenset(
             str(agent.get("id", "")).lower() for agent in tables(fields.get("agents"))
         )
-    return connection.agent_ids
-
-
-async def check_agent(connection: Connection, agent_id: str) -> None:
-    """Raise unless the agent is configured: some releases run any agent, with all tools."""
-    known = await agent_ids(connection)
-    if agent_id.lower() not in known:
-        raise no_such_agent(agent_id, known)
+    if agent_id.lower() not in connection.agent_ids:
+        raise no_such_agent(agent_id, connection.agent_ids)
 
 
 def no_such_agent(agent_id: str, known: frozenset[str]) -> Trouble:

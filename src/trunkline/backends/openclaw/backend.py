@@ -27,12 +27,13 @@ class OpenClawBackend(TurnTaskBackend[Run]):
         self._address = address
         self._memory = MemoryNotes()
         self._link = Link(address, clock, self.tasks)
+        self.session_key_of = address.session_key_of
 
     async def open(self, agent: str, notes: Notes) -> None:
         self.tasks.spawn(self._look(agent), name="look at OpenClaw")
 
     async def _look(self, agent: str) -> None:
-        """Say at the start what would otherwise be found out by the first turn, or never."""
+        """Log at the start what the first turn would show, or no turn at all."""
         address, extra = self._address, {"agent": agent}
         try:
             connection = await self._link.connection()
@@ -48,11 +49,6 @@ class OpenClawBackend(TurnTaskBackend[Run]):
 
     def turn_task(self, turn: TurnRequest) -> Run:
         return Run(Exchange(turn, self._link, turn.session or self._memory))
-
-    def session_key_of(self, *, agent: str, tenant: str, principal: str, context_id: str) -> str:
-        return self._address.session_key_of(
-            agent=agent, tenant=tenant, principal=principal, context_id=context_id
-        )
 
     async def abandon(self, run_id: str, notes: Notes) -> None:
         """Stop a run that asks, or that was under way before a restart."""

@@ -6,10 +6,16 @@ from typing import Any, Final
 
 import msgspec
 
-from trunkline.backends.json_values import json_object, table, tables, text
+from trunkline.backends.json_values import json_object, numbers, table, tables, text
 from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.agents import no_such_agent
-from trunkline.backends.openclaw.failures import Trouble, Unfit, misconfigured, unreachable
+from trunkline.backends.openclaw.failures import (
+    Trouble,
+    Unfit,
+    misconfigured,
+    token_refused,
+    unreachable,
+)
 from trunkline.backends.openclaw.outputs import fit_for_callers
 from trunkline.backends.openclaw.prompt import Prompt, prompt_for
 from trunkline.backends.output_channel import OutputChannel
@@ -24,97 +30,120 @@ from trunkline.remote.errors import RemoteError
 from trunkline.remote.http import Answer, Guard, HttpClient, Response
 from trunkline.remote.target import Limits
 
-COMPLETIONS: Final = "/v1/chat/completions"
-# Its agents, each as `openclaw/<id>`.
+_log = logging.getLogger("trunkline.backends.openclaw")
+
+_COMPLETIONS: Final = "/v1/chat/completions"
+# The agents of OpenClaw, each as `openclaw/<id>`.
 _MODELS: Final = "/v1/models"
-MAX_ERROR_BYTES: Final = 64 * 1024
+_MAX_ERROR_BYTES: Final = 64 * 1024
 _MAX_LIST_BYTES: Final = 1024 * 1024
 _CHECK_S: Final = 30.0
-
-TOOLS_UNSEEN: Final = Finding(
+_LONGEST_S: Final = 24 * 3600.0
+_CUT: Final = "The agent's answer broke off before its end."
+_GARBLED: Final = "The agent's answer cannot be read."
+_TOOLS_UNSEEN: Final = Finding(
     "warning",
     "over http it does not show whether callers can use tools of OpenClaw's machine",
     'Set surface = "websocket" to have the agent\'s tools checked.',
 )
+_USAGE: Final = {
+    "prompt_tokens": "inputTokens",
+    "completion_tokens": "outputTokens",
+    "total_tokens": "totalTokens",
+}
 
 
-async def check_agent(http: HttpClient, address: Address, limits: Limits) -> None:
-    """Before every turn: some releases of OpenClaw run an agent that is not configured, with all
-    tools. Raises Trouble."""
-    answer = await _fetch(http, address, "GET", _MODELS, limits)
-    if answer.status != 200:
-        raise refused(answer.status, answer.body)
-    known = _agents(answer.body)
-    if address.agent_id.lower() not in known:
-        raise no_such_agent(address.agent_id, known)
+class _Client:
+    """Requests to an OpenClaw. All methods raise Trouble."""
+
+    def __init__(self, address: Address, limits: Limits) -> None:
+        self.address = address
+        self.limits = limits
+        self._http = HttpClient(Guard.of(address.url))
+        self._headers = {"Content-Type": "application/json"}
+        if address.token:
+            self._headers["Authorization"] = f"Bearer {address.token}"
+
+    async def check_agent(self) -> None:
+        """Before every turn: some releases of OpenClaw run an agent that is not configured, with
+        all tools."""
+        answer = await self.fetch("GET", _MODELS)
+        if answer.status != 200:
+            raise refused(answer.status, answer.body)
+        known = _agents(answer.body)
+        if self.address.agent_id.lower() not in known:
+            raise no_such_agent(self.address.agent_id, known)
+
+    async def fetch(self, method: str, path: str, *, body: bytes | None = None) -> Answer:
+        try:
+            async with asyncio.timeout(_CHECK_S):
+                return await self._http.fetch(
+                    method,
+                    self._url(path),
+                    headers=self._headers,
+                    body=body,
+                    limits=self.limits,
+                    max_bytes=_MAX_LIST_BYTES,
+                )
+        except RemoteError as error:
+            raise unreachable(error.message) from None
+        except TimeoutError:
+            raise unreachable("it takes too long to answer") from None
+
+    async def open(self, session_key: str, prompt: Prompt) -> Response:
+        """The stream of an answer."""
+        own = {"Accept": "text/event-stream", "x-openclaw-session-key": session_key}
+        try:
+            return await self._http.open(
+                "POST",
+                self._url(_COMPLETIONS),
+                headers=self._headers | own,
+                body=msgspec.json.encode(_body(prompt, self.address.agent_id)),
+                limits=self.limits,
+                within_s=_LONGEST_S,
+            )
+        except RemoteError as error:
+            raise unreachable(error.message) from None
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def _url(self, path: str) -> str:
+        return f"{self.address.url.rstrip('/')}{path}"
 
 
 async def check_completions(address: Address) -> list[Finding]:
     """Whether OpenClaw has the endpoint and the agent, and lets us in; runs nothing."""
-    http, limits = HttpClient(Guard.of(address.url)), Limits(connect_s=address.connect_s)
+    client = _Client(address, Limits(connect_s=address.connect_s))
     found: list[Finding] = []
     try:
-        # A request without messages is refused as such by who would take one.
-        answer = await _fetch(http, address, "POST", COMPLETIONS, limits, body=b"{}")
+        # An endpoint that would accept a request refuses one without messages with status 400.
+        answer = await client.fetch("POST", _COMPLETIONS, body=b"{}")
         if answer.status != 400:
             raise refused(answer.status, answer.body)
-        found.append(Finding("ok", f"{address.url} has {COMPLETIONS}, and lets us in"))
-        await check_agent(http, address, limits)
+        found.append(Finding("ok", f"{address.url} has {_COMPLETIONS}, and lets us in"))
+        await client.check_agent()
     except Trouble as trouble:
         return [*found, Finding("error", trouble.found, trouble.remedy)]
     finally:
-        await http.close()
-    return [*found, Finding("ok", f"it has the agent {address.agent_id}"), TOOLS_UNSEEN]
-
-
-def authorization(address: Address) -> dict[str, str]:
-    return {"Authorization": f"Bearer {address.token}"} if address.token else {}
+        await client.close()
+    return [*found, Finding("ok", f"it has the agent {address.agent_id}"), _TOOLS_UNSEEN]
 
 
 def refused(status: int, body: bytes) -> Trouble:
     if status in (401, 403):
-        return misconfigured(
-            f"OpenClaw does not accept the token (status {status})",
-            "Set the backend's `token` to `gateway.auth.token` of OpenClaw's configuration.",
-        )
+        return token_refused(f" (status {status})")
     if status in (404, 405):
         return misconfigured(
-            f"OpenClaw has no {COMPLETIONS} (status {status})",
+            f"OpenClaw has no {_COMPLETIONS} (status {status})",
             "Set gateway.http.endpoints.chatCompletions.enabled in OpenClaw's configuration, "
             'or surface = "websocket".',
         )
     if status == 400:
         message = _error_in(body)
-        told = fit_for_callers(message)
-        return Trouble(told, found=f"OpenClaw refuses: {message[:200]}", is_lasting=True)
+        found = f"OpenClaw refuses: {message[:200]}"
+        return Trouble(found, told=fit_for_callers(message), is_lasting=True)
     return unreachable(f"it answers with status {status}")
-
-
-async def _fetch(
-    http: HttpClient,
-    address: Address,
-    method: str,
-    path: str,
-    limits: Limits,
-    *,
-    body: bytes | None = None,
-) -> Answer:
-    """Raises Trouble."""
-    headers = {"Content-Type": "application/json", **authorization(address)}
-    try:
-        async with asyncio.timeout(_CHECK_S):
-            return await http.fetch(
-                method,
-                f"{address.url.rstrip('/')}{path}",
-                headers=headers,
-                body=body,
-                limits=limits,
-                max_bytes=_MAX_LIST_BYTES,
-            )
-    except RemoteError as error:
-        raise unreachable(error.message) from None
-    except TimeoutError:
-        raise unreachable("it takes too long to answer") from None
 
 
 def _agents(body: bytes) -> frozenset[str]:
@@ -127,65 +156,47 @@ def _error_in(body: bytes) -> str:
     return str(table((json_object(body) or {}).get("error")).get("message", ""))
 
 
-_log = logging.getLogger("trunkline.backends.openclaw")
-
-_LONGEST_S: Final = 24 * 3600.0
-_CUT: Final = "The agent's answer broke off before its end."
-_GARBLED: Final = "The agent's answer cannot be read."
-
-
 class OpenClawHttpBackend(TurnTaskBackend["_Request"]):
     def __init__(self, address: Address) -> None:
         super().__init__("openclaw")
-        self._address = address
-        self._limits = Limits(connect_s=address.connect_s, idle_s=address.idle_s)
-        self._http = HttpClient(Guard.of(address.url))
+        limits = Limits(connect_s=address.connect_s, idle_s=address.idle_s)
+        self._client = _Client(address, limits)
+        self.session_key_of = address.session_key_of
 
     async def open(self, agent: str, notes: Notes) -> None:
         self.tasks.spawn(self._look(agent), name="look at OpenClaw")
 
     async def _look(self, agent: str) -> None:
-        """Say at the start what would otherwise be found out by the first turn, or never."""
+        """Log at the start what the first turn would show, or no turn at all."""
         extra = {"agent": agent}
         try:
-            await check_agent(self._http, self._address, self._limits)
+            await self._client.check_agent()
         except Trouble as trouble:
             _log.warning("%s. %s", trouble.found, trouble.remedy, extra=extra)
         else:
-            _log.warning("%s. %s", TOOLS_UNSEEN.what, TOOLS_UNSEEN.remedy, extra=extra)
+            _log.warning("%s. %s", _TOOLS_UNSEEN.what, _TOOLS_UNSEEN.remedy, extra=extra)
 
     def turn_task(self, turn: TurnRequest) -> "_Request":
-        return _Request(turn, self.tasks, self._address, self._http, self._limits)
-
-    def session_key_of(self, *, agent: str, tenant: str, principal: str, context_id: str) -> str:
-        return self._address.session_key_of(
-            agent=agent, tenant=tenant, principal=principal, context_id=context_id
-        )
+        channel = OutputChannel(max_total_bytes=self._client.address.max_output_bytes)
+        return _Request(turn, self.tasks, channel, self._client)
 
     async def close(self) -> None:
         await super().close()
-        await self._http.close()
+        await self._client.close()
 
 
 class _Request(TurnTask):
     def __init__(
-        self,
-        turn: TurnRequest,
-        tasks: BackgroundTasks,
-        address: Address,
-        http: HttpClient,
-        limits: Limits,
+        self, turn: TurnRequest, tasks: BackgroundTasks, channel: OutputChannel, client: _Client
     ) -> None:
-        super().__init__(turn, tasks, OutputChannel(max_total_bytes=address.max_output_bytes))
-        self._address = address
-        self._http = http
-        self._limits = limits
+        super().__init__(turn, tasks, channel)
+        self._client = client
 
     async def work(self) -> None:
         try:
             await self._exchange(prompt_for(self.turn))
         except Unfit as unfit:
-            await self.channel.put(Refused(unfit.reason))
+            await self.channel.put(Refused(str(unfit)))
         except Trouble as trouble:
             _log.error("%s. %s", trouble.found, trouble.remedy, extra=self._extra())
             await self.channel.put(Failed(trouble.told))
@@ -194,18 +205,18 @@ class _Request(TurnTask):
             await self.channel.put(Failed(_CUT))
 
     async def _exchange(self, prompt: Prompt) -> None:
-        await check_agent(self._http, self._address, self._limits)
-        opened = await self._open(prompt)
+        await self._client.check_agent()
+        opened = await self._client.open(self._client.address.session_of(self.turn), prompt)
         try:
             if opened.status != 200:
-                raise refused(opened.status, await opened.body(MAX_ERROR_BYTES))
+                raise refused(opened.status, await opened.body(_MAX_ERROR_BYTES))
             await self._read(opened)
         finally:
             opened.close()
 
     async def _read(self, opened: Response) -> None:
         answer = _Answer()
-        parser = Parser(max_event_bytes=self._limits.max_event_bytes)
+        parser = Parser(max_event_bytes=self._client.limits.max_event_bytes)
         while chunk := await opened.chunk():
             for event in parser.feed(chunk):
                 for output in answer.take(event.data):
@@ -213,26 +224,6 @@ class _Request(TurnTask):
                 if answer.is_ended:
                     return
         await self.channel.put(Failed(_CUT))
-
-    async def _open(self, prompt: Prompt) -> Response:
-        address = self._address
-        headers = {
-            "Content-Type": "application/json",
-            "Accept": "text/event-stream",
-            "x-openclaw-session-key": address.session_of(self.turn),
-            **authorization(address),
-        }
-        try:
-            return await self._http.open(
-                "POST",
-                f"{address.url.rstrip('/')}{COMPLETIONS}",
-                headers=headers,
-                body=msgspec.json.encode(_body(prompt, address.agent_id)),
-                limits=self._limits,
-                within_s=_LONGEST_S,
-            )
-        except RemoteError as error:
-            raise unreachable(error.message) from None
 
     def _extra(self) -> dict[str, str]:
         return {"task": self.turn.task_id, "run": self.turn.run_id}
@@ -242,7 +233,7 @@ class _Answer:
     """The chunks of one answer as outputs."""
 
     def __init__(self) -> None:
-        self._usage: dict[str, int] = {}
+        self._usage: dict[str, int | float] = {}
         self.is_ended = False
 
     def take(self, data: bytes) -> list[Output]:
@@ -257,25 +248,14 @@ class _Answer:
             message = error.get("message") if isinstance(error, dict) else error
             _log.warning("a run of OpenClaw failed: %s", message)
             return self._end(Failed(fit_for_callers(str(message))))
-        self._count(chunk.get("usage"))
+        counted = numbers(chunk.get("usage"), _USAGE)
+        self._usage |= {name: number for name, number in counted.items() if number}
         delta = _delta(chunk)
         return [Text(delta)] if delta else []
 
     def _end(self, output: Output) -> list[Output]:
         self.is_ended = True
         return [output]
-
-    def _count(self, usage: Any) -> None:
-        if not isinstance(usage, dict):
-            return
-        names = {
-            "prompt_tokens": "inputTokens",
-            "completion_tokens": "outputTokens",
-            "total_tokens": "totalTokens",
-        }
-        for name, ours in names.items():
-            if isinstance(value := usage.get(name), int) and value:
-                self._usage[ours] = value
 
 
 def _body(prompt: Prompt, agent_id: str) -> dict[str, Any]:

@@ -111,14 +111,14 @@ class Connection:
             return {}
         return response.fields
 
-    async def send(self, frame: Callable[[str], str], hears: Hears) -> Callable[[], object]:
-        """Send a request that gets several answers; `hears` gets each of them, until what is
-        returned is called."""
+    async def send(self, method: str, params: dict[str, Any], hears: Hears) -> Callable[[], object]:
+        """Send a request that gets several answers. `hears` gets each of them, until the caller
+        calls the function that this returns."""
         request_id = self._new_id()
         stop_hearing = partial(self._hearers.pop, request_id, None)
         self._hearers[request_id] = hears
         try:
-            await self._send(frame(request_id))
+            await self._send(encode_request(request_id, method, params))
         except BaseException:
             stop_hearing()
             raise
@@ -273,32 +273,23 @@ class Link:
             wait_s = self._next_at - self.clock.monotonic()
             if wait_s > 0:
                 await self.clock.sleep(wait_s)
-            connection = await self._open()
+            connection = self._current = await self._open()
         except Trouble as trouble:
             self._postpone(trouble.retry_after_s)
-            self._settle(attempt, trouble)
-        except BaseException as error:
-            self._settle(attempt, unreachable(f"the attempt ended with {type(error).__name__}"))
-            raise
-        else:
-            self._failures = 0
-            self._current = connection
-            self._settle(attempt, connection)
-            hello = connection.hello
-            _log.info(
-                "connected to OpenClaw",
-                extra={"version": hello.version, "protocol": hello.protocol},
-            )
-            await self._read(connection)
-
-    def _settle(self, attempt: "asyncio.Future[Connection]", outcome: Connection | Trouble) -> None:
-        self._attempt = None
-        if attempt.done():
+            attempt.set_exception(trouble)
             return
-        if isinstance(outcome, Trouble):
-            attempt.set_exception(outcome)
-        else:
-            attempt.set_result(outcome)
+        except BaseException as error:
+            attempt.set_exception(unreachable(f"the attempt ended with {type(error).__name__}"))
+            raise
+        finally:
+            self._attempt = None
+        self._failures = 0
+        attempt.set_result(connection)
+        hello = connection.hello
+        _log.info(
+            "connected to OpenClaw", extra={"version": hello.version, "protocol": hello.protocol}
+        )
+        await self._read(connection)
 
     def _postpone(self, retry_after_s: float | None) -> None:
         wait_s = min(_FIRST_WAIT_S * 2**self._failures, _LONGEST_WAIT_S)

@@ -27,22 +27,9 @@ class Device(Struct, frozen=True):
 
 
 def proof(device: Device, *, token: str, platform: str, nonce: str, ts: int) -> dict[str, Any]:
-    """What `connect` shows for the device: its signature under the challenge."""
-    signed = "|".join(
-        (
-            "v3",
-            device.id,
-            CLIENT_ID,
-            CLIENT_MODE,
-            ROLE,
-            ",".join(SCOPES),
-            str(ts),
-            token,
-            nonce,
-            platform.lower(),
-            "",
-        )
-    )
+    """The member `device` of `connect`: the signature of the device under the challenge."""
+    client = ("v3", device.id, CLIENT_ID, CLIENT_MODE, ROLE, ",".join(SCOPES))
+    signed = "|".join((*client, str(ts), token, nonce, platform.lower(), ""))
     return {
         "id": device.id,
         "publicKey": _base64url(device.public_key),

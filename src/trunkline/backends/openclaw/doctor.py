@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -37,7 +38,7 @@ async def check_openclaw(address: Address, *, clock: Clock) -> list[Finding]:
     """Connects as a turn would; runs nothing, and costs no tokens."""
     tasks = BackgroundTasks("openclaw doctor")
     link = Link(address, clock, tasks)
-    found: list[Finding] = [*_about_address(address)]
+    found = [*_about_address(address)]
     try:
         async with asyncio.timeout(_ALL_S):
             connection = await link.connection()
@@ -53,67 +54,52 @@ async def check_openclaw(address: Address, *, clock: Clock) -> list[Finding]:
     return found
 
 
-def _about_address(address: Address) -> list[Finding]:
+def _about_address(address: Address) -> Iterator[Finding]:
     parts = urlsplit(address.url)
     host = parts.hostname or ""
-    is_local = host in ("localhost", "::1") or host.startswith("127.")
-    found = []
-    if not is_local and parts.scheme == "ws":
-        found.append(
-            Finding(
-                "warning",
-                f"the token goes to {host} unencrypted",
-                "Use a wss:// url, or an SSH tunnel to loopback.",
-            )
+    if host in ("localhost", "::1") or host.startswith("127."):
+        return
+    if parts.scheme == "ws":
+        yield Finding(
+            "warning",
+            f"the token goes to {host} unencrypted",
+            "Use a wss:// url, or an SSH tunnel to loopback.",
         )
-    if not is_local and address.device_file is None:
-        found.append(
-            Finding(
-                "warning",
-                "an OpenClaw on another machine wants to know the device",
-                "Set `device_identity = true`.",
-            )
+    if address.device_file is None:
+        yield Finding(
+            "warning",
+            "an OpenClaw on another machine wants to know the device",
+            "Set `device_identity = true`.",
         )
-    return found
 
 
-def _about(hello: Hello, address: Address) -> list[Finding]:
-    found = [
-        Finding(
-            "ok",
-            f"{address.url} is OpenClaw {hello.version} (protocol {hello.protocol}), "
-            "and lets us in",
-        )
-    ]
+def _about(hello: Hello, address: Address) -> Iterator[Finding]:
+    yield Finding(
+        "ok",
+        f"{address.url} is OpenClaw {hello.version} (protocol {hello.protocol}), and lets us in",
+    )
     numbers = re.findall(r"\d+", hello.version)
     if len(numbers) >= 2 and (int(numbers[0]), int(numbers[1])) < _OLDEST:
-        found.append(
-            Finding(
-                "warning",
-                "this release cannot stop a run that was started",
-                "Update OpenClaw to 2026.5 or newer.",
-            )
+        yield Finding(
+            "warning",
+            "this release cannot stop a run that was started",
+            "Update OpenClaw to 2026.5 or newer.",
         )
     if hello.scopes is not None and "operator.questions" not in hello.scopes:
-        found.append(
-            Finding(
-                "warning",
-                "questions of the agent cannot be answered: the right operator.questions is "
-                "missing",
-                "Approve the device with it, or connect from the same machine.",
-            )
+        yield Finding(
+            "warning",
+            "questions of the agent cannot be answered: the right operator.questions is missing",
+            "Approve the device with it, or connect from the same machine.",
         )
-    return found
 
 
 async def _about_agent(connection: Connection, address: Address) -> list[Finding]:
     await check_agent(connection, address.agent_id)
-    found = [Finding("ok", f"it has the agent {address.agent_id}")]
     tools = await host_tools(connection, address.agent_id)
     if tools is None:
-        found.append(Finding("warning", "it does not say which tools the agent has"))
+        about_tools = Finding("warning", "it does not say which tools the agent has")
     elif tools:
-        found.append(host_tools_finding(address.agent_id, tools))
+        about_tools = host_tools_finding(address.agent_id, tools)
     else:
-        found.append(Finding("ok", "the agent has no tools that reach its machine"))
-    return found
+        about_tools = Finding("ok", "the agent has no tools that reach its machine")
+    return [Finding("ok", f"it has the agent {address.agent_id}"), about_tools]

@@ -22,7 +22,6 @@ from trunkline.backends.openclaw.frames import (
     Happening,
     QuestionEvent,
     Response,
-    encode_request,
 )
 from trunkline.backends.openclaw.notes import RunNote, keep, question_name, run_name
 from trunkline.backends.openclaw.outputs import RunFold
@@ -67,7 +66,6 @@ class Exchange:
             max_total_bytes=link.address.max_output_bytes,
         )
         self.fold = RunFold(is_resumed=turn.is_resumed)
-        self.asked: QuestionEvent | None = None
         self.is_sent = False
         # The connection is lost, or was never made.
         self.is_cut = True
@@ -75,8 +73,8 @@ class Exchange:
         self.has_heard = True
         # The end of the turn was told.
         self._has_ended = False
-        # A question came that was not told yet.
-        self._asks = False
+        # A question that was not told yet.
+        self._question: QuestionEvent | None = None
         self._attention = asyncio.Event()
         self._note: RunNote | None = None
         self._answers: Answers | None = None
@@ -111,12 +109,12 @@ class Exchange:
     async def until_cut(self) -> None:
         """Until the connection is lost or the turn has ended; questions are told meanwhile."""
         while not self.is_over:
-            if self._asks and self.asked is not None:
-                self._asks = False
-                # A restart must know what was asked as soon as anybody is told of it.
+            if (question := self._question) is not None:
+                self._question = None
+                # Kept before it is told, so that a restart in between knows the question.
                 if self._note is not None:
-                    await self._keep_question(structs.replace(self._note, question=self.asked))
-                self.tell([Question(asked(self.asked.questions))])
+                    await self._keep_question(structs.replace(self._note, question=question))
+                self.tell([Question(asked(question.questions))])
             elif self.is_cut:
                 return
             else:
@@ -132,7 +130,7 @@ class Exchange:
             case ChatEvent():
                 self.fold.hear_chat(told)
             case QuestionEvent():
-                self.asked, self._asks = told, True
+                self._question = told
                 self._attention.set()
 
     def may_adopt(self, told: AgentEvent) -> bool:
@@ -183,9 +181,7 @@ class Exchange:
         self.is_sent = True
         self._first = asyncio.get_running_loop().create_future()
         self._stop_hearing()
-        self._stop_hearing = await connection.send(
-            lambda id: encode_request(id, "agent", params), self._hear_response
-        )
+        self._stop_hearing = await connection.send("agent", params, self._hear_response)
         try:
             async with asyncio.timeout(self.link.address.accept_s):
                 response = await self._first

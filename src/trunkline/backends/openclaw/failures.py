@@ -4,11 +4,7 @@ from trunkline.backends.openclaw.frames import Fault
 
 
 class Unfit(Exception):
-    """A part that OpenClaw cannot be given; `reason` is for the caller."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """OpenClaw cannot take a part of the message; the text tells the caller why."""
 
 
 class Trouble(Exception):
@@ -19,45 +15,48 @@ class Trouble(Exception):
 
     def __init__(
         self,
-        told: str,
-        *,
         found: str,
         remedy: str = "",
+        *,
+        told: str = "The agent cannot be reached now; send the message again later.",
         is_lasting: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(found)
-        self.told = told
         self.found = found
         self.remedy = remedy
+        self.told = told
         self.is_lasting = is_lasting
         self.retry_after_s = retry_after_s
 
 
-def unreachable(why: str) -> Trouble:
+def unreachable(why: str, *, retry_after_s: float | None = None) -> Trouble:
     return Trouble(
-        "The agent cannot be reached now; send the message again later.",
-        found=f"OpenClaw is not reachable: {why}",
-        remedy="Start OpenClaw (`openclaw gateway run`), or correct the backend's `url`.",
+        f"OpenClaw is not reachable: {why}",
+        "Start OpenClaw (`openclaw gateway run`), or correct the backend's `url`.",
+        retry_after_s=retry_after_s,
     )
 
 
 def misconfigured(found: str, remedy: str) -> Trouble:
-    return Trouble(
-        "The agent is not set up correctly; its operator has to correct that.",
-        found=found,
-        remedy=remedy,
-        is_lasting=True,
+    told = "The agent is not set up correctly; its operator has to correct that."
+    return Trouble(found, remedy, told=told, is_lasting=True)
+
+
+def token_refused(status: str = "") -> Trouble:
+    return misconfigured(
+        f"OpenClaw does not accept the token{status}",
+        "Set the backend's `token` to `gateway.auth.token` of OpenClaw's configuration.",
     )
 
 
 def is_draining(fault: Fault) -> bool:
-    """It stops, and the run has not begun."""
+    """OpenClaw is stopping, and the run has not begun."""
     return fault.code == "UNAVAILABLE" and "draining" in fault.message.lower()
 
 
 def is_spent(fault: Fault) -> bool:
-    """The run waited when OpenClaw stopped; its id is not taken again."""
+    """The run waited when OpenClaw stopped, and OpenClaw refuses its id from then on."""
     return fault.code == "UNAVAILABLE" and "pending input ownership" in fault.message.lower()
 
 

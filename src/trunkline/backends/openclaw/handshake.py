@@ -5,7 +5,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from trunkline.backends.json_values import table
-from trunkline.backends.openclaw.failures import Trouble, misconfigured, unreachable
+from trunkline.backends.openclaw.failures import Trouble, misconfigured, token_refused, unreachable
 from trunkline.backends.openclaw.frames import Fault
 from trunkline.version import VERSION
 
@@ -102,51 +102,47 @@ def read_hello(fields: dict[str, Any], *, now_ms: int) -> Hello:
     return hello
 
 
+_TOKEN: Final = "AUTH_TOKEN_MISMATCH", "AUTH_TOKEN_MISSING", "AUTH_REQUIRED", "AUTH_UNAUTHORIZED"
+_NOT_PAIRED: Final = (
+    "OpenClaw does not know this device yet",
+    "On OpenClaw's machine run `openclaw devices list`, then `openclaw devices approve` with the "
+    "id of the request.",
+)
+# Refusals of `connect`, each with the remedy.
+_REFUSALS: Final = {
+    "DEVICE_IDENTITY_REQUIRED": (
+        "OpenClaw wants to know the device",
+        "Set the backend's `token`; from another machine also `device_identity = true`.",
+    ),
+    "NOT_PAIRED": _NOT_PAIRED,
+    "PAIRING_REQUIRED": _NOT_PAIRED,
+    "AUTH_SCOPE_MISMATCH": (
+        "OpenClaw knows this device with fewer rights",
+        "Remove the device with `openclaw devices remove`, and approve it anew.",
+    ),
+    "PROTOCOL_MISMATCH": (
+        "OpenClaw speaks neither protocol 3 nor 4",
+        "Run an OpenClaw from 2026.3 to 2026.9, or a newer release of this gateway.",
+    ),
+}
+
+
 def refused(fault: Fault) -> Trouble:
-    """Why `connect` was refused, with what to do about it."""
-    match fault.detail or fault.code:
-        case "AUTH_TOKEN_MISMATCH" | "AUTH_TOKEN_MISSING" | "AUTH_REQUIRED" | "AUTH_UNAUTHORIZED":
-            return misconfigured(
-                "OpenClaw does not accept the token",
-                "Set the backend's `token` to `gateway.auth.token` of OpenClaw's configuration.",
-            )
-        case "AUTH_RATE_LIMITED":
-            return Trouble(
-                "The agent cannot be reached now; send the message again later.",
-                found="OpenClaw takes no more attempts to get in for a while",
-                remedy="Correct the backend's `token`, and wait.",
-                retry_after_s=_seconds(fault),
-            )
-        case "DEVICE_IDENTITY_REQUIRED":
-            return misconfigured(
-                "OpenClaw wants to know the device",
-                "Set the backend's `token`; from another machine also `device_identity = true`.",
-            )
-        case "NOT_PAIRED" | "PAIRING_REQUIRED":
-            return misconfigured(
-                "OpenClaw does not know this device yet",
-                "On OpenClaw's machine run `openclaw devices list`, then "
-                "`openclaw devices approve` with the id of the request.",
-            )
-        case "AUTH_SCOPE_MISMATCH":
-            return misconfigured(
-                "OpenClaw knows this device with fewer rights",
-                "Remove the device with `openclaw devices remove`, and approve it anew.",
-            )
-        case "PROTOCOL_MISMATCH":
-            return misconfigured(
-                "OpenClaw speaks neither protocol 3 nor 4",
-                "Run an OpenClaw from 2026.3 to 2026.9, or a newer release of this gateway.",
-            )
-        case _:
-            return _refused_otherwise(fault)
-
-
-def _refused_otherwise(fault: Fault) -> Trouble:
+    """The reason why `connect` was refused, with the remedy."""
+    reason = fault.detail or fault.code
+    if reason in _TOKEN:
+        return token_refused()
+    if reason in _REFUSALS:
+        return misconfigured(*_REFUSALS[reason])
+    if reason == "AUTH_RATE_LIMITED":
+        return Trouble(
+            "OpenClaw takes no more attempts to get in for a while",
+            "Correct the backend's `token`, and wait.",
+            retry_after_s=_seconds(fault),
+        )
     if fault.code == "UNAVAILABLE":
-        trouble = unreachable(f"it is starting or stopping ({fault.detail or 'UNAVAILABLE'})")
-        trouble.retry_after_s = _seconds(fault)
-        return trouble
+        why = f"it is starting or stopping ({fault.detail or 'UNAVAILABLE'})"
+        return unreachable(why, retry_after_s=_seconds(fault))
     return misconfigured(
         f"OpenClaw does not let us in: {fault.code} {fault.detail}".rstrip(),
         "Look into OpenClaw's log.",

@@ -69,7 +69,6 @@ class Run(TurnTask):
         answers = answers_in(turn.message, note.question.questions)
         exchange.go_on_with(note, answers)
         if answers is None:
-            exchange.asked = note.question
             exchange.tell([Question(asked(note.question.questions, hint=_ANSWER_ALL))])
 
     async def _attach(self) -> None:
@@ -85,7 +84,7 @@ class Run(TurnTask):
                 await exchange.attach(connection)
                 return
             except Unfit as unfit:
-                exchange.tell([Refused(unfit.reason)])
+                exchange.tell([Refused(str(unfit))])
             except Trouble as trouble:
                 is_first = self._give_up_at is None
                 if self._give_up_at is None:
