@@ -9,17 +9,8 @@ from typing import Any, Final
 
 from trunkline.backends.json_values import table, tables, text
 from trunkline.backends.openclaw.frames import AgentEvent, ChatEvent, Response
-from trunkline.model.outputs import (
-    Failed,
-    Output,
-    StageStarted,
-    Text,
-    TextReplaced,
-    ToolCalled,
-)
-from trunkline.model.outputs import (
-    Final as Done,
-)
+from trunkline.model.outputs import Failed, Output, StageStarted, Text, TextReplaced, ToolCalled
+from trunkline.model.outputs import Final as Done
 from trunkline.model.values import Part
 
 FAILED: Final = "The agent could not finish; the gateway's log has the details."

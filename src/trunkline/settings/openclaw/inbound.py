@@ -6,12 +6,14 @@ that a file which served there serves here.
 """
 
 import os.path
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from trunkline.model.errors import ConfigError
+from trunkline.settings.agent_card import SkillSettings
 from trunkline.settings.agents import slug
 from trunkline.settings.openclaw.values import (
     choice,
@@ -38,28 +40,30 @@ OWNER = "openclaw"
 DESCRIPTION = "Expose an OpenClaw agent as an inbound A2A endpoint."
 AGENT_ID = "main"
 
+# Keys of an account that hold one value: our name, theirs, and how the value is read.
+KEYS: Mapping[str, tuple[str, Callable[[Any], str | int]]] = {
+    "name": ("label", text_of),
+    "description": ("description", text_of),
+    "agent_id": ("defaultAgentId", text_of),
+    "session_store": ("sessionStore", text_of),
+    "v03_protocol_version": ("protocolVersion", text_of),
+    "agent_card_path": ("agentCardPath", path_of),
+    "jsonrpc_path": ("jsonRpcPath", path_of),
+    "max_body_bytes": ("maxBodyBytes", positive_integer),
+}
 # Our key of an agent, and the key of the account that it comes from.
 NAMES = {
-    "name": "label",
-    "description": "description",
+    **{ours: theirs for ours, (theirs, _) in KEYS.items()},
     "public_url": "publicBaseUrl",
-    "agent_id": "defaultAgentId",
-    "v03_protocol_version": "protocolVersion",
-    "agent_card_path": "agentCardPath",
-    "jsonrpc_path": "jsonRpcPath",
-    "max_body_bytes": "maxBodyBytes",
     "input_modes": "defaultInputModes",
     "output_modes": "defaultOutputModes",
     "store": "taskStore",
 }
-
-
-class Skill(Struct, frozen=True, kw_only=True):
-    id: str
-    name: str
-    description: str = ""
-    tags: tuple[str, ...] = ()
-    examples: tuple[str, ...] = ()
+# The keys of an account that its agent has with the same value.
+SAME = (
+    *("name", "public_url", "v03_protocol_version", "agent_card_path", "jsonrpc_path"),
+    *("max_body_bytes", "agent_style", "origin_routing_policy"),
+)
 
 
 class TaskStore(Struct, frozen=True, kw_only=True):
@@ -67,38 +71,40 @@ class TaskStore(Struct, frozen=True, kw_only=True):
     path: str = ""
 
 
-CHAT = Skill(id="chat", name="Chat")
+CHAT = SkillSettings(id="chat", name="Chat")
 
 
 class Account(Struct, frozen=True, kw_only=True):
+    """An account, with our name for each of its keys."""
+
     id: str
     enabled: bool = True
-    label: str
+    name: str
     description: str = ""
     # Without a slash at the end; empty when the account has no valid URL.
-    public_base_url: str = ""
-    default_agent_id: str = ""
+    public_url: str = ""
+    agent_id: str = ""
     session_store: str = ""
-    protocol_version: str = "0.3.0"
+    v03_protocol_version: str = "0.3.0"
     agent_card_path: str = "/.well-known/agent-card.json"
-    json_rpc_path: str = "/a2a/jsonrpc"
+    jsonrpc_path: str = "/a2a/jsonrpc"
     max_body_bytes: int = 1048576
-    default_input_modes: tuple[str, ...] = MODES
-    default_output_modes: tuple[str, ...] = MODES
+    input_modes: tuple[str, ...] = MODES
+    output_modes: tuple[str, ...] = MODES
     # Whether the file names the modes; if so, they override those of the agent itself.
     names_input_modes: bool = False
     names_output_modes: bool = False
     agent_style: str = "hybrid"
     origin_routing_policy: str = "suppress-generic-followup"
-    task_store: TaskStore = TaskStore()
-    skills: tuple[Skill, ...] = (CHAT,)
+    store: TaskStore = TaskStore()
+    skills: tuple[SkillSettings, ...] = (CHAT,)
 
     @property
     def idle_reason(self) -> str:
         """The reason why the account does not run; empty when it runs."""
         if not self.enabled:
             return DISABLED
-        return "" if self.public_base_url else UNCONFIGURED
+        return "" if self.public_url else UNCONFIGURED
 
 
 class Accounts(Struct, frozen=True, kw_only=True):
@@ -116,7 +122,7 @@ class Accounts(Struct, frozen=True, kw_only=True):
         for account in self.all:
             if account.id == account_id:
                 return account
-        return Account(id=account_id, label=account_id, enabled=False)
+        return Account(id=account_id, name=account_id, enabled=False)
 
 
 def parse_accounts(document: Mapping[str, Any]) -> Accounts:
@@ -144,31 +150,25 @@ def _account(account_id: str, value: Any) -> Account:
                 f'{prefix}.{key} is not supported; remove "{key}" from the A2A inbound account '
                 "config."
             )
-    known = Account(id=account_id, label=text_of(raw.get("label")) or account_id)
-    enabled = raw.get("enabled")
     inputs = _input_modes(raw, prefix)
     outputs = distinct(texts_of(raw.get("defaultOutputModes")))
+    found: dict[str, Any] = {
+        **{ours: read(raw.get(theirs)) for ours, (theirs, read) in KEYS.items()},
+        "public_url": _public_base_url(raw.get("publicBaseUrl"), prefix),
+        "input_modes": inputs,
+        "output_modes": outputs,
+        "agent_style": choice(raw, "agentStyle", STYLES, prefix),
+        "origin_routing_policy": choice(raw, "originRoutingPolicy", POLICIES, prefix),
+        "store": _task_store(raw, prefix),
+        "skills": _skills(raw.get("skills")),
+    }
     return Account(
         id=account_id,
-        label=known.label,
-        enabled=enabled if isinstance(enabled, bool) else True,
-        description=text_of(raw.get("description")),
-        public_base_url=_public_base_url(raw.get("publicBaseUrl"), prefix),
-        default_agent_id=text_of(raw.get("defaultAgentId")),
-        session_store=text_of(raw.get("sessionStore")),
-        protocol_version=text_of(raw.get("protocolVersion")) or known.protocol_version,
-        agent_card_path=path_of(raw.get("agentCardPath")) or known.agent_card_path,
-        json_rpc_path=path_of(raw.get("jsonRpcPath")) or known.json_rpc_path,
-        max_body_bytes=positive_integer(raw.get("maxBodyBytes")) or known.max_body_bytes,
-        default_input_modes=inputs or known.default_input_modes,
-        default_output_modes=outputs or known.default_output_modes,
+        enabled=raw.get("enabled") is not False,
         names_input_modes=bool(inputs),
         names_output_modes=bool(outputs),
-        agent_style=choice(raw, "agentStyle", STYLES, prefix) or known.agent_style,
-        origin_routing_policy=choice(raw, "originRoutingPolicy", POLICIES, prefix)
-        or known.origin_routing_policy,
-        task_store=_task_store(raw, prefix),
-        skills=_skills(raw.get("skills")) or known.skills,
+        # A value that is absent or does not fit leaves the default.
+        **{"name": account_id} | {key: value for key, value in found.items() if value},
     )
 
 
@@ -218,13 +218,13 @@ def _task_store(raw: Mapping[str, Any], prefix: str) -> TaskStore:
     return TaskStore(kind="json-file", path=os.path.normpath(path))
 
 
-def _skills(value: Any) -> tuple[Skill, ...]:
+def _skills(value: Any) -> tuple[SkillSettings, ...]:
     """Entries without id or name are left out, and so is a second one of the same id."""
-    skills: dict[str, Skill] = {}
+    skills: dict[str, SkillSettings] = {}
     for raw in value if isinstance(value, list) else ():
         if not isinstance(raw, Mapping):
             continue
-        skill = Skill(
+        skill = SkillSettings(
             id=text_of(raw.get("id")),
             name=text_of(raw.get("name")),
             description=text_of(raw.get("description")),
@@ -240,7 +240,7 @@ def _shared_routes(accounts: Iterable[Account]) -> Iterable[str]:
     """Routes that two accounts have. A disabled account has no routes."""
     owners: dict[str, str] = {}
     for account in accounts:
-        for path in (account.agent_card_path, account.json_rpc_path) if account.enabled else ():
+        for path in (account.agent_card_path, account.jsonrpc_path) if account.enabled else ():
             if path in owners:
                 yield (
                     f"{_prefix(account.id)} reuses route path {quoted(path)} already assigned to "
@@ -253,7 +253,7 @@ def _shared_stores(accounts: Iterable[Account]) -> Iterable[str]:
     """Stores that two accounts have. A disabled account keeps its records and its store."""
     owners: dict[str, str] = {}
     for account in accounts:
-        path = account.task_store.path
+        path = account.store.path
         if path and path in owners:
             yield (
                 f"{_prefix(account.id)}.taskStore.path reuses json-file task store path "
@@ -275,49 +275,28 @@ def agent_of(
     account: Account, *, backend: Mapping[str, Any], default: bool, keeps_memory: bool
 ) -> dict[str, Any]:
     """The table of the agent. `keeps_memory`: a store in memory is a store of its own."""
-    store = account.task_store
-    own_store = store.kind == "json-file" or keeps_memory
+    own_store = account.store.kind == "json-file" or keeps_memory
+    # Without modes in the file, the modes of the agent itself hold.
+    modes = {
+        **({"input_modes": account.input_modes} if account.names_input_modes else {}),
+        **({"output_modes": account.output_modes} if account.names_output_modes else {}),
+    }
     return {
-        "name": account.label,
+        **{key: getattr(account, key) for key in SAME},
         "description": account.description or DESCRIPTION,
         "version": VERSION,
         "profile": "openclaw-inbound",
         "default": default,
         "backend": dict(backend),
-        "agent_style": account.agent_style,
-        "origin_routing_policy": account.origin_routing_policy,
-        "public_url": account.public_base_url,
-        "agent_id": account.default_agent_id or AGENT_ID,
+        "agent_id": account.agent_id or AGENT_ID,
         "account_id": account.id,
-        "v03_protocol_version": account.protocol_version,
-        "agent_card_path": account.agent_card_path,
-        "jsonrpc_path": account.json_rpc_path,
-        "max_body_bytes": account.max_body_bytes,
-        **_modes(account),
-        "skills": [*_skill_tables(account)],
+        **modes,
+        "skills": [
+            {**asdict(skill), "description": skill.description or skill.name, **modes}
+            for skill in account.skills
+        ],
         "unavailable": account.idle_reason,
-        **({"store": {"kind": store.kind, "path": store.path}} if own_store else {}),
-    }
-
-
-def _skill_tables(account: Account) -> Iterator[dict[str, Any]]:
-    for skill in account.skills:
-        yield {
-            "id": skill.id,
-            "name": skill.name,
-            "description": skill.description or skill.name,
-            "tags": [*skill.tags],
-            "examples": [*skill.examples],
-            **_modes(account),
-        }
-
-
-def _modes(account: Account) -> dict[str, Any]:
-    """The modes that the account names. Without them, the modes of the agent itself hold."""
-    inputs, outputs = account.default_input_modes, account.default_output_modes
-    return {
-        **({"input_modes": [*inputs]} if account.names_input_modes else {}),
-        **({"output_modes": [*outputs]} if account.names_output_modes else {}),
+        **({"store": asdict(account.store)} if own_store else {}),
     }
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from trunkline.config.problems import Referenced
 from trunkline.model.errors import ConfigError
+from trunkline.settings.agent_card import SkillSettings
 from trunkline.settings.openclaw.inbound import (
     CHAT,
     Account,
     Accounts,
-    Skill,
     TaskStore,
     parse_accounts,
 )
@@ -53,21 +53,21 @@ def test_i2_every_default() -> None:
     assert only() == Account(
         id="main",
         enabled=True,
-        label="main",
+        name="main",
         description="",
-        public_base_url="",
-        default_agent_id="",
+        public_url="",
+        agent_id="",
         session_store="",
-        protocol_version="0.3.0",
+        v03_protocol_version="0.3.0",
         agent_card_path="/.well-known/agent-card.json",
-        json_rpc_path="/a2a/jsonrpc",
+        jsonrpc_path="/a2a/jsonrpc",
         max_body_bytes=1048576,
-        default_input_modes=("text/plain", "application/json"),
-        default_output_modes=("text/plain", "application/json"),
+        input_modes=("text/plain", "application/json"),
+        output_modes=("text/plain", "application/json"),
         agent_style="hybrid",
         origin_routing_policy="suppress-generic-followup",
-        task_store=TaskStore(kind="memory"),
-        skills=(Skill(id="chat", name="Chat"),),
+        store=TaskStore(kind="memory"),
+        skills=(SkillSettings(id="chat", name="Chat"),),
     )
 
 
@@ -98,23 +98,23 @@ def test_i2_every_key_is_read() -> None:
     assert account == Account(
         id="main",
         enabled=False,
-        label="Mine",
+        name="Mine",
         description="What it does",
-        public_base_url="https://agents.example.com",
-        default_agent_id="ops",
+        public_url="https://agents.example.com",
+        agent_id="ops",
         session_store="/var/lib/sessions.json",
-        protocol_version="0.3.1",
+        v03_protocol_version="0.3.1",
         agent_card_path="/card.json",
-        json_rpc_path="/rpc",
+        jsonrpc_path="/rpc",
         max_body_bytes=2048,
-        default_input_modes=("text/plain",),
-        default_output_modes=("image/png",),
+        input_modes=("text/plain",),
+        output_modes=("image/png",),
         names_input_modes=True,
         names_output_modes=True,
         agent_style="task-generating",
         origin_routing_policy="legacy-origin-routing",
-        task_store=TaskStore(kind="json-file", path="/var/lib/tasks"),
-        skills=(Skill(id="s", name="S", description="D", tags=("t",), examples=("e",)),),
+        store=TaskStore(kind="json-file", path="/var/lib/tasks"),
+        skills=(SkillSettings(id="s", name="S", description="D", tags=("t",), examples=("e",)),),
     )
 
 
@@ -123,12 +123,12 @@ def test_i2_every_key_is_read() -> None:
     [
         ({"enabled": "no"}, "enabled", True),
         ({"enabled": 0}, "enabled", True),
-        ({"label": "  "}, "label", "main"),
-        ({"label": 7}, "label", "main"),
+        ({"label": "  "}, "name", "main"),
+        ({"label": 7}, "name", "main"),
         ({"description": "  "}, "description", ""),
         ({"agentCardPath": "card.json"}, "agent_card_path", "/card.json"),
-        ({"jsonRpcPath": "rpc"}, "json_rpc_path", "/rpc"),
-        ({"jsonRpcPath": " "}, "json_rpc_path", "/a2a/jsonrpc"),
+        ({"jsonRpcPath": "rpc"}, "jsonrpc_path", "/rpc"),
+        ({"jsonRpcPath": " "}, "jsonrpc_path", "/a2a/jsonrpc"),
         ({"maxBodyBytes": 0}, "max_body_bytes", 1048576),
         ({"maxBodyBytes": -1}, "max_body_bytes", 1048576),
         ({"maxBodyBytes": 1.5}, "max_body_bytes", 1048576),
@@ -136,27 +136,27 @@ def test_i2_every_key_is_read() -> None:
         ({"maxBodyBytes": "9"}, "max_body_bytes", 1048576),
         ({"maxBodyBytes": float("inf")}, "max_body_bytes", 1048576),
         ({"maxBodyBytes": 1e4}, "max_body_bytes", 10000),
-        ({"defaultInputModes": []}, "default_input_modes", ("text/plain", "application/json")),
+        ({"defaultInputModes": []}, "input_modes", ("text/plain", "application/json")),
         (
             {"defaultInputModes": ["application/json", "text/plain", "application/json"]},
-            "default_input_modes",
+            "input_modes",
             ("application/json", "text/plain"),
         ),
-        ({"defaultOutputModes": [1, "", "a/b", "a/b"]}, "default_output_modes", ("a/b",)),
-        ({"defaultOutputModes": [1]}, "default_output_modes", ("text/plain", "application/json")),
-        ({"defaultOutputModes": "a/b"}, "default_output_modes", ("text/plain", "application/json")),
-        ({"taskStore": {"kind": "memory", "path": "x"}}, "task_store", TaskStore()),
+        ({"defaultOutputModes": [1, "", "a/b", "a/b"]}, "output_modes", ("a/b",)),
+        ({"defaultOutputModes": [1]}, "output_modes", ("text/plain", "application/json")),
+        ({"defaultOutputModes": "a/b"}, "output_modes", ("text/plain", "application/json")),
+        ({"taskStore": {"kind": "memory", "path": "x"}}, "store", TaskStore()),
         ({"skills": [{"id": "a"}, {"name": "b"}, 3, {"id": " ", "name": "c"}]}, "skills", (CHAT,)),
         ({"skills": "chat"}, "skills", (CHAT,)),
         (
             {"skills": [{"id": "a", "name": "A"}, {"id": "a", "name": "B"}]},
             "skills",
-            (Skill(id="a", name="A"),),
+            (SkillSettings(id="a", name="A"),),
         ),
         (
             {"skills": [{"id": "a", "name": "A", "tags": ["t", 1], "examples": "e"}]},
             "skills",
-            (Skill(id="a", name="A", tags=("t",)),),
+            (SkillSettings(id="a", name="A", tags=("t",)),),
         ),
     ],
     ids=str,
@@ -186,7 +186,7 @@ def test_i2_what_does_not_fit_is_not_there(
 )
 def test_i2_public_base_url_is_normalised_or_absent(written: object, url: str) -> None:
     account = only(publicBaseUrl=written)
-    assert account.public_base_url == url
+    assert account.public_url == url
 
 
 def test_public_base_url_must_not_hold_a_password() -> None:
@@ -274,7 +274,7 @@ def test_i2_one_account_needs_two_routes() -> None:
 
 def test_i2_a_disabled_account_takes_no_routes() -> None:
     accounts = parse_accounts(document(a={"enabled": False}, b={}))
-    assert [account.json_rpc_path for account in accounts.all] == ["/a2a/jsonrpc"] * 2
+    assert [account.jsonrpc_path for account in accounts.all] == ["/a2a/jsonrpc"] * 2
 
 
 @pytest.mark.parametrize("alias", ["/data/tasks/", "/data/x/../tasks", "/data//./tasks"])
@@ -322,7 +322,7 @@ def test_i3_the_default_account(accounts: dict[str, Any], default: str) -> None:
 
 def test_i3_an_unknown_account_is_a_disabled_one() -> None:
     account = parse_accounts(document(a={})).find("nobody")
-    assert account == Account(id="nobody", label="nobody", enabled=False)
+    assert account == Account(id="nobody", name="nobody", enabled=False)
 
 
 def test_i3_configured_means_that_there_is_a_public_base_url() -> None:
