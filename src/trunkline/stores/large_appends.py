@@ -7,25 +7,27 @@ those of other tasks pass by.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreError
+from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
-from trunkline.ports.store import Append, Settled
+from trunkline.ports.store import Append, Settled, Snapshot
 
 _Item: TypeAlias = tuple[Append, Settled]
 
 
 def is_large(append: Append) -> bool:
-    return bool(append.values or large_bodies(append))
+    return bool(append.values or large_bodies(append.entries, append.snapshot))
 
 
-def large_bodies(append: Append) -> list[bytes]:
+def large_bodies(entries: Sequence[Entry], snapshot: Snapshot | None) -> list[bytes]:
     """Bodies that are larger than a slice even without their large texts."""
-    bodies = [entry.body for entry in append.entries]
-    if append.snapshot is not None:
-        bodies += (append.snapshot.task, append.snapshot.artifacts)
+    bodies = [entry.body for entry in entries]
+    if snapshot is not None:
+        bodies += (snapshot.task, snapshot.artifacts)
     return [body for body in bodies if len(body) > SLICE_BYTES]
 
 
@@ -78,12 +80,13 @@ class LargeAppends:
             try:
                 if is_large(append):
                     await self._write(append)
+                    settled = partial(self._tell, append, settled)
             except Exception as error:  # noqa: BLE001 - goes to the submitter
-                self._settled(append, False)
+                told = partial(self._tell, append, settled)
                 # In a pass of its own: the loop then handles an error of the submitter.
-                asyncio.get_running_loop().call_soon(settled, self._explain(error))
+                asyncio.get_running_loop().call_soon(told, self._explain(error))
             else:
-                self._submit([(append, self._told(append, settled))])
+                self._submit([(append, settled)])
             # Only now: appends that were submitted meanwhile come after it.
             waiting.popleft()
         del self.waiting[task_id]
@@ -92,12 +95,6 @@ class LargeAppends:
             for callback in callbacks:
                 callback()
 
-    def _told(self, append: Append, settled: Settled) -> Settled:
-        if not is_large(append):
-            return settled
-
-        def told(error: StoreError | None) -> None:
-            self._settled(append, error is None)
-            settled(error)
-
-        return told
+    def _tell(self, append: Append, settled: Settled, error: StoreError | None) -> None:
+        self._settled(append, error is None)
+        settled(error)

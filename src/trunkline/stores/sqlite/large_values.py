@@ -47,7 +47,7 @@ class LargeValues:
         written = self._opened.writer.written
         for value in append.values:
             written[value.id] = await self._write(append, value.slices())
-        for body in large_bodies(append):
+        for body in large_bodies(append.entries, append.snapshot):
             written[id(body)] = await self._write(append, _sliced(body))
 
     async def _write(self, append: Append, slices: Iterator[bytes]) -> tuple[int, int]:
@@ -79,7 +79,7 @@ class LargeValues:
         self._in_use.pop(id(append), None)
         for value in append.values:
             written.pop(value.id, None)
-        for body in large_bodies(append):
+        for body in large_bodies(append.entries, append.snapshot):
             written.pop(id(body), None)
         if not is_committed or append.snapshot is not None:
             # No row refers to them, or to those of the replaced snapshot, from now on.

@@ -31,13 +31,13 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
     return len(ended)
 
 
-def forget_exchanges(writer: Writer, found: Iterable[int], *, before_ms: int) -> int:
+def forget_exchanges(writer: Writer, found: Iterable[int], before_ms: int) -> int:
     """Delete the exchanges that still exist. Returns how many."""
     rows = [(number, before_ms) for number in found]
     return writer.connection.executemany(SQL["delete_exchange"], rows).rowcount
 
 
-def forget_notes(writer: Writer, found: Iterable[tuple[int, str, str]], *, before_ms: int) -> int:
+def forget_notes(writer: Writer, found: Iterable[tuple[int, str, str]], before_ms: int) -> int:
     """Delete the notes that were not kept again meanwhile. Returns how many."""
     rows = [(*key, before_ms) for key in found]
     return writer.connection.executemany(SQL["delete_old_note"], rows).rowcount

@@ -1,7 +1,7 @@
 """The statements of `queries.sql`: by name, for many rows, and for a list with filters."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -14,18 +14,13 @@ _NAME = "-- name: "
 def parse_statements(text: str) -> dict[str, str]:
     """Statements by name; comments are left out. Raises ValueError for a name used twice."""
     found: dict[str, str] = {}
-    for name, statement in _split(text):
-        if name in found:
-            raise ValueError(f"two statements are named {name}")
-        found[name] = statement
-    return found
-
-
-def _split(text: str) -> Iterator[tuple[str, str]]:
     for piece in f"\n{text}".split(f"\n{_NAME}")[1:]:
         name, _, rest = piece.partition("\n")
+        if name.strip() in found:
+            raise ValueError(f"two statements are named {name.strip()}")
         lines = [line for line in rest.splitlines() if not line.lstrip().startswith("--")]
-        yield name.strip(), "\n".join(lines).strip().removesuffix(";")
+        found[name.strip()] = "\n".join(lines).strip().removesuffix(";")
+    return found
 
 
 SQL = parse_statements(files(__package__).joinpath("queries.sql").read_text("utf-8"))

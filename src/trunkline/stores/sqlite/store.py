@@ -267,6 +267,10 @@ class SqliteStore(DiskStore[Opened]):
         work = partial(change, opened.writer, *args, **options)
         return await self._enqueue(partial(opened.in_transaction, work))
 
+    async def _delete(self, delete: Callable[..., int], found: Sequence[Any], *args: Any) -> int:
+        """Delete what a reader found, unless it found nothing. Returns how many went."""
+        return await self._change(delete, found, *args) if found else 0
+
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
         return await self._read(Reader.get, scope, task_id)
 
@@ -281,9 +285,7 @@ class SqliteStore(DiskStore[Opened]):
     async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
         # Finding them may take long with many scopes, and must not hold up the writer.
         found = await self._read_in_thread(Reader.old_exchanges, agent, before_ms, limit)
-        if not found:
-            return 0
-        return await self._change(retention.forget_exchanges, found, before_ms=before_ms)
+        return await self._delete(retention.forget_exchanges, found, before_ms)
 
     async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
         return await self._read_in_thread(Reader.count_exchanges, agent, before_ms)
@@ -293,9 +295,7 @@ class SqliteStore(DiskStore[Opened]):
 
     async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
         found = await self._read_in_thread(Reader.old_notes, agent, before_ms, limit)
-        if not found:
-            return 0
-        return await self._change(retention.forget_notes, found, before_ms=before_ms)
+        return await self._delete(retention.forget_notes, found, before_ms)
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         return await self._read(Reader.entries, task_id, after, limit)
@@ -334,10 +334,8 @@ class SqliteStore(DiskStore[Opened]):
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         found = await self._read_in_thread(Reader.ended, agent, before_ms, limit)
-        if not found:
-            return 0
-        gone = await self._change(retention.prune, found)
-        if self._values is not None:
+        gone = await self._delete(retention.prune, found)
+        if gone and self._values is not None:
             self._values.sweep_soon()
         return gone
 

@@ -21,6 +21,7 @@ from trunkline.ports.store import (
 )
 from trunkline.stores.commits import Item, key_taken, why_refused
 from trunkline.stores.indexes import Leases
+from trunkline.stores.large_appends import large_bodies
 from trunkline.stores.sqlite.rows import CODES, FIRST_TERMINAL, MAX_SEQ, SEQ_BITS, Blob, add_rows
 from trunkline.stores.sqlite.statements import SQL, write_rows
 
@@ -52,13 +53,6 @@ class _Change(Struct, eq=False, gc=False):
     entries: tuple[Entry, ...]
     snapshot: Snapshot | None
     last_seq: int
-
-    @property
-    def has_large_bodies(self) -> bool:
-        snapshot = self.snapshot
-        return any([len(entry.body) > SLICE_BYTES for entry in self.entries]) or (
-            snapshot is not None and max(len(snapshot.task), len(snapshot.artifacts)) > SLICE_BYTES
-        )
 
     def add(self, append: Append) -> None:
         self.last = append
@@ -176,24 +170,23 @@ class Writer:
         if append.expected_seq + len(append.entries) > MAX_SEQ:
             # Beyond it an entry would lie in the journal of the next task.
             return StoreUnusable(f"Task {task_id} has {MAX_SEQ} journal entries; no more fit")
+        known = change or head
+        key = staged.next_key if known is None else known.key
         if append.idempotency is not None:
-            known = change or head
-            key = staged.next_key if known is None else known.key
             refused = self._stage_idempotency(append.idempotency, key, is_careful=is_careful)
             if refused is not None:
                 return refused
-        if append.values:
-            known = change or head
-            self._stage_values(append, staged.next_key if known is None else known.key)
+        for value in append.values:
+            number, size = self.written[value.id]
+            staged.large_values.append((number, value.id, key, size))
         if change is not None:
             change.add(append)
             return None
         if head is not None:
-            key, scope, node = head.key, head.scope, 0
+            scope, node = head.scope, 0
         else:
             creation = append.creation
             assert creation is not None, "why_refused() lets no creation pass without one"
-            key = staged.next_key
             scope, node = self.scope_id(creation.scope), self.node_id(creation.node)
             staged.next_key += 1
         entries = append.entries
@@ -222,11 +215,6 @@ class Writer:
             return key_taken(record)
         staged.idempotency[place] = (scope, record.key, key, Blob(record.digest))
         return None
-
-    def _stage_values(self, append: Append, key: int) -> None:
-        for value in append.values:
-            number, size = self.written[value.id]
-            self._staged.large_values.append((number, value.id, key, size))
 
     def _add_large(
         self, change: _Change, events: list[int | str | Blob], snapshots: list[int | Blob]
@@ -289,7 +277,7 @@ class Writer:
                 )
             elif head is not None:
                 staged.ended.append(task_id)
-            if self.written and change.has_large_bodies:
+            if self.written and large_bodies(change.entries, change.snapshot):
                 self._add_large(change, events, snapshots)
                 continue
             add_rows(events, key << SEQ_BITS, change.entries)
