@@ -29,11 +29,10 @@ _Place = tuple[Scope, str, TaskState | None]
 _Order = list[tuple[int, int]]
 
 
-class Head(Struct, eq=False):
+class HeadFields(Struct, eq=False, kw_only=True, rename="camel"):
     """A task without its contents. `key` rises with every task that is created."""
 
     key: int
-    id: str
     scope: Scope
     context_id: str
     created_ms: int
@@ -41,7 +40,11 @@ class Head(Struct, eq=False):
     epoch: int
     state: TaskState
     status_ms: int
-    last_seq: int = 0
+    last_seq: int
+
+
+class Head(HeadFields, eq=False, kw_only=True):
+    id: str
     idempotency_keys: tuple[str, ...] = ()
 
     @classmethod
@@ -50,15 +53,16 @@ class Head(Struct, eq=False):
         creation = append.creation
         assert creation is not None, "why_refused() lets no creation pass without one"
         return cls(
-            key,
-            append.task_id,
-            creation.scope,
-            creation.context_id,
-            creation.created_ms,
-            creation.node,
-            append.epoch,
-            append.state,
-            append.status_ms,
+            key=key,
+            id=append.task_id,
+            scope=creation.scope,
+            context_id=creation.context_id,
+            created_ms=creation.created_ms,
+            node=creation.node,
+            epoch=append.epoch,
+            state=append.state,
+            status_ms=append.status_ms,
+            last_seq=0,
         )
 
     def stored(

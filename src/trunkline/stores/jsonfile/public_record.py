@@ -68,8 +68,8 @@ def by_handle(scope: Scope, context_id: str, task_id: str) -> Routing:
     )
 
 
-def bring_up_to_date(head: Head, contents: Contents, *, route: Route, store_path: str) -> None:
-    """Give the record a binding, and its journal the events that it lacks."""
+def encode(head: Head, contents: Contents, *, route: Route, store_path: str) -> bytes:
+    """Give the record a binding, and its journal the events that it lacks, then encode it."""
     if contents.binding is None:
         contents.binding = _binding(head, route(head.scope, head.context_id, head.id), store_path)
     for entry in contents.unpublished:
@@ -82,10 +82,6 @@ def bring_up_to_date(head: Head, contents: Contents, *, route: Route, store_path
     if contents.is_cut:
         kept = contents.count_public()
         del contents.journal[: max(0, len(contents.journal) - kept)]
-
-
-def encode(head: Head, contents: Contents) -> bytes:
-    """Of contents that are up to date."""
     public = {
         "schemaVersion": SCHEMA_VERSION,
         "task": _writer.task(_task(head, contents)),

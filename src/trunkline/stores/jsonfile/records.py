@@ -9,19 +9,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trunkline.model.errors import StoreUnusable
-from trunkline.model.values import TaskState
 from trunkline.ports.store import IdempotencyRecord, Scope
-from trunkline.stores.jsonfile import public_record
-from trunkline.stores.jsonfile.changes import (
-    StoredEntry,
-    StoredKey,
-    StoredSnapshot,
-    entries_of,
-    fields_of,
-    snapshot_of,
-    stored_entries,
-    stored_snapshot,
-)
+from trunkline.stores.indexes import HeadFields
+from trunkline.stores.jsonfile import changes, files, public_record
 from trunkline.stores.jsonfile.conversations import (
     PATTERN,
     Conversation,
@@ -29,39 +19,19 @@ from trunkline.stores.jsonfile.conversations import (
     read_exchanges,
     read_notes,
 )
-from trunkline.stores.jsonfile.files import (
-    RECORD,
-    TEMPORARY,
-    record_name,
-    remove_all,
-    replace_all,
-)
 from trunkline.stores.jsonfile.foreign_records import adopt, broken, check_record
 from trunkline.stores.jsonfile.state import Document, State
 from trunkline.stores.jsonfile.tasks import Contents, TaskHead
 
 
-class _Own(Struct, frozen=True, kw_only=True, rename="camel"):
+class _Own(HeadFields, kw_only=True, rename="camel"):
     """The gateway's own part of a record, beside the public one."""
 
-    key: int
     n: int
-    scope: Scope
-    context_id: str
-    created_ms: int
-    node: str
-    epoch: int
-    state: TaskState
-    status_ms: int
-    last_seq: int
-    entries: tuple[StoredEntry, ...]
-    snapshot: StoredSnapshot | None
-    idempotency: tuple[StoredKey, ...]
+    entries: tuple[changes.StoredEntry, ...]
+    snapshot: changes.StoredSnapshot | None
+    idempotency: tuple[changes.StoredKey, ...]
     is_cut: bool
-
-
-# The fields that a record has as they are in the head of its task.
-_SHARED = [name for name in _Own.__struct_fields__ if name in TaskHead.__struct_fields__]
 
 
 class _Task(Struct, frozen=True):
@@ -104,8 +74,8 @@ class Records:
 
     def remove_temporaries(self) -> None:
         """Remove files that a crash left half-written."""
-        for pattern in (f"*{RECORD}", PATTERN, NotesFile.file_name):
-            for path in self._folder.glob(pattern + TEMPORARY):
+        for pattern in (f"*{files.RECORD}", PATTERN, NotesFile.file_name):
+            for path in self._folder.glob(pattern + files.TEMPORARY):
                 path.unlink()
 
     def load(self, state: State, on_broken: Callable[[StoreUnusable], None] = _raise) -> None:
@@ -125,7 +95,7 @@ class Records:
     def _load_tasks(self, state: State, on_broken: Callable[[StoreUnusable], None]) -> None:
         adopted: list[TaskHead] = []
         taken: set[int] = set()
-        for path in sorted(self._folder.glob(f"*{RECORD}")):
+        for path in sorted(self._folder.glob(f"*{files.RECORD}")):
             try:
                 file, head = self._load(path)
             except StoreUnusable as error:
@@ -160,7 +130,8 @@ class Records:
         own = file.trunkline
         if not isinstance(own, _Own):
             return self._adopt(path, file)[0]
-        return TaskHead(id=_decode_task(file.task).id, **fields_of(own, _SHARED))
+        fields = changes.fields_of(own, HeadFields.__struct_fields__)
+        return TaskHead(id=_decode_task(file.task).id, n=own.n, **fields)
 
     def _adopt(self, path: Path, file: _File) -> tuple[TaskHead, Contents]:
         return adopt(path, self._adopts, file.task, file.journal, file.current_sequence)
@@ -181,14 +152,14 @@ class Records:
         return self._last[1].copy()
 
     def _read_file(self, task_id: str) -> Contents:
-        path = self._folder / record_name(task_id)
+        path = self._folder / files.record_name(task_id)
         file = _parsed(path, path.read_bytes())
         own = file.trunkline
         if isinstance(own, _Own):
             contents = Contents(
                 n=own.n,
-                entries=list(entries_of(own.entries)),
-                snapshot=snapshot_of(own.snapshot),
+                entries=list(changes.entries_of(own.entries)),
+                snapshot=changes.snapshot_of(own.snapshot),
                 keys=list(own.idempotency),
                 current_sequence=file.current_sequence,
                 journal=file.journal,
@@ -203,23 +174,23 @@ class Records:
     def write_all(self, documents: Sequence[Document], pool: Executor) -> list[int]:
         """Bring the files of these documents up to date. Returns the sizes of new files."""
         growing: list[Conversation] = []
-        files: dict[str, bytes] = {}
+        rendered: dict[str, bytes] = {}
         for document in documents:
             if isinstance(document, Conversation) and document.only_grows:
                 growing.append(document)
             else:
-                files[document.file_name] = self._rendered(document)
+                rendered[document.file_name] = self._rendered(document)
         self._last = None
-        if replaced := [(name, data) for name, data in files.items() if data]:
-            replace_all(self._folder, replaced, pool)
+        if replaced := [(name, data) for name, data in rendered.items() if data]:
+            files.replace_all(self._folder, replaced, pool)
         # After the files that may fail: an attempt that is repeated appends once more.
         for conversation in growing:
             conversation.append_to_file(self._folder)
-        emptied = [name for name, data in files.items() if not data]
+        emptied = [name for name, data in rendered.items() if not data]
         if emptied or growing:
             # Makes the names of new files durable as well.
-            remove_all(self._folder, emptied)
-        return [len(files.get(document.file_name, b"")) for document in documents]
+            files.remove_all(self._folder, emptied)
+        return [len(rendered.get(document.file_name, b"")) for document in documents]
 
     def _rendered(self, document: Document) -> bytes:
         """The complete file; empty when it has to go."""
@@ -228,14 +199,23 @@ class Records:
         if isinstance(document, Conversation):
             return document.rendered(self._folder)
         contents = self.read(document)
-        public_record.bring_up_to_date(
+        face = public_record.encode(
             document, contents, route=self._route, store_path=str(self._folder)
         )
-        return _encoded(document, contents)
+        own = _Own(
+            n=contents.n,
+            entries=changes.stored_entries(contents.entries),
+            snapshot=changes.stored_snapshot(contents.snapshot),
+            idempotency=tuple(contents.keys),
+            is_cut=contents.is_cut,
+            **changes.fields_of(document, HeadFields.__struct_fields__),
+        )
+        # On one line and not formatted: the store returns these bytes as they are.
+        return b"".join((face[: -len(_END)], b',\n  "trunkline": ', _encode(own), _END, b"\n"))
 
     def remove_all(self, task_ids: Sequence[str]) -> None:
         self._last = None
-        remove_all(self._folder, [record_name(task_id) for task_id in task_ids])
+        files.remove_all(self._folder, [files.record_name(task_id) for task_id in task_ids])
 
 
 def _key_by_time(head: TaskHead) -> int:
@@ -250,16 +230,3 @@ def _parsed(path: Path, data: bytes) -> _File:
         return _decode(data)
     except msgspec.DecodeError as error:
         raise broken(path, "contains an invalid trunkline member", str(error)) from None
-
-
-def _encoded(head: TaskHead, contents: Contents) -> bytes:
-    own = _Own(
-        entries=stored_entries(contents.entries),
-        snapshot=stored_snapshot(contents.snapshot),
-        idempotency=tuple(contents.keys),
-        is_cut=contents.is_cut,
-        **fields_of(head, _SHARED),
-    )
-    face = public_record.encode(head, contents)
-    # On one line and not formatted: the store returns these bytes as they are.
-    return b"".join((face[: -len(_END)], b',\n  "trunkline": ', _encode(own), _END, b"\n"))

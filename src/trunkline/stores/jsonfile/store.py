@@ -22,17 +22,9 @@ from trunkline.ports.store import (
 )
 from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle
 from trunkline.stores.indexes import IndexedStore, entries_after
+from trunkline.stores.jsonfile import files
 from trunkline.stores.jsonfile.changes import Change, Noted
 from trunkline.stores.jsonfile.conversations import Conversation, find_exchanges
-from trunkline.stores.jsonfile.files import (
-    BAD_RECORD,
-    Lost,
-    cannot_open,
-    cannot_read,
-    make_folder,
-    read_problem,
-    write_problem,
-)
 from trunkline.stores.jsonfile.log import Log
 from trunkline.stores.jsonfile.opened import Opened
 from trunkline.stores.jsonfile.public_record import Route, by_handle, session_key_in
@@ -77,10 +69,10 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
 
     async def open(self) -> None:
         try:
-            make_folder(self._path)
+            files.make_folder(self._path)
             await self._lock.acquire()
         except OSError as error:
-            raise cannot_open(self._path, error) from error
+            raise files.cannot_open(self._path, error) from error
         opened = Opened(
             Log(self._path),
             self._records,
@@ -94,7 +86,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
             opened.stop()
             self._lock.release()
             if isinstance(error, OSError):
-                raise cannot_open(self._path, error) from error
+                raise files.cannot_open(self._path, error) from error
             raise
         self._opened = opened
 
@@ -122,14 +114,14 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         was_failing = self._health.problem is not None
         try:
             await opened.look(tries_to_write=was_failing)
-        except (Lost, OSError) as error:
+        except (files.Lost, OSError) as error:
             self._explain(error)
         else:
             if was_failing:
                 self._health.wrote()
 
     def _found_damage(self, error: BaseException) -> None:
-        self._health.failed(BAD_RECORD, detail=str(error))
+        self._health.failed(files.BAD_RECORD, detail=str(error))
 
     def _take_opened(self) -> Opened | None:
         opened, self._opened = self._opened, None
@@ -193,8 +185,8 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
 
     def _explain(self, error: BaseException) -> StoreError:
         if isinstance(error, OSError):
-            return self._health.failed(write_problem(error), detail=str(error))
-        if isinstance(error, Lost):
+            return self._health.failed(files.write_problem(error), detail=str(error))
+        if isinstance(error, files.Lost):
             return self._health.failed(error.problem)
         return StoreUnusable(f"The store {self._path} failed: {error!r}")
 
@@ -215,10 +207,10 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         try:
             return await reading
         except OSError as error:
-            problem = read_problem(error)
+            problem = files.read_problem(error)
             if problem is not None:
                 self._health.failed(problem, detail=str(error))
-            raise cannot_read(self._path, error) from error
+            raise files.cannot_read(self._path, error) from error
         except StoreUnusable as error:
             self._found_damage(error)
             raise
