@@ -12,18 +12,10 @@ from msgspec import Struct
 from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, TaskState
-from trunkline.ports.store import (
-    Append,
-    IdempotencyRecord,
-    KeptNote,
-    Scope,
-    Snapshot,
-    StoredTask,
-    TaskQuery,
-)
+from trunkline.ports import store as port
 from trunkline.stores.commits import RUNNABLE, key_taken
 
-_Place = tuple[Scope, str, TaskState | None]
+_Place = tuple[port.Scope, str, TaskState | None]
 # Tasks in the order of a list, oldest first: (status_ms, key). Nearly every change is
 # at the end, so a plain sorted list is as good as a tree.
 _Order = list[tuple[int, int]]
@@ -33,7 +25,7 @@ class HeadFields(Struct, eq=False, kw_only=True, rename="camel"):
     """A task without its contents. `key` rises with every task that is created."""
 
     key: int
-    scope: Scope
+    scope: port.Scope
     context_id: str
     created_ms: int
     node: str
@@ -48,7 +40,7 @@ class Head(HeadFields, eq=False, kw_only=True):
     idempotency_keys: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, key: int, append: Append) -> Self:
+    def of(cls, key: int, append: port.Append) -> Self:
         """The head of the task that `append` creates."""
         creation = append.creation
         assert creation is not None, "why_refused() lets no creation pass without one"
@@ -66,13 +58,17 @@ class Head(HeadFields, eq=False, kw_only=True):
         )
 
     def stored(
-        self, snapshot: Snapshot | None, journal: Sequence[Entry], *, with_artifacts: bool = True
-    ) -> StoredTask:
+        self,
+        snapshot: port.Snapshot | None,
+        journal: Sequence[Entry],
+        *,
+        with_artifacts: bool = True,
+    ) -> port.StoredTask:
         """`journal` may go back further than the snapshot."""
         tail = entries_after(journal, 0 if snapshot is None else snapshot.seq)
         if snapshot is not None and not with_artifacts:
-            snapshot = Snapshot(snapshot.seq, snapshot.task)
-        return StoredTask(
+            snapshot = port.Snapshot(snapshot.seq, snapshot.task)
+        return port.StoredTask(
             task_id=self.id,
             scope=self.scope,
             context_id=self.context_id,
@@ -117,7 +113,7 @@ class TaskIndex(Generic[H]):
         self._runnable: dict[int, H] = {}
         # By agent.
         self._ended: defaultdict[str, _Order] = defaultdict(list)
-        self._records: dict[tuple[Scope, str], IdempotencyRecord] = {}
+        self._records: dict[tuple[port.Scope, str], port.IdempotencyRecord] = {}
         self.leases = Leases()
 
     def __iter__(self) -> Iterator[H]:
@@ -126,7 +122,7 @@ class TaskIndex(Generic[H]):
     def get(self, task_id: str) -> H | None:
         return self._tasks.get(task_id)
 
-    def of_scope(self, scope: Scope, task_id: str) -> H | None:
+    def of_scope(self, scope: port.Scope, task_id: str) -> H | None:
         head = self._tasks.get(task_id)
         return head if head is not None and head.scope == scope else None
 
@@ -187,19 +183,19 @@ class TaskIndex(Generic[H]):
             if not order:
                 del self._orders[place]
 
-    def why_key_refused(self, record: IdempotencyRecord | None) -> StoreError | None:
+    def why_key_refused(self, record: port.IdempotencyRecord | None) -> StoreError | None:
         if record is not None and (record.scope, record.key) in self._records:
             return key_taken(record)
         return None
 
-    def remember(self, head: H, record: IdempotencyRecord) -> None:
+    def remember(self, head: H, record: port.IdempotencyRecord) -> None:
         self._records[record.scope, record.key] = record
         head.idempotency_keys += (record.key,)
 
-    def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
+    def recall(self, scope: port.Scope, key: str) -> port.IdempotencyRecord | None:
         return self._records.get((scope, key))
 
-    def page(self, query: TaskQuery) -> tuple[list[H], int, tuple[int, int] | None]:
+    def page(self, query: port.TaskQuery) -> tuple[list[H], int, tuple[int, int] | None]:
         """The tasks of a page, how many match, and where the next page starts."""
         order = self._orders.get((query.scope, query.context_id, query.state), [])
         first = 0
@@ -223,7 +219,7 @@ class TaskIndex(Generic[H]):
         free = (head for head in candidates if may_claim(node, head.node, now_ms))
         return list(islice(free, limit))
 
-    def scopes(self) -> Iterable[Scope]:
+    def scopes(self) -> Iterable[port.Scope]:
         return [scope for scope, _, _ in self._orders]
 
     def count_ended(self, agent: str, before_ms: int | None) -> int:
@@ -251,7 +247,7 @@ class InContext(Protocol):
     """An item of one context of one scope."""
 
     @property
-    def scope(self) -> Scope: ...
+    def scope(self) -> port.Scope: ...
 
     @property
     def context_id(self) -> str: ...
@@ -268,7 +264,7 @@ class Spot(NamedTuple, Generic[E]):
 
 
 # An agent, a scope and a context; None stands for all of them.
-_ExchangePlace = tuple[str, Scope | None, str | None]
+_ExchangePlace = tuple[str, port.Scope | None, str | None]
 
 
 def _places(item: InContext) -> tuple[_ExchangePlace, ...]:
@@ -304,7 +300,7 @@ class ExchangeIndex(Generic[E]):
         """All exchanges of the item's context, the oldest first."""
         return self._orders.get((item.scope.agent, item.scope, item.context_id), [])
 
-    def latest(self, scope: Scope, context_id: str, limit: int) -> list[Spot[E]]:
+    def latest(self, scope: port.Scope, context_id: str, limit: int) -> list[Spot[E]]:
         order = self._orders.get((scope.agent, scope, context_id or None), [])
         return list(islice(reversed(order), limit))
 
@@ -316,23 +312,23 @@ class ExchangeIndex(Generic[E]):
         """How many exchanges of an agent are older."""
         return bisect_left(self._orders.get((agent, None, None), []), (before_ms,))
 
-    def scopes(self) -> Iterable[Scope]:
+    def scopes(self) -> Iterable[port.Scope]:
         return [scope for _, scope, _ in self._orders if scope is not None]
 
 
-N = TypeVar("N", bound=KeptNote)
+N = TypeVar("N", bound=port.KeptNote)
 
 
 class NoteIndex(Generic[N]):
     def __init__(self) -> None:
         # By agent, in the order in which they were last kept; by scope, context and name.
-        self._agents: dict[str, dict[tuple[Scope, str, str], N]] = {}
+        self._agents: dict[str, dict[tuple[port.Scope, str, str], N]] = {}
 
     def __iter__(self) -> Iterator[N]:
         for notes in self._agents.values():
             yield from notes.values()
 
-    def get(self, scope: Scope, context_id: str, name: str) -> N | None:
+    def get(self, scope: port.Scope, context_id: str, name: str) -> N | None:
         return self._agents.get(scope.agent, {}).get((scope, context_id, name))
 
     def put(self, note: N) -> N | None:
@@ -356,7 +352,7 @@ class NoteIndex(Generic[N]):
             found.append(note)
         return found
 
-    def scopes(self) -> Iterable[Scope]:
+    def scopes(self) -> Iterable[port.Scope]:
         return [note.scope for note in self]
 
 
@@ -374,25 +370,25 @@ class IndexedStore(ABC, Generic[H, E, N]):
     def _indexes(self) -> Indexes[H, E, N]:
         """Raises StoreUnusable when the store is not open."""
 
-    async def owner(self, task_id: str) -> Scope | None:
+    async def owner(self, task_id: str) -> port.Scope | None:
         head = self._indexes().tasks.get(task_id)
         return None if head is None else head.scope
 
     async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
         return self._indexes().exchanges.count(agent, before_ms=before_ms)
 
-    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
+    async def kept(self, scope: port.Scope, context_id: str, name: str) -> str | None:
         note = self._indexes().notes.get(scope, context_id, name)
         return None if note is None else note.text
 
-    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
+    async def recall(self, scope: port.Scope, key: str) -> port.IdempotencyRecord | None:
         return self._indexes().tasks.recall(scope, key)
 
     async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
         # In memory alone: one process at a time has the store, so a lease never outlasts it.
         self._indexes().tasks.leases.heartbeat(node, now_ms + ttl_ms)
 
-    async def scopes(self) -> tuple[Scope, ...]:
+    async def scopes(self) -> tuple[port.Scope, ...]:
         indexes = self._indexes()
         found = (indexes.tasks.scopes(), indexes.exchanges.scopes(), indexes.notes.scopes())
         return tuple(dict.fromkeys(chain.from_iterable(found)))

@@ -8,17 +8,7 @@ from msgspec import field, structs
 from trunkline.background import next_pass
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
-from trunkline.ports.store import (
-    Append,
-    Exchange,
-    KeptNote,
-    Scope,
-    Settled,
-    Snapshot,
-    StoredTask,
-    TaskPage,
-    TaskQuery,
-)
+from trunkline.ports import store as port
 from trunkline.stores.commits import refuse, settle, why_refused
 from trunkline.stores.indexes import Head, IndexedStore, Indexes, Spot, entries_after
 from trunkline.stores.large_appends import LargeAppends
@@ -26,18 +16,18 @@ from trunkline.stores.large_appends import LargeAppends
 
 class _Task(Head, eq=False):
     journal: list[Entry] = field(default_factory=list)
-    snapshot: Snapshot | None = None
+    snapshot: port.Snapshot | None = None
     # The ids of its large values.
     values: list[str] = field(default_factory=list)
 
 
-class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
+class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
     keeps_large_values = True
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._queue: list[tuple[Append, Settled]] = []
-        self._data: Indexes[_Task, Exchange, KeptNote] = Indexes()
+        self._queue: list[tuple[port.Append, port.Settled]] = []
+        self._data: Indexes[_Task, port.Exchange, port.KeptNote] = Indexes()
         self._next_key = 1
         self._remembered = 0
         # Slices by the id of their value, and the task of each committed value.
@@ -60,7 +50,7 @@ class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
     async def check(self) -> None:
         """Memory has nothing to check."""
 
-    def _indexes(self) -> Indexes[_Task, Exchange, KeptNote]:
+    def _indexes(self) -> Indexes[_Task, port.Exchange, port.KeptNote]:
         return self._data
 
     async def close(self) -> None:
@@ -71,7 +61,7 @@ class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
         self._flush()
         self._loop = None
 
-    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+    def submit(self, appends: Sequence[tuple[port.Append, port.Settled]]) -> None:
         if self._loop is None:
             refuse(appends, StoreUnusable("The store is not open"))
             return
@@ -82,12 +72,12 @@ class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
         if appends:
             self._submit(appends)
 
-    def _submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+    def _submit(self, appends: Sequence[tuple[port.Append, port.Settled]]) -> None:
         if self._loop is not None and not self._queue:
             self._loop.call_soon(self._commit, self._loop)
         self._queue.extend(appends)
 
-    async def _write_values(self, append: Append) -> None:
+    async def _write_values(self, append: port.Append) -> None:
         for value in append.values:
             slices: list[bytes] = []
             for piece in value.slices():
@@ -95,7 +85,7 @@ class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
                 await next_pass()
             self._slices[value.id] = tuple(slices)
 
-    def _values_settled(self, append: Append, is_committed: bool) -> None:
+    def _values_settled(self, append: port.Append, is_committed: bool) -> None:
         if not is_committed:
             for value in append.values:
                 self._slices.pop(value.id, None)
@@ -109,7 +99,7 @@ class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
         batch, self._queue = self._queue, []
         settle(loop, batch, [self._apply(append) for append, _ in batch])
 
-    def _apply(self, append: Append) -> StoreError | None:
+    def _apply(self, append: port.Append) -> StoreError | None:
         tasks = self._data.tasks
         task = tasks.get(append.task_id)
         last_seq, epoch = (task.last_seq, task.epoch) if task else (0, 0)
@@ -134,18 +124,18 @@ class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
             self._value_tasks[value.id] = task
         return None
 
-    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+    async def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:
         task = self._data.tasks.of_scope(scope, task_id)
         return None if task is None else task.stored(task.snapshot, task.journal)
 
-    async def remember(self, exchange: Exchange) -> None:
+    async def remember(self, exchange: port.Exchange) -> None:
         self._require_open()
         self._remembered += 1
         self._data.exchanges.add(Spot(exchange.at_ms, self._remembered, exchange))
 
     async def exchanges(
-        self, scope: Scope, *, context_id: str = "", limit: int
-    ) -> tuple[Exchange, ...]:
+        self, scope: port.Scope, *, context_id: str = "", limit: int
+    ) -> tuple[port.Exchange, ...]:
         latest = self._data.exchanges.latest(scope, context_id, limit)
         return tuple([spot.item for spot in latest])
 
@@ -154,7 +144,7 @@ class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
         self._data.exchanges.remove(oldest)
         return len(oldest)
 
-    async def keep(self, note: KeptNote) -> None:
+    async def keep(self, note: port.KeptNote) -> None:
         self._require_open()
         self._data.notes.put(note)
 
@@ -172,7 +162,7 @@ class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
         task = self._data.tasks.get(task_id)
         return () if task is None else tuple(entries_after(task.journal, after)[:limit])
 
-    async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+    async def value_sizes(self, scope: port.Scope, ids: Sequence[str]) -> dict[str, int]:
         known = [(value_id, self._value_tasks.get(value_id)) for value_id in ids]
         return {
             value_id: sum(map(len, self._slices[value_id]))
@@ -183,17 +173,17 @@ class MemoryStore(IndexedStore[_Task, Exchange, KeptNote]):
     async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
         return self._slices.get(value_id, ())[first : first + limit]
 
-    async def list(self, query: TaskQuery) -> TaskPage:
+    async def list(self, query: port.TaskQuery) -> port.TaskPage:
         tasks, total, position = self._data.tasks.page(query)
         stored = [
             task.stored(task.snapshot, task.journal, with_artifacts=query.with_artifacts)
             for task in tasks
         ]
-        return TaskPage(tasks=tuple(stored), total=total, next=position)
+        return port.TaskPage(tasks=tuple(stored), total=total, next=position)
 
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
-    ) -> tuple[StoredTask, ...]:
+    ) -> tuple[port.StoredTask, ...]:
         self._flush()
         tasks = self._data.tasks.claimable(node, now_ms=now_ms, limit=limit, task_id=task_id)
         for task in tasks:

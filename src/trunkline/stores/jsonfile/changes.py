@@ -13,19 +13,12 @@ from msgspec import Raw, Struct
 
 from trunkline.model.events import Entry
 from trunkline.model.values import TaskState
-from trunkline.ports.store import (
-    Append,
-    Creation,
-    IdempotencyRecord,
-    KeptNote,
-    Scope,
-    Snapshot,
-)
+from trunkline.ports import store as port
 
 
 class Appended(Struct, frozen=True):
     n: int
-    append: Append
+    append: port.Append
 
     @property
     def task_id(self) -> str:
@@ -59,7 +52,7 @@ class Said(Struct, frozen=True, tag="exchange", rename="camel"):
     """An exchange that made no task."""
 
     n: int
-    scope: Scope
+    scope: port.Scope
     context_id: str
     at_ms: int
     messages: Raw
@@ -69,7 +62,7 @@ class Forgot(Struct, frozen=True, tag="forget", rename="camel"):
     """Exchanges of a conversation were forgotten: `gone` are the numbers of their changes."""
 
     n: int
-    scope: Scope
+    scope: port.Scope
     context_id: str
     gone: tuple[int, ...]
 
@@ -77,7 +70,7 @@ class Forgot(Struct, frozen=True, tag="forget", rename="camel"):
 ConversationChange: TypeAlias = Said | Forgot
 
 
-class Noted(KeptNote, frozen=True, kw_only=True, tag="note"):
+class Noted(port.KeptNote, frozen=True, kw_only=True, tag="note"):
     """A backend keeps a text; an empty one was forgotten."""
 
     n: int
@@ -113,11 +106,11 @@ class _StoredAppend(
     state: TaskState
     status_ms: int
     entries: tuple[StoredEntry, ...] = ()
-    creation: Creation | None = None
+    creation: port.Creation | None = None
     snapshot: StoredSnapshot | None = None
     idempotency: StoredKey | None = None
     # The scope of the idempotency key.
-    scope: Scope | None = None
+    scope: port.Scope | None = None
 
 
 # The fields that an append has as they are in the log.
@@ -158,16 +151,16 @@ def entries_of(stored: Sequence[StoredEntry]) -> tuple[Entry, ...]:
     return tuple([Entry(each.seq, each.kind, from_json(each.body)) for each in stored])
 
 
-def stored_snapshot(given: Snapshot | None) -> StoredSnapshot | None:
+def stored_snapshot(given: port.Snapshot | None) -> StoredSnapshot | None:
     if given is None:
         return None
     return StoredSnapshot(given.seq, to_json(given.task), to_json(given.artifacts))
 
 
-def snapshot_of(stored: StoredSnapshot | None) -> Snapshot | None:
+def snapshot_of(stored: StoredSnapshot | None) -> port.Snapshot | None:
     if stored is None:
         return None
-    return Snapshot(stored.seq, from_json(stored.task), from_json(stored.artifacts))
+    return port.Snapshot(stored.seq, from_json(stored.task), from_json(stored.artifacts))
 
 
 def _stored(change: Appended) -> _StoredAppend:
@@ -185,12 +178,12 @@ def _stored(change: Appended) -> _StoredAppend:
 
 def _appended(stored: _StoredAppend) -> Appended:
     key, scope = stored.idempotency, stored.scope
-    append = Append(
+    append = port.Append(
         entries=entries_of(stored.entries),
         snapshot=snapshot_of(stored.snapshot),
         idempotency=None
         if key is None or scope is None
-        else IdempotencyRecord(scope, key.key, key.digest, stored.task_id),
+        else port.IdempotencyRecord(scope, key.key, key.digest, stored.task_id),
         **fields_of(stored, _SHARED),
     )
     return Appended(stored.n, append)

@@ -6,9 +6,9 @@ backends are in memory and in one file.
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,7 @@ from trunkline.stores.commits import sync
 from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Noted, Said, from_json
 from trunkline.stores.jsonfile.files import write_all
 
+T = TypeVar("T")
 PATTERN = "exchanges-*.jsonl"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Said).decode
@@ -92,18 +93,9 @@ def read_exchanges(path: Path) -> dict[int, Said]:
         data = path.read_bytes()
     except FileNotFoundError:
         return {}
-    found: dict[int, Said] = {}
     # After the last line break comes nothing, or a line that was cut off.
-    for number, line in enumerate(data.split(b"\n")[:-1], 1):
-        try:
-            said = _decode(line)
-        except msgspec.DecodeError as error:
-            raise StoreUnusable(
-                f"{path} is damaged in line {number} ({error}). Restore the file from a "
-                "backup, or take out the line to go on without this exchange."
-            ) from None
-        found[said.n] = said
-    return found
+    lines = data.split(b"\n")[:-1]
+    return {said.n: said for said in _decoded(_decode, lines, path, "exchange")}
 
 
 def find_exchanges(
@@ -161,17 +153,20 @@ def read_notes(folder: Path) -> NotesFile:
         data = path.read_bytes()
     except FileNotFoundError:
         return NotesFile(())
-    lines = data.splitlines()
-    number = 1
-    try:
-        head = _decode_head(lines[0] if lines else b"")
-        notes = []
-        for line in lines[1:]:
-            number += 1
-            notes.append(_decode_note(line))
-    except msgspec.DecodeError as error:
-        raise StoreUnusable(
-            f"{path} is damaged in line {number} ({error}). Restore the file from a backup, "
-            "or take out the line to go on without this note."
-        ) from None
+    first, *rest = data.splitlines() or [b""]
+    (head,) = _decoded(_decode_head, [first], path, "note")
+    notes = _decoded(_decode_note, rest, path, "note", first=2)
     return NotesFile(sorted(notes, key=lambda note: note.n), head.n, len(data))
+
+
+def _decoded(
+    decode: Callable[[bytes], T], lines: Iterable[bytes], path: Path, what: str, *, first: int = 1
+) -> Iterator[T]:
+    for number, line in enumerate(lines, first):
+        try:
+            yield decode(line)
+        except msgspec.DecodeError as error:
+            raise StoreUnusable(
+                f"{path} is damaged in line {number} ({error}). Restore the file from a backup, "
+                f"or take out the line to go on without this {what}."
+            ) from None

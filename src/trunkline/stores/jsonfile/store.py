@@ -10,16 +10,8 @@ from msgspec.structs import replace
 
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
+from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
-from trunkline.ports.store import (
-    Append,
-    Exchange,
-    Scope,
-    Settled,
-    StoredTask,
-    TaskPage,
-    TaskQuery,
-)
 from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle
 from trunkline.stores.indexes import IndexedStore, entries_after
 from trunkline.stores.jsonfile import files
@@ -55,7 +47,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         path: str | Path,
         *,
         clock: Clock,
-        adopts: Scope,
+        adopts: port.Scope,
         route: Route = by_handle,
         lock_wait_s: float = 10.0,
         log_bytes: int = _LOG_BYTES,
@@ -130,7 +122,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
     def _indexes(self) -> State:
         return self._require_open().state
 
-    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+    def submit(self, appends: Sequence[tuple[port.Append, port.Settled]]) -> None:
         if self._opened is None or self._closed is not None:
             refuse(appends, self._not_open())
         else:
@@ -164,7 +156,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         """Put back the items that are too many for one commit."""
         size = 0
         for count, (item, _) in enumerate(batch):
-            size += item.size_bytes if isinstance(item, Append) else 0
+            size += item.size_bytes if isinstance(item, port.Append) else 0
             if count and (count == _MAX_ITEMS or size > _MAX_BYTES):
                 self._queue.appendleft(batch[count:])
                 del batch[count:]
@@ -192,7 +184,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
 
     async def _stored(
         self, heads: Sequence[TaskHead], *, with_artifacts: bool = True
-    ) -> tuple[StoredTask, ...]:
+    ) -> tuple[port.StoredTask, ...]:
         captured = [head.capture() for head in heads]
         pairs = zip(captured, await self._contents(captured), strict=True)
         return tuple([_stored(*each, with_artifacts=with_artifacts) for each in pairs])
@@ -215,7 +207,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
             self._found_damage(error)
             raise
 
-    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+    async def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:
         head = self._indexes().tasks.of_scope(scope, task_id)
         if head is None:
             return None
@@ -223,8 +215,8 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         return task
 
     async def exchanges(
-        self, scope: Scope, *, context_id: str = "", limit: int
-    ) -> tuple[Exchange, ...]:
+        self, scope: port.Scope, *, context_id: str = "", limit: int
+    ) -> tuple[port.Exchange, ...]:
         opened = self._require_open()
         latest = opened.state.exchanges.latest(scope, context_id, limit)
         if not latest:
@@ -250,20 +242,20 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         (contents,) = await self._contents([head.capture()])
         return tuple(entries_after(contents.entries, after)[:limit])
 
-    async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+    async def value_sizes(self, scope: port.Scope, ids: Sequence[str]) -> dict[str, int]:
         return {}
 
     async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
         return ()
 
-    async def list(self, query: TaskQuery) -> TaskPage:
+    async def list(self, query: port.TaskQuery) -> port.TaskPage:
         heads, total, position = self._indexes().tasks.page(query)
         tasks = await self._stored(heads, with_artifacts=query.with_artifacts)
-        return TaskPage(tasks=tasks, total=total, next=position)
+        return port.TaskPage(tasks=tasks, total=total, next=position)
 
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
-    ) -> tuple[StoredTask, ...]:
+    ) -> tuple[port.StoredTask, ...]:
         state = self._indexes()
         claim = partial(state.claim, node, now_ms=now_ms, limit=limit, task_id=task_id)
         heads = [state.tasks.get(change.task_id) for change in await self._enqueue(claim)]
@@ -286,7 +278,7 @@ def _report(item: Batch | Job, outcome: Sequence[Any], error: StoreError | None)
         settle(asyncio.get_running_loop(), item, results)
 
 
-def _stored(head: TaskHead, contents: Contents, *, with_artifacts: bool = True) -> StoredTask:
+def _stored(head: TaskHead, contents: Contents, *, with_artifacts: bool = True) -> port.StoredTask:
     stored = head.stored(contents.snapshot, contents.entries, with_artifacts=with_artifacts)
     # Lists go to callers, who must not learn of sessions.
     key = session_key_in(head, contents) if with_artifacts else ""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -96,20 +97,23 @@ def _check_pages(connection: sqlite3.Connection, findings: Findings) -> None:
             findings.add("page", found.replace("\n", " "), _REMEDY)
 
 
+def _rows(
+    connection: sqlite3.Connection, findings: Findings, fault: str, statement: str, *values: int
+) -> list[Any]:
+    """The rows of a statement; none, and a fault, when SQLite cannot read them."""
+    try:
+        return connection.execute(SQL[statement], values).fetchall()
+    except sqlite3.Error as error:
+        findings.add("page", f"{fault}: {error}", _REMEDY)
+        return []
+
+
 def _check_references(connection: sqlite3.Connection, findings: Findings) -> None:
     for what, statement in _REFERENCES:
-        try:
-            ((count,),) = connection.execute(SQL[statement]).fetchall()
-        except sqlite3.Error as error:
-            findings.add("page", f"{what} cannot be counted: {error}", _REMEDY)
-            continue
-        if count:
-            findings.add("reference", f"{count} {what}", _REMEDY)
-    try:
-        wrong = connection.execute(SQL["find_wrong_counts"]).fetchall()
-    except sqlite3.Error as error:
-        findings.add("page", f"tasks cannot be counted: {error}", _REMEDY)
-        return
+        for (count,) in _rows(connection, findings, f"{what} cannot be counted", statement):
+            if count:
+                findings.add("reference", f"{count} {what}", _REMEDY)
+    wrong = _rows(connection, findings, "tasks cannot be counted", "find_wrong_counts")
     for scope, state, kept, real in wrong:
         findings.add(
             "count",
@@ -122,15 +126,12 @@ def _check_tasks(connection: sqlite3.Connection, findings: Findings) -> None:
     reader = Reader(connection, has_thread=True)
     after = -1
     while True:
-        try:
-            found = connection.execute(SQL["find_tasks"], (after, _TASKS_AT_ONCE)).fetchall()
-        except sqlite3.Error as error:
-            findings.add("page", f"tasks after number {after} cannot be read: {error}", _REMEDY)
+        fault = f"tasks after number {after} cannot be read"
+        found = _rows(connection, findings, fault, "find_tasks", after, _TASKS_AT_ONCE)
+        if not found:
             return
         for key, task_id in found:
             _check_task(connection, reader, key, task_id, findings)
-        if len(found) < _TASKS_AT_ONCE:
-            return
         after = found[-1][0]
 
 

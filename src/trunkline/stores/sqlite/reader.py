@@ -7,15 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from trunkline.model.events import Entry
-from trunkline.ports.store import (
-    Exchange,
-    IdempotencyRecord,
-    Scope,
-    Snapshot,
-    StoredTask,
-    TaskPage,
-    TaskQuery,
-)
+from trunkline.ports import store as port
 from trunkline.stores.sqlite.rows import CODES, MAX_SEQ, SEQ_BITS, STATES, entries_after
 from trunkline.stores.sqlite.statements import SQL, count_statement, needs_count, page_statement
 
@@ -36,13 +28,13 @@ class Reader:
         """`has_thread`: only the caller waits for it, so a read may take long."""
         self._db = connection
         self._has_thread = has_thread
-        self._scopes: dict[Scope, int] = {}
+        self._scopes: dict[port.Scope, int] = {}
         self._nodes: dict[int, str] = {}
 
     def close(self) -> None:
         self._db.close()
 
-    def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+    def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:
         scope_id = self._scope_id(scope)
         if scope_id is None:
             return None
@@ -51,9 +43,9 @@ class Reader:
         rows = self._db.execute(SQL["get_task"], (task_id, scope_id)).fetchall()
         return self._stored(rows[0], scope) if rows else None
 
-    def claimed(self, key: int) -> StoredTask | None:
+    def claimed(self, key: int) -> port.StoredTask | None:
         rows = self._db.execute(SQL["get_claimed"], (key,)).fetchall()
-        return self._stored(rows[0][:11], Scope(*rows[0][11:])) if rows else None
+        return self._stored(rows[0][:11], port.Scope(*rows[0][11:])) if rows else None
 
     def entries(self, task_id: str, after: int, limit: int) -> tuple[Entry, ...]:
         found = self._db.execute(SQL["find_key"], (task_id,)).fetchall()
@@ -93,18 +85,20 @@ class Reader:
             found += self._db.execute(SQL[find], where).fetchall()
         return nsmallest(limit, found)
 
-    def owner(self, task_id: str) -> Scope | None:
+    def owner(self, task_id: str) -> port.Scope | None:
         rows = self._db.execute(SQL["get_scope"], (task_id,)).fetchall()
-        return Scope(*rows[0]) if rows else None
+        return port.Scope(*rows[0]) if rows else None
 
-    def exchanges(self, scope: Scope, context_id: str, limit: int) -> tuple[Exchange, ...]:
+    def exchanges(
+        self, scope: port.Scope, context_id: str, limit: int
+    ) -> tuple[port.Exchange, ...]:
         scope_id = self._scope_id(scope)
         if context_id:
             where = (scope_id, context_id, limit)
             rows = self._db.execute(SQL["get_exchanges_of_context"], where).fetchall()
         else:
             rows = self._db.execute(SQL["get_exchanges"], (scope_id, limit)).fetchall()
-        return tuple([Exchange(scope, *row) for row in rows])
+        return tuple([port.Exchange(scope, *row) for row in rows])
 
     def old_exchanges(self, agent: str, before_ms: int, limit: int) -> list[int]:
         """The numbers of an agent's exchanges that are older, the oldest first."""
@@ -116,7 +110,7 @@ class Reader:
         ((count,),) = self._db.execute(SQL["count_old_exchanges"], (agent, before_ms)).fetchall()
         return int(count)
 
-    def note(self, scope: Scope, context_id: str, name: str) -> str | None:
+    def note(self, scope: port.Scope, context_id: str, name: str) -> str | None:
         where = (self._scope_id(scope), context_id, name)
         rows = self._db.execute(SQL["get_note"], where).fetchall()
         return rows[0][0] if rows else None
@@ -127,7 +121,7 @@ class Reader:
         wheres = [(scope, before_ms, limit) for (scope,) in scopes.fetchall()]
         return [row[1:] for row in self._oldest("find_old_notes", wheres, limit)]
 
-    def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+    def value_sizes(self, scope: port.Scope, ids: Sequence[str]) -> dict[str, int]:
         scope_id = self._scope_id(scope)
         sizes: dict[str, int] = {}
         for value_id in ids:
@@ -142,15 +136,15 @@ class Reader:
     def loose_values(self, limit: int) -> list[int]:
         return [row[0] for row in self._db.execute(SQL["get_loose_values"], (limit,)).fetchall()]
 
-    def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
+    def recall(self, scope: port.Scope, key: str) -> port.IdempotencyRecord | None:
         scope_id = self._scope_id(scope)
         rows = self._db.execute(SQL["get_idempotency"], (scope_id, key)).fetchall()
-        return IdempotencyRecord(scope, key, rows[0][0], rows[0][1]) if rows else None
+        return port.IdempotencyRecord(scope, key, rows[0][0], rows[0][1]) if rows else None
 
-    def list(self, query: TaskQuery) -> TaskPage:
+    def list(self, query: port.TaskQuery) -> port.TaskPage:
         scope_id = self._scope_id(query.scope)
         if scope_id is None:
-            return TaskPage(tasks=(), total=0, next=None)
+            return port.TaskPage(tasks=(), total=0, next=None)
         # One transaction, so that the total fits the page.
         self._db.execute("BEGIN")
         try:
@@ -158,7 +152,7 @@ class Reader:
         finally:
             self._db.execute("COMMIT")
 
-    def _list(self, query: TaskQuery, scope_id: int) -> TaskPage:
+    def _list(self, query: port.TaskQuery, scope_id: int) -> port.TaskPage:
         values: dict[str, Any] = {
             "scope": scope_id,
             "context": query.context_id,
@@ -172,7 +166,7 @@ class Reader:
             state = CODES[query.state]
             counts = {state: counts[state]} if state in counts else {}
         if not counts:
-            return TaskPage(tasks=(), total=0, next=None)
+            return port.TaskPage(tasks=(), total=0, next=None)
         total = sum(counts.values())
         if needs_count(query):
             sql = count_statement(tuple(counts), query)
@@ -182,14 +176,14 @@ class Reader:
         has_more = len(rows) > query.limit
         if has_more:
             rows.pop()
-        return TaskPage(
+        return port.TaskPage(
             tasks=tuple([self._stored(row, query.scope) for row in rows]),
             total=total,
             next=(rows[-1][4], rows[-1][0]) if has_more else None,
         )
 
-    def scopes(self) -> tuple[Scope, ...]:
-        return tuple([Scope(*row) for row in self._db.execute(SQL["get_scopes"]).fetchall()])
+    def scopes(self) -> tuple[port.Scope, ...]:
+        return tuple([port.Scope(*row) for row in self._db.execute(SQL["get_scopes"]).fetchall()])
 
     def count_ended(self, agent: str, before_ms: int | None) -> int:
         places = self._db.execute(SQL["get_ended"], (agent,)).fetchall()
@@ -200,7 +194,7 @@ class Reader:
             for scope, state, _ in places
         )
 
-    def _stored(self, row: tuple[Any, ...], scope: Scope) -> StoredTask:
+    def _stored(self, row: tuple[Any, ...], scope: port.Scope) -> port.StoredTask:
         key, task_id, context, state, status_ms, created_ms, epoch, node, seq, body, artifacts = (
             row[:11]
         )
@@ -208,7 +202,7 @@ class Reader:
         if seq is not None:
             if type(body) is int or type(artifacts) is int:
                 body, artifacts = self._whole(body), self._whole(artifacts)
-            snapshot = Snapshot(seq, body, artifacts)
+            snapshot = port.Snapshot(seq, body, artifacts)
             # SQLite does not notice an empty page inside a long value, and JSON has no such byte.
             if b"\0" in snapshot.task or b"\0" in snapshot.artifacts:
                 raise ValueError(f"the snapshot of task {task_id} is damaged")
@@ -217,7 +211,7 @@ class Reader:
         # A row of a list includes the last sequence, which spares a look at the journal.
         if len(row) == 11 or (row[11] or 0) > folded:
             tail = self._entries(key, folded, -1)
-        return StoredTask(
+        return port.StoredTask(
             task_id=task_id,
             scope=scope,
             context_id=context,
@@ -236,7 +230,7 @@ class Reader:
         self._nodes[node_id] = name
         return str(name)
 
-    def _scope_id(self, scope: Scope) -> int | None:
+    def _scope_id(self, scope: port.Scope) -> int | None:
         found = self._scopes.get(scope)
         if found is None:
             texts = (scope.agent, scope.tenant, scope.principal)

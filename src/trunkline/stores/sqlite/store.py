@@ -12,16 +12,7 @@ import msgspec
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
-from trunkline.ports.store import (
-    Append,
-    Exchange,
-    IdempotencyRecord,
-    Scope,
-    Settled,
-    StoredTask,
-    TaskPage,
-    TaskQuery,
-)
+from trunkline.ports import store as port
 from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle, sync_folder
 from trunkline.stores.indexes import Leases
 from trunkline.stores.large_appends import LargeAppends
@@ -144,7 +135,7 @@ class SqliteStore(DiskStore[Opened]):
                 return
             self._health.wrote()
 
-    def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+    def submit(self, appends: Sequence[tuple[port.Append, port.Settled]]) -> None:
         large = self._large
         if self._opened is None or large is None or self._closed is not None:
             refuse(appends, self._not_open())
@@ -271,15 +262,15 @@ class SqliteStore(DiskStore[Opened]):
         """Delete what a reader found, unless it found nothing. Returns how many went."""
         return await self._change(delete, found, *args) if found else 0
 
-    async def get(self, scope: Scope, task_id: str) -> StoredTask | None:
+    async def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:
         return await self._read(Reader.get, scope, task_id)
 
-    async def owner(self, task_id: str) -> Scope | None:
+    async def owner(self, task_id: str) -> port.Scope | None:
         return await self._read(Reader.owner, task_id)
 
     async def exchanges(
-        self, scope: Scope, *, context_id: str = "", limit: int
-    ) -> tuple[Exchange, ...]:
+        self, scope: port.Scope, *, context_id: str = "", limit: int
+    ) -> tuple[port.Exchange, ...]:
         return await self._read(Reader.exchanges, scope, context_id, limit)
 
     async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
@@ -290,7 +281,7 @@ class SqliteStore(DiskStore[Opened]):
     async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
         return await self._read_in_thread(Reader.count_exchanges, agent, before_ms)
 
-    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None:
+    async def kept(self, scope: port.Scope, context_id: str, name: str) -> str | None:
         return await self._read(Reader.note, scope, context_id, name)
 
     async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
@@ -300,16 +291,16 @@ class SqliteStore(DiskStore[Opened]):
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         return await self._read(Reader.entries, task_id, after, limit)
 
-    async def value_sizes(self, scope: Scope, ids: Sequence[str]) -> dict[str, int]:
+    async def value_sizes(self, scope: port.Scope, ids: Sequence[str]) -> dict[str, int]:
         return await self._read_in_thread(Reader.value_sizes, scope, ids)
 
     async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
         return await self._read_in_thread(Reader.value_slices, value_id, first, limit)
 
-    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None:
+    async def recall(self, scope: port.Scope, key: str) -> port.IdempotencyRecord | None:
         return await self._read(Reader.recall, scope, key)
 
-    async def list(self, query: TaskQuery) -> TaskPage:
+    async def list(self, query: port.TaskQuery) -> port.TaskPage:
         is_long = query.with_artifacts or needs_count(query)
         return await (self._read_in_thread if is_long else self._read)(Reader.list, query)
 
@@ -319,14 +310,14 @@ class SqliteStore(DiskStore[Opened]):
 
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
-    ) -> tuple[StoredTask, ...]:
+    ) -> tuple[port.StoredTask, ...]:
         keys = await self._change(
             take_over, self._leases, node, now_ms=now_ms, limit=limit, task_id=task_id
         )
         claimed = [await self._read(Reader.claimed, key) for key in keys]
         return tuple([task for task in claimed if task is not None])
 
-    async def scopes(self) -> tuple[Scope, ...]:
+    async def scopes(self) -> tuple[port.Scope, ...]:
         return await self._read(Reader.scopes)
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:

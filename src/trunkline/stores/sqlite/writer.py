@@ -9,16 +9,7 @@ from msgspec import Struct
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
-from trunkline.ports.store import (
-    Append,
-    Creation,
-    Exchange,
-    IdempotencyRecord,
-    KeptNote,
-    Scope,
-    Settled,
-    Snapshot,
-)
+from trunkline.ports import store as port
 from trunkline.stores.commits import Item, key_taken, why_refused
 from trunkline.stores.indexes import Leases
 from trunkline.stores.large_appends import large_bodies
@@ -48,13 +39,13 @@ class _Change(Struct, eq=False, gc=False):
     # As it was before the batch; None for a task that the batch creates, by `node`.
     head: Head | None
     node: int
-    creation: Creation | None
-    last: Append
+    creation: port.Creation | None
+    last: port.Append
     entries: tuple[Entry, ...]
-    snapshot: Snapshot | None
+    snapshot: port.Snapshot | None
     last_seq: int
 
-    def add(self, append: Append) -> None:
+    def add(self, append: port.Append) -> None:
         self.last = append
         self.last_seq += len(append.entries)
         self.entries += append.entries
@@ -72,7 +63,7 @@ class _Staged(Struct, eq=False):
     ended: list[str] = []
     exchanges: list[int | str | Blob] = []
     idempotency: dict[tuple[int, str], tuple[int, str, int, Blob]] = {}
-    scopes: dict[Scope, int] = {}
+    scopes: dict[port.Scope, int] = {}
     nodes: dict[str, int] = {}
     # By scope, context and name: time and text.
     notes: dict[tuple[int, str, str], tuple[int, str]] = {}
@@ -88,7 +79,7 @@ class Writer:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self._heads: dict[str, Head] = {}
-        self._scopes: dict[Scope, int] = {}
+        self._scopes: dict[port.Scope, int] = {}
         self._nodes: dict[str, int] = {}
         (last_key,) = connection.execute(SQL["last_key"]).fetchone()
         self._staged = _Staged(last_key + 1)
@@ -96,7 +87,7 @@ class Writer:
         # value, bodies by the id of the object.
         self.written: dict[str | int, tuple[int, int]] = {}
 
-    def apply(self, batch: Sequence[tuple[Item, Settled]]) -> list[StoreError | None]:
+    def apply(self, batch: Sequence[tuple[Item, port.Settled]]) -> list[StoreError | None]:
         """Begin a transaction and write the batch. Returns one result per append.
 
         Raises sqlite3.Error, with nothing written, when the database fails.
@@ -151,7 +142,7 @@ class Writer:
 
     def _stage(self, append: Item, is_careful: bool) -> StoreError | None:
         staged = self._staged
-        if not isinstance(append, Append):
+        if not isinstance(append, port.Append):
             self._stage_other(append)
             return None
         task_id = append.task_id
@@ -204,7 +195,7 @@ class Writer:
         return None
 
     def _stage_idempotency(
-        self, record: IdempotencyRecord, key: int, *, is_careful: bool
+        self, record: port.IdempotencyRecord, key: int, *, is_careful: bool
     ) -> StoreError | None:
         staged = self._staged
         scope = self.scope_id(record.scope)
@@ -303,8 +294,10 @@ class Writer:
 
     def _write_rare(self) -> None:
         """Notes and large values, which most batches have none of."""
-        if self._staged.notes:
-            self._write_notes()
+        notes = self._staged.notes.items()
+        kept = [(*key, *note) for key, note in notes if note[1]]
+        self.connection.executemany(SQL["put_note"], kept)
+        self.connection.executemany(SQL["delete_note"], [key for key, note in notes if not note[1]])
         replaced = [(key,) for key in self._staged.replaced]
         self.connection.executemany(SQL["loosen_snapshot"], replaced)
         self.connection.executemany(SQL["delete_large_snapshot"], replaced)
@@ -313,24 +306,18 @@ class Writer:
         numbers = [(number,) for number, _, _, _ in values]
         self.connection.executemany(SQL["delete_loose_value"], numbers)
 
-    def _stage_other(self, item: Exchange | KeptNote) -> None:
+    def _stage_other(self, item: port.Exchange | port.KeptNote) -> None:
         scope, context = self.scope_id(item.scope), item.context_id
-        if isinstance(item, Exchange):
+        if isinstance(item, port.Exchange):
             self._staged.exchanges += (scope, context, item.at_ms, Blob(item.messages))
         else:
             self._staged.notes[scope, context, item.name] = (item.at_ms, item.text)
-
-    def _write_notes(self) -> None:
-        notes = self._staged.notes.items()
-        kept = [(*key, *note) for key, note in notes if note[1]]
-        self.connection.executemany(SQL["put_note"], kept)
-        self.connection.executemany(SQL["delete_note"], [key for key, note in notes if not note[1]])
 
     def _find_head(self, task_id: str) -> Head | None:
         rows = self.connection.execute(SQL["find_head"], (task_id,)).fetchall()
         return Head(*rows[0]) if rows else None
 
-    def scope_id(self, scope: Scope) -> int:
+    def scope_id(self, scope: port.Scope) -> int:
         found = self._scopes.get(scope) or self._staged.scopes.get(scope)
         if found is None:
             texts = (scope.agent, scope.tenant, scope.principal)

@@ -10,9 +10,13 @@ def exchange(number: int, *, scope: Scope = ALICE, context_id: str = "c") -> Exc
     return Exchange(scope, context_id, number, b'[{"text":"%d"},{}]' % number)
 
 
+async def _remember(store: Store, *exchanges: Exchange) -> None:
+    for each in exchanges:
+        await store.remember(each)
+
+
 async def exchanges_come_back_latest_first(store: Store) -> None:
-    for number in range(5):
-        await store.remember(exchange(number))
+    await _remember(store, *map(exchange, range(5)))
     assert await store.exchanges(ALICE, context_id="c", limit=9) == tuple(
         exchange(number) for number in (4, 3, 2, 1, 0)
     )
@@ -21,16 +25,13 @@ async def exchanges_come_back_latest_first(store: Store) -> None:
 
 async def exchanges_of_one_moment_keep_their_order(store: Store) -> None:
     first, second = Exchange(ALICE, "c", 1, b"[1]"), Exchange(ALICE, "c", 1, b"[2]")
-    await store.remember(first)
-    await store.remember(second)
+    await _remember(store, first, second)
     assert await store.exchanges(ALICE, limit=9) == (second, first)
 
 
 async def exchanges_are_in_the_order_of_their_time(store: Store) -> None:
     """Also when a clock was set back."""
-    for number in (5, 2, 7, 3):
-        await store.remember(exchange(number))
-    await store.remember(exchange(4, context_id="other"))
+    await _remember(store, *map(exchange, (5, 2, 7, 3)), exchange(4, context_id="other"))
     assert await store.exchanges(ALICE, context_id="c", limit=3) == (
         exchange(7), exchange(5), exchange(3),
     )  # fmt: skip
@@ -41,8 +42,7 @@ async def exchanges_are_in_the_order_of_their_time(store: Store) -> None:
 async def exchanges_belong_to_a_scope_and_a_context(store: Store) -> None:
     mine, elsewhere = exchange(1), exchange(2, context_id="other")
     theirs = exchange(3, scope=BOB)
-    for each in (mine, elsewhere, theirs):
-        await store.remember(each)
+    await _remember(store, mine, elsewhere, theirs)
     assert await store.exchanges(ALICE, context_id="c", limit=9) == (mine,)
     assert await store.exchanges(ALICE, limit=9) == (elsewhere, mine)
     assert await store.exchanges(BOB, context_id="c", limit=9) == (theirs,)
@@ -50,10 +50,8 @@ async def exchanges_belong_to_a_scope_and_a_context(store: Store) -> None:
 
 
 async def old_exchanges_are_forgotten_in_steps(store: Store) -> None:
-    for number in (4, 1, 6):
-        await store.remember(exchange(number))
-    await store.remember(exchange(2, context_id="other"))
-    await store.remember(exchange(3, scope=BOB))
+    await _remember(store, *map(exchange, (4, 1, 6)))
+    await _remember(store, exchange(2, context_id="other"), exchange(3, scope=BOB))
     await must_put(store, create("a", state=COMPLETED, status_ms=1))
     assert await store.forget_exchanges("agent", before_ms=1, limit=9) == 0
     assert await store.count_exchanges("agent", before_ms=1) == 0
@@ -70,8 +68,7 @@ async def old_exchanges_are_forgotten_in_steps(store: Store) -> None:
     assert await store.exchanges(BOB, limit=9) == ()
     # Tasks are another matter, and conversations go on.
     assert await store.owner("a") == ALICE
-    await store.remember(exchange(7))
-    await store.remember(exchange(8, context_id="other"))
+    await _remember(store, exchange(7), exchange(8, context_id="other"))
     assert await store.exchanges(ALICE, limit=9) == (
         exchange(8, context_id="other"), exchange(7), exchange(6),
     )  # fmt: skip
@@ -79,8 +76,7 @@ async def old_exchanges_are_forgotten_in_steps(store: Store) -> None:
 
 async def of_one_moment_what_came_first_is_forgotten_first(store: Store) -> None:
     first, second = Exchange(ALICE, "c", 1, b"[1]"), Exchange(ALICE, "d", 1, b"[2]")
-    await store.remember(first)
-    await store.remember(second)
+    await _remember(store, first, second)
     assert await store.forget_exchanges("agent", before_ms=2, limit=1) == 1
     assert await store.exchanges(ALICE, limit=9) == (second,)
 
@@ -88,8 +84,7 @@ async def of_one_moment_what_came_first_is_forgotten_first(store: Store) -> None
 async def exchanges_of_agents_are_forgotten_apart(store: Store) -> None:
     other = Scope("other", "", "alice")
     mine, theirs = exchange(1), exchange(1, scope=other)
-    await store.remember(mine)
-    await store.remember(theirs)
+    await _remember(store, mine, theirs)
     # Maintenance finds their scopes, although there is no task.
     assert set(await store.scopes()) == {ALICE, other}
     assert await store.forget_exchanges("unknown", before_ms=9, limit=9) == 0
@@ -101,8 +96,7 @@ async def exchanges_of_agents_are_forgotten_apart(store: Store) -> None:
 
 
 async def two_who_forget_count_an_exchange_once(store: Store) -> None:
-    for number in range(8):
-        await store.remember(exchange(number))
+    await _remember(store, *map(exchange, range(8)))
     steps = await asyncio.gather(
         *[store.forget_exchanges("agent", before_ms=7, limit=9) for _ in range(2)]
     )
@@ -137,11 +131,9 @@ async def exchanges_survive_a_restart(make: MakeStore) -> None:
 async def what_was_forgotten_stays_so_after_a_restart(make: MakeStore) -> None:
     kept = (exchange(5), exchange(4, context_id="mixed"))
     async with opened(make, "forgotten") as store:
-        await store.remember(exchange(1, context_id="old"))
-        await store.remember(exchange(2, context_id="mixed"))
+        await _remember(store, exchange(1, context_id="old"), exchange(2, context_id="mixed"))
     async with opened(make, "forgotten") as store:
-        await store.remember(exchange(3, context_id="mixed"))
-        await store.remember(kept[1])
+        await _remember(store, exchange(3, context_id="mixed"), kept[1])
         assert await store.forget_exchanges("agent", before_ms=4, limit=9) == 3
         await store.remember(kept[0])
         assert await store.exchanges(ALICE, limit=9) == kept
