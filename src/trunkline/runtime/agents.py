@@ -20,7 +20,8 @@ class Lane(Struct, frozen=True, cache_hash=True, gc=False):
     """A queue of turns, which run one after the other."""
 
     scope: Scope
-    # By the profile's `context_mode` a context, a task, or nothing more than the caller.
+    # The context or the task, or empty for one lane per caller, as `context_mode` of the profile
+    # says.
     name: str
 
 
@@ -44,11 +45,11 @@ class PublishedAgent:
         self.input_modes = input_modes
         self.profile = profile or Profile()
         self.rules = MessageRules(input_modes, self.profile)
-        # The media types for a caller that names none; None: anything.
+        # The media types for a caller that names none; None means any type.
         bounds = self.profile.unnamed_output == "card"
         self.unnamed_modes = AcceptedModes.of(output_modes) if bounds else None
         self.style = style_of(self.profile)
-        # Whether its runs continue while the gateway is away.
+        # Whether the agent continues its runs while the gateway is down.
         self.resumes = backend.can_resume and "resume_running" in self.profile.on_restart
         is_whole = self.profile.stream_shape == "snapshots"
         self.reader = SnapshotSubscription if is_whole else Subscription
@@ -60,7 +61,8 @@ class PublishedAgent:
         )
 
     def peer(self, scope: Scope, context_id: str, task_id: str, session_key: str = "") -> Peer:
-        """The caller in one of its sessions; `session_key` is the one that a record names."""
+        """The caller in one of its sessions. `session_key` is the key that the stored task
+        names."""
         if not session_key and self._names_sessions is not None:
             session_key = self._names_sessions.session_key_of(
                 agent=self.handle,
@@ -83,7 +85,7 @@ class PublishedAgent:
         return routing(self.profile, self.peer(scope, context_id, task_id))
 
     def lane(self, scope: Scope, context_id: str, task_id: str) -> Lane:
-        """Where the turns of this task queue."""
+        """The lane in which the turns of this task wait and run."""
         mode = self.profile.context_mode
         if mode == "session":
             return Lane(scope, context_id)

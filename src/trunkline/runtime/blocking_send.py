@@ -1,4 +1,4 @@
-"""`BlockingSends`: how long a blocking send waits, and how it is answered after that."""
+"""`BlockingSends`: how long a blocking send waits, and the answer that it gets after that."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ from trunkline.runtime.runs import Runs
 
 
 class BlockingSends(Struct, frozen=True, kw_only=True, eq=False):
-    """Waits for agents whose profile bounds the wait of a send."""
+    """The wait of a send to an agent whose profile limits it."""
 
     journal: Journal
     runs: Runs
@@ -29,9 +29,9 @@ class BlockingSends(Struct, frozen=True, kw_only=True, eq=False):
     async def wait(
         self, agent: PublishedAgent, live: LiveTask | None, run: Run | None
     ) -> Reply | NoReply | LiveTask:
-        """The message that the agent answered with, or the task to answer with.
+        """The agent's message, or the task to answer with.
 
-        There is a task, or a run that may still do without one.
+        The request has a task (`live`), or a run that may still end without one.
         """
         profile = agent.profile
         if profile.queued_send == "return" and live is not None and _is_queued(live):
@@ -55,7 +55,7 @@ class BlockingSends(Struct, frozen=True, kw_only=True, eq=False):
     ) -> Reply | NoReply | LiveTask:
         if run is not None:
             assert run.answer is not None
-            # An answer that exists already is only being stored.
+            # A run with an outcome is only storing its answer, which is worth waiting for.
             if not await _comes_before(run.answer, timer) and run.outcome is None:
                 return await self._give_up(agent, self.runs.become_task(run))
             outcome = await run.answer

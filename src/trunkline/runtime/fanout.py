@@ -12,9 +12,9 @@ from trunkline.model.events import ARTIFACT, SUBMITTED, TASK, Entry
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskArtifactUpdateEvent, TaskState
 from trunkline.runtime.wakeups import Wakeups
 
-# One reader may hold this much before it is cut off, whatever the number of entries.
-# It is a few seconds of a fast stream; a reader that is further behind does better by
-# resuming from the journal.
+# A reader with more unread bytes than this is cut off, whatever the number of entries. The limit is
+# a few seconds of a fast stream; a reader that is further behind does better by resuming from the
+# journal.
 MAX_PENDING_BYTES = 8 * 1024 * 1024
 
 
@@ -32,7 +32,7 @@ class Reply(Struct, frozen=True):
 
 
 class NoReply(Struct, frozen=True):
-    """There is no answer, and no task: the stream's only item."""
+    """The error of a run that ended with neither an answer nor a task: the stream's only item."""
 
     error: TrunklineError
 
@@ -52,7 +52,7 @@ class CutOff(Struct, frozen=True):
 
 
 class Beat(Struct, frozen=True):
-    """Nothing happened, and the stream is alive."""
+    """A heartbeat: nothing happened, and the stream is alive."""
 
 
 Item: TypeAlias = Entry | Opening | Reply | NoReply | Gap | CutOff | Beat
@@ -61,19 +61,20 @@ _BEAT = Beat()
 
 
 class Subscription(Struct, kw_only=True, eq=False):
-    """The items that one reader has not been sent yet. The journal pushes, one task reads."""
+    """The items that one reader has not received yet. The journal pushes them, and one asyncio task
+    reads them."""
 
     closes_on: frozenset[TaskState]
-    # The maximum number of items that a slow reader may leave pending.
+    # The maximum number of pending items of a slow reader.
     limit: int
-    # Shared by all readers.
+    # Limits how many readers wake up at once; all readers share it.
     wakeups: Wakeups = field(default_factory=Wakeups)
-    # Whether it accepts no more items; pending ones may still be read.
+    # Whether the stream accepts no more items; pending ones may still be read.
     is_ended: bool = False
     _items: list[Item] = []
     _bytes: int = 0
     _waiter: asyncio.Future[None] | None = None
-    # Whether the waiter was handed over to be woken.
+    # Whether `wakeups` has the waiter already.
     _is_called: bool = False
     _on_close: "Callable[[Subscription], None] | None" = None
     _catch_up: Callable[[], Awaitable[None]] | None = None
@@ -90,16 +91,16 @@ class Subscription(Struct, kw_only=True, eq=False):
         self._on_close = callback
 
     def push(self, entries: Sequence[Entry], shares: "Shares | None" = None) -> bool:
-        """Take entries that were committed just now. Returns whether the reader takes more.
+        """Take entries that were just committed. Returns whether the reader takes more.
 
-        `shares` are of these entries, if there are any.
+        `shares` has the shares of these entries, when several readers take them.
         """
         if self.is_ended:
             return False
         if self._catch_up is not None:
-            # The reader comes to it in the journal.
+            # The reader still replays the journal, and finds these entries there.
             return True
-        # One that waits has taken all there was, however much comes now.
+        # A waiting reader has taken everything so far, so it is not slow, however much comes now.
         is_behind = self._waiter is None
         if self._opening is not None:
             entries, shares = self._open(self._opening, entries), None
@@ -114,10 +115,10 @@ class Subscription(Struct, kw_only=True, eq=False):
         self._opening = opening
 
     def catch_up(self, step: Callable[[], Awaitable[None]], *, after: int) -> None:
-        """Begin with the entries that the journal has after that one.
+        """Begin with the entries of the journal after entry `after`.
 
-        `step` is awaited whenever the reader wants more, and calls `replay` with some of
-        it or `caught_up`. So a reader holds one step of the journal, however long it is.
+        The reader awaits `step` whenever it wants more. A step calls `replay` with a few entries,
+        or `caught_up`. So a reader holds one step in memory, however long the journal is.
         """
         self._catch_up = step
         self._replayed = after
@@ -145,7 +146,7 @@ class Subscription(Struct, kw_only=True, eq=False):
         self.is_ended = share.is_last
 
     def _open(self, opening: Opening, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Take the opening if its entry is among those; returns those that follow it."""
+        """Take the opening if the entries reach it. Returns the entries that follow it."""
         if entries[-1].seq >= opening.seq:
             self._opening = None
             self._items.append(opening)
@@ -153,7 +154,7 @@ class Subscription(Struct, kw_only=True, eq=False):
         return [entry for entry in entries if entry.seq > opening.seq]
 
     def fail(self) -> None:
-        """End the stream of a reader that could not be told of a commit."""
+        """End the stream of a reader whose `push` raised an error."""
         self._cut_off("the stream failed")
         self._wake(self)
 
@@ -167,7 +168,7 @@ class Subscription(Struct, kw_only=True, eq=False):
         self._wake(reason)
 
     def beat(self) -> None:
-        # A reader with something to read needs no sign of life.
+        # A reader that has items to read needs no heartbeat.
         if not self._items and not self.is_ended:
             self._items.append(_BEAT)
             self._wake(_BEAT)
@@ -180,7 +181,7 @@ class Subscription(Struct, kw_only=True, eq=False):
             self.end(reason)
 
     async def next(self) -> list[Item]:
-        """All that is pending, waiting for something; empty when the stream is over."""
+        """All pending items; waits while there are none. Empty when the stream is over."""
         while not self._items:
             if self.is_ended:
                 return []
@@ -200,7 +201,7 @@ class Subscription(Struct, kw_only=True, eq=False):
         return items
 
     def close(self) -> None:
-        """The reader leaves."""
+        """End the stream because its client has left."""
         self.is_ended = True
         self._items = []
         if self._on_close is not None:
@@ -208,8 +209,8 @@ class Subscription(Struct, kw_only=True, eq=False):
             self._on_close = None
 
     def _cut_off(self, reason: str) -> None:
-        # The reader resumes before the first entry it never got; without an opening it
-        # has nothing to resume.
+        # The reader resumes right before the first entry that it did not get. A reader that did not
+        # get its opening has nothing to resume.
         first = next((item for item in self._items if isinstance(item, Entry | Opening)), None)
         seq = first.seq - 1 if isinstance(first, Entry) else 0
         self._items = [CutOff(reason, seq)]
@@ -224,9 +225,10 @@ class Subscription(Struct, kw_only=True, eq=False):
 
 
 class SnapshotSubscription(Subscription, kw_only=True, eq=False):
-    """Sees the task when it begins, and whenever nothing runs any more; never in between."""
+    """Its reader gets the whole task when the task begins and whenever no turn runs, and nothing in
+    between."""
 
-    # The task as committed; set before anything is pushed.
+    # Makes an item of the committed task. Set before the first push.
     opening: Callable[[], Opening] | None = None
 
     def _take(

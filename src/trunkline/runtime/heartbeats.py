@@ -1,8 +1,8 @@
-"""`Heartbeats`: all readers of a runtime, and when each gets its next sign of life."""
+"""`Heartbeats`: the readers of a runtime, and when each of them gets its next heartbeat."""
 
 from trunkline.runtime.fanout import Subscription
 
-# The interval is cut into so many slots at most, none shorter than this.
+# The maximum number of slots of an interval, and the length of the shortest slot.
 MAX_SLOTS = 30
 MIN_SLOT_S = 0.25
 
@@ -10,9 +10,9 @@ MIN_SLOT_S = 0.25
 class Heartbeats:
     """A wheel of slots, one for each moment of the interval.
 
-    Proxies cut a connection that is silent, so every reader gets a sign of life once per
-    interval. A reader stays in the slot of the moment it came, which spreads the work over
-    the interval as the readers came. `Wakeups` bounds what readers of one slot cost at once.
+    Proxies close a silent connection, so every reader gets a heartbeat once per interval. A reader
+    stays in the slot of the moment when it came, which spreads the work over the interval.
+    `Wakeups` limits how many readers of one slot wake up at once.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -36,7 +36,7 @@ class Heartbeats:
             slot.discard(reader)
 
     def tick(self) -> None:
-        """Serve the next slot. To be called every `slot_s` seconds."""
+        """Serve the next slot. Called every `slot_s` seconds."""
         self._now = (self._now + 1) % len(self._slots)
         for reader in tuple(self._slots[self._now]):
             reader.beat()

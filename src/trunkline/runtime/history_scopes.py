@@ -11,8 +11,8 @@ from trunkline.model.values import Message, Task
 from trunkline.ports.store import Scope, Snapshot, Store, TaskQuery
 
 _PAGE = 50
-# The latest tasks of the caller that are looked at. Plans are not indexed, and one request must
-# not read everything that a caller has ever stored.
+# The maximum number of tasks to search, the latest ones first. The store has no index of plans, and
+# one request must not read all tasks of a caller.
 _MAX_TASKS = 1000
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Task).decode
@@ -38,7 +38,7 @@ async def _wide_history(
         page = await store.list(query)
         count += len(page.tasks)
         for stored in page.tasks:
-            # The task itself is given, and may be newer than the store has it.
+            # `task` may be newer than the store has it.
             is_own = stored.task_id == task.id
             history = task.history if is_own else TaskFold.of(stored.snapshot, stored.tail).history
             if is_own or wanted.has(history):

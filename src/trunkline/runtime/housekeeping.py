@@ -20,13 +20,13 @@ from trunkline.runtime.runs import Runs
 _log = logging.getLogger("trunkline.housekeeping")
 
 NODE_TTL_S = 15.0
-# A healthy disk commits in milliseconds and a very slow one in a second or two. After this
-# long, callers are better served by another node.
+# A healthy disk commits in milliseconds and a very slow one in a second or two. After this long,
+# another node serves callers better.
 COMMITS_STUCK_S = 10
 PRUNE_EVERY_S = 60.0
-# How long the clock must have been steady before anything is deleted by age. A wrong clock
-# is corrected within minutes of a start, or when somebody notices. What is kept for less
-# than this is gone by then anyway.
+# How long the clock must have been steady before tasks are deleted by age: a time server corrects a
+# wrong clock within minutes of a start. An agent that keeps its tasks for less than this waits only
+# as long as it keeps them.
 STEADY_CLOCK_S = 3600.0
 
 
@@ -40,7 +40,7 @@ class Housekeeping(Struct, kw_only=True, eq=False):
     node: str
     # Agents whose tasks are deleted after a time, or beyond a number.
     forgetful: list[PublishedAgent]
-    # For how many seconds the oldest append has been waiting for its commit.
+    # The seconds for which the oldest append has waited for its commit.
     commits_wait_s: int = 0
     _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("housekeeping"))
 

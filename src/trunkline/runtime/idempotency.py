@@ -16,10 +16,11 @@ from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
 from trunkline.runtime.run import Run
 
-# Notes of agents are below the names that they choose; none of those begins like this.
+# The prefix of the notes that hold keys. Agents choose the names of their own notes, and none of
+# those begins like this.
 _PREFIX = "idempotency-key "
-# The answer is stored beside its note. After a crash in between, it is looked for among this many
-# of the latest answers of its conversation.
+# The answer and the note of its key are two records. After a crash between them, a repeat looks for
+# the answer among this many of the latest ones of the conversation.
 _LOOKED_AT = 100
 
 
@@ -32,7 +33,7 @@ class _Kept(Struct, frozen=True, omit_defaults=True):
     digest: bytes
     task_id: str
     context_id: str
-    # At most one of them is set: JSON of the message, or why there is none.
+    # At most one of them is set: the message as JSON, or the reason why there is none.
     answer: Raw | UnsetType = UNSET
     refused: _Refused | None = None
 
@@ -55,19 +56,19 @@ _decode_id = msgspec.json.Decoder(_Id).decode
 
 
 class IdempotencyKeys(Struct, kw_only=True, eq=False):
-    """Keys of requests that made a task, which carries them."""
+    """The keys of requests that made a task. The task carries its keys to the store."""
 
     store: Store
     registry: Registry
     journal: Journal
-    # Keys whose task is not in the store yet, or has not left the memory.
+    # The keys of tasks in memory, which the store may not have yet.
     _known: dict[tuple[Scope, str], tuple[bytes, LiveTask]] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
     def keep(self, live: LiveTask, record: IdempotencyRecord) -> None:
-        """Know the key from now on, and store it with the next append."""
+        """Remember the key, and store it with the next append of the task."""
         self.journal.attach_key(live, record)
         live.keys += (record,)
         self._known[record.scope, record.key] = (record.digest, live)
@@ -91,7 +92,7 @@ class IdempotencyKeys(Struct, kw_only=True, eq=False):
     async def until_free(
         self, live: LiveTask, record: IdempotencyRecord
     ) -> LiveTask | Snapshot | None:
-        """Wait until the key can go with the next append, which holds one at most."""
+        """Wait until the next append has room for the key: an append carries one at most."""
         known: LiveTask | Snapshot | None = self.in_memory(record)
         while known is None and live.idempotency is not None:
             await self.journal.durable(live)
@@ -99,7 +100,7 @@ class IdempotencyKeys(Struct, kw_only=True, eq=False):
         return known
 
     def forget(self, live: LiveTask) -> None:
-        """Forget the keys, which the store knows unless the task has uncommitted entries."""
+        """Forget the keys of the task, unless it has uncommitted entries that may carry one."""
         if live.unflushed or live.in_flight:
             return
         for record in live.keys:
@@ -135,17 +136,18 @@ class DirectAnswers(Struct, kw_only=True, eq=False):
         return len(self._running)
 
     def enter(self, run: Run) -> None:
-        """Repeats join the run from now on."""
+        """Let repeats of the request join the run."""
         assert run.key is not None
         self._running[run.key.scope, run.key.key] = run
 
     def leave(self, run: Run) -> None:
-        """The store knows its answer, or its task has the key."""
+        """Stop repeats from joining the run: the store has its answer, or its task has the key."""
         if run.key is not None:
             self._running.pop((run.key.scope, run.key.key), None)
 
     def joined(self, wanted: IdempotencyRecord) -> Run | None:
-        """The run that the request with this key is in. Raises IdempotencyConflict."""
+        """The run of an earlier request with this key, if it has not ended. Raises
+        IdempotencyConflict."""
         run = self._running.get((wanted.scope, wanted.key))
         if run is not None and run.key is not None:
             check_digest(run.key.digest, wanted.digest)
@@ -191,7 +193,7 @@ class DirectAnswers(Struct, kw_only=True, eq=False):
         await self._keep(run, answer=Raw(_encode(message)))
 
     async def refuse(self, run: Run, error: TrunklineError) -> None:
-        """Store that the caller takes nothing of the answer. Raises StoreError."""
+        """Store that the caller accepts no part of the answer. Raises StoreError."""
         if isinstance(error, ContentTypeNotSupported):
             refused = _Refused(error.message, dict(error.metadata))
             await self._keep(run, refused=refused)
@@ -224,7 +226,7 @@ def digest_of(request: SendMessageRequest) -> bytes:
 
 
 def check_digest(known: bytes, digest: bytes) -> None:
-    """Raises IdempotencyConflict when a key comes with another request than before."""
+    """Raises IdempotencyConflict when the key came with a different request before."""
     if known != digest:
         raise IdempotencyConflict(
             "The idempotency key was used before for another request; use a new key"

@@ -54,11 +54,12 @@ from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.runs import Runs
 
-# Ids from clients are kept and indexed, so they are bounded. UUIDs have 36 characters.
+# The store keeps and indexes the ids of clients, so their length is limited. A UUID has 36
+# characters.
 MAX_ID_CHARS = 256
 _encode = msgspec.json.Encoder().encode
 
-# By names of their own: Python 3.11 looks members up through the metaclass.
+# Constants, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _QUEUED = RunState.QUEUED
 _BEGINNING = RunState.BEGINNING
 
@@ -68,15 +69,15 @@ class Admitted(Struct, frozen=True, kw_only=True, gc=False):
 
     # An answer that took neither task nor run.
     reply: Reply | None = None
-    # The task that it created or continued.
+    # The task that the message created or continued.
     live: LiveTask | None = None
     # A run that may still answer without a task.
     run: Run | None = None
-    # The run is that of an earlier request with the same key.
+    # Whether an earlier request with the same key began the run.
     is_joined: bool = False
-    # The same request was made before, and its task has left the memory.
+    # The task of an earlier request with the same key, if it is no longer in memory.
     earlier: Snapshot | None = None
-    # The entry that accepted the message, when its turn has begun right behind it; or 0.
+    # The entry that accepted the message, if the next entry begins its turn; else 0.
     begun_after: int = 0
 
 
@@ -102,7 +103,7 @@ class Intake(Struct, kw_only=True, eq=False):
     ) -> Admitted:
         """Accept the message or raise; nothing is recorded when it raises.
 
-        `reader` follows the outcome from its first event on, when it is a new one.
+        `reader` follows a new task or run from its first event on.
         """
         if self.is_closed:
             raise Unavailable("The gateway is shutting down; try again", retry_after_s=5)
@@ -126,7 +127,7 @@ class Intake(Struct, kw_only=True, eq=False):
             return await self._continue(agent, scope, message, options, record)
         # No await beyond this point: what was checked above still holds.
         task_id = record.task_id if record is not None else self.ids.new()
-        # A task without a context begins one, which is named after it.
+        # A message without a context begins a new one, which has the id of the task.
         context_id = context_of(agent.profile, message) or task_id
         lane = agent.lane(scope, context_id, task_id)
         run = Run(
@@ -148,7 +149,7 @@ class Intake(Struct, kw_only=True, eq=False):
         )
         if may_reply_directly and not needs_task:
             waits = agent.lanes.is_taken(lane) or not agent.lanes.has_room
-            # A caller that is not to wait for the answer needs a task to ask for it later.
+            # A caller that does not wait in the queue needs a task, to ask for the answer later.
             if not (waits and agent.profile.queued_send == "return"):
                 run.expect_answer(asyncio.get_running_loop().create_future(), reader)
                 if record is not None:
@@ -157,7 +158,7 @@ class Intake(Struct, kw_only=True, eq=False):
                 return Admitted(run=run)
         live = self.new_tasks.create(run, record)
         self.runs.enter(run)
-        # A stream that begins in the queue begins with a snapshot, which shows the place.
+        # The stream of a queued task begins with a snapshot, which shows its place in the queue.
         if reader is not None and run.state is not _QUEUED:
             live.subscribe(reader)
         return Admitted(live=live, begun_after=1 if run.state is _BEGINNING else 0)
@@ -183,7 +184,7 @@ class Intake(Struct, kw_only=True, eq=False):
             case NoReply():
                 raise direct.error
             case Unanswered():
-                # Another repeat may have been told meanwhile, by the task that says so.
+                # Another repeat may have made the failed task meanwhile.
                 earlier = await self.keys.recall(record)
                 if earlier is not None:
                     return _admitted_before(earlier)
@@ -199,7 +200,7 @@ class Intake(Struct, kw_only=True, eq=False):
                 record = msgspec.structs.replace(record, task_id=direct.task_id)
                 return Admitted(live=self._refuse(run, INTERRUPTED, record, reader))
             case None:
-                # It may have become a task while this one looked.
+                # The run may have become a task while this request asked the store.
                 live = self.keys.in_memory(record)
                 return None if live is None else Admitted(live=live)
 
@@ -211,7 +212,7 @@ class Intake(Struct, kw_only=True, eq=False):
             context_id = live.context_id
             try:
                 if live.state in TERMINAL:
-                    # Nobody is told of an end that is not stored.
+                    # Clients see the end of a task only when it is committed.
                     await self.journal.durable(live)
                 check_follow_up(message, context_id=context_id, state=live.state)
             finally:
@@ -230,8 +231,8 @@ class Intake(Struct, kw_only=True, eq=False):
             self.runs.enter(run)
 
     def _left(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> list[Run]:
-        """Runs for what waited for its turn when a restart came, in the same order, and before
-        them for what was under way, if it still is."""
+        """The runs that a restart left: first the turns that their agents continue, then the
+        messages that waited, in the order of their arrival."""
         runs: list[tuple[bool, str, Run]] = []
         for agent, live in tasks:
             fold = live.ahead()
@@ -239,7 +240,7 @@ class Intake(Struct, kw_only=True, eq=False):
                 run = _run(agent, fold.under_way, live, is_resumed=True)
                 runs.append((False, fold.under_way.since, run))
             runs += [(True, pending.since, _run(agent, pending, live)) for pending in fold.pending]
-        # An older task may have got its message later.
+        # By message, because an older task may have a younger message.
         runs.sort(key=itemgetter(0, 1))
         return [run for _, _, run in runs]
 
@@ -267,11 +268,11 @@ class Intake(Struct, kw_only=True, eq=False):
         record: IdempotencyRecord | None,
     ) -> Admitted:
         live = await self.registry.load(scope, message.task_id)
-        # It stays in memory while the message waits, or there would be two of it.
+        # The task stays in memory while the message waits; otherwise it would be loaded twice.
         live.pending_senders += 1
         try:
             if live.state in TERMINAL:
-                # Nobody is told of an end that is not stored.
+                # Clients see the end of a task only when it is committed.
                 await self.journal.durable(live)
             if record is not None:
                 earlier = await self.keys.until_free(live, record)
@@ -300,7 +301,7 @@ class Intake(Struct, kw_only=True, eq=False):
         message = message_of_task(message, live.task_id, live.context_id)
         now_ms = self.clock.now_ms()
         is_orphan = live.is_orphan
-        # The turn that an orphan was in is over, and will not say so itself.
+        # The turn of an orphan ended with its process, and no entry says so.
         left_off = is_orphan and live.state is TaskState.WORKING
         state = TABLE[live.state, Step.CONTINUE if left_off else Step.ACCEPT]
         update = TaskStatusUpdateEvent(
@@ -318,7 +319,7 @@ class Intake(Struct, kw_only=True, eq=False):
         self.journal.record(live, event, state=state, status_ms=now_ms)
         pending = Pending(message, options, update.status.timestamp, live.seq)
         run = _run(agent, pending, live, recorded=recorded)
-        # Messages that waited when the task was left come first.
+        # Messages that waited before the restart come first.
         for each in (*left, run):
             self.runs.enter(each)
         has_begun = run.state is _BEGINNING
@@ -333,8 +334,8 @@ def _run(
     is_resumed: bool = False,
     recorded: Message | None = None,
 ) -> Run:
-    """A run for a message of a task that exists. Without `recorded`, the message is the stored
-    one."""
+    """A run for a message of a task that exists. Without `recorded`, the message came from the
+    store."""
     return Run(
         run_id=pending.run_id(live.task_id),
         task_id=live.task_id,

@@ -1,9 +1,8 @@
-"""Commit, then publish: the only way for anything to happen to a task.
+"""`Journal`: commits the events of tasks, then publishes them. Nothing else changes a task.
 
-`record` numbers an event and returns at once. All that was recorded until the end of the
-loop's next pass goes to the store together; when the store says committed, and not before,
-readers see it. So an agent never waits for the disk, and no reader sees what a crash
-could take back.
+`record` numbers an event and returns at once. All events recorded until the end of the event loop's
+next pass go to the store together, and readers see them once the store has committed them. So an
+agent never waits for the disk, and no reader sees an event that a crash could undo.
 """
 
 import asyncio
@@ -33,8 +32,8 @@ from trunkline.runtime.live_task import Durable, LiveTask
 
 _log = logging.getLogger("trunkline.journal")
 
-# States in which nothing runs: a blocking caller is answered, and a snapshot is worth
-# its write because the next reader may come much later.
+# States without a running turn. A blocking send is answered, and a snapshot is worth its write,
+# because the next reader may come much later.
 SETTLED = TERMINAL | INTERRUPTED
 
 # A larger append waits until no other task has one under way. So does the end of a task that
@@ -43,7 +42,7 @@ LARGE_APPEND_BYTES = 1024 * 1024
 
 
 class _Second(Struct, eq=False):
-    """The appends that were submitted in one second, as long as some are not settled."""
+    """The number of appends, submitted in one second, that the store has not settled yet."""
 
     tick: int
     unsettled: int = 0
@@ -53,7 +52,7 @@ class CommitObserver(Protocol):
     """The one collaborator that learns whether the store committed or refused."""
 
     def settled(self, live: LiveTask) -> None:
-        """A state in which nothing runs is committed, or nothing is left to store."""
+        """A state without a running turn is committed, or the task has nothing left to store."""
 
     def refused(self, live: LiveTask, error: StoreError) -> None:
         """The store refused, and the task is back at its committed state."""
@@ -69,26 +68,27 @@ class Journal:
     ) -> None:
         self._store = store
         self._ids = ids
-        # Whether large texts are kept apart from the entries.
+        # Whether the store keeps large texts apart from the entries.
         self.refers = store.keeps_large_values
         self._observer = observer
         self._dirty: list[LiveTask] = []
-        # The task that has a large append under way. One at a time: each takes memory several
-        # times its size, and the loop for a while.
+        # The task that has a large append under way. There is one at a time, because a large append
+        # takes several times its size in memory and blocks the event loop for a while.
         self._large: LiveTask | None = None
-        # Tasks that wait to make theirs, and agents that wait to say the last of theirs.
+        # Tasks whose large append waits for its turn, and turns whose last output waits for it.
         self._large_waiting: deque[LiveTask] = deque()
         self._large_waiters: list[asyncio.Future[None]] = []
-        # Whether the store took nothing since it last failed.
+        # Whether the store has accepted nothing since its last failure.
         self.is_refusing = False
         # Entries committed since the start, for the metrics.
         self.committed_entries = 0
-        # How long appends have been waiting for the store, counted in ticks of the watchdog.
+        # How long appends have waited for the store, counted in ticks of the watchdog.
         self._second = _Second(0)
         self._waiting: list[_Second] = []
 
     def tick(self) -> int:
-        """Count one second; returns for how many the oldest unsettled append has waited."""
+        """Count one second. Returns the seconds for which the oldest unsettled append has
+        waited."""
         now = self._second.tick + 1
         self._waiting = [each for each in (*self._waiting, self._second) if each.unsettled]
         self._second = _Second(now)
@@ -96,16 +96,16 @@ class Journal:
 
     @property
     def unsettled(self) -> int:
-        """How many appends the store has not settled."""
+        """The number of appends that the store has not settled."""
         return sum(each.unsettled for each in (*self._waiting, self._second))
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
-        # Kept, because to ask which one is running takes a system call.
+        # Kept, because asking for the running loop takes a system call.
         return asyncio.get_running_loop()
 
     def record(self, live: LiveTask, event: Event, *, state: TaskState, status_ms: int) -> Entry:
-        # Before any change, because it raises for output that is not JSON.
+        # Before any change to the task, because encoding raises for output that is not JSON.
         entry = Entry.of(live.seq + 1, event)
         live.seq = entry.seq
         live.unflushed.append(entry)
@@ -113,7 +113,7 @@ class Journal:
         live.state = state
         live.status_ms = status_ms
         if not live.is_dirty:
-            # As `hold_back` does. Not by a call: this runs for every event.
+            # The same as in `hold_back`, without a call, because this runs for every event.
             live.is_dirty = True
             if not self._dirty:
                 self._loop.call_soon(self._flush_soon)
@@ -121,7 +121,7 @@ class Journal:
         return entry
 
     def hold_back(self, live: LiveTask, events: Callable[[], list[Event]]) -> None:
-        """Let the task go to the store with the next flush, and ask for the events then."""
+        """Flush the task with the next pass, and ask `events` for more to record then."""
         live.held_back = events
         if not live.is_dirty:
             live.is_dirty = True
@@ -130,11 +130,12 @@ class Journal:
             self._dirty.append(live)
 
     def attach_key(self, live: LiveTask, record: IdempotencyRecord) -> None:
-        """Let the key go to the store with the next append."""
+        """Store the key with the next append of the task."""
         live.idempotency = record
 
     def slim(self, live: LiveTask, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        """The parts as they are to be recorded: large texts go to the store by themselves."""
+        """The parts to record, with references in place of large texts, which the store keeps
+        apart."""
         if not self.refers:
             return parts
         known = live.in_flight_values + live.values
@@ -154,9 +155,9 @@ class Journal:
         live.once_durable.append((seq or live.seq, callback))
 
     def settled(self, live: LiveTask) -> asyncio.Future[None]:
-        """Done when a state in which nothing runs is committed, now or later.
+        """A future that is done once a state without a running turn is committed.
 
-        What was recorded before counts: a waiter never sees a state older than it.
+        The state includes every entry recorded before this call.
         """
         waiter: asyncio.Future[None] = self._loop.create_future()
         is_clean = not live.unflushed and not live.in_flight
@@ -187,15 +188,16 @@ class Journal:
             await waiter
 
     def _flush_soon(self) -> None:
-        """After the next pass: a turn that starts now gets to say something first, and what
-        it says goes along. What becomes dirty from here on has a pass of its own."""
+        """Flush after the next pass, so that the first output of a turn that starts now goes to the
+        store in the same append. Tasks that become dirty from here on wait for a pass of their
+        own."""
         dirty, self._dirty = self._dirty, []
         self._loop.call_soon(self._flush, dirty)
 
     def _flush(self, dirty: list[LiveTask]) -> None:
         appends: list[tuple[Append, Settled]] = []
         for live in dirty:
-            # Those that were refused meanwhile have nothing to store.
+            # A task that was refused meanwhile has nothing to store.
             if live.is_dirty:
                 try:
                     if live.held_back is not None:
@@ -219,7 +221,7 @@ class Journal:
             self.record(live, event, state=live.state, status_ms=live.status_ms)
 
     def _may_append(self, live: LiveTask) -> bool:
-        """Whether it is the turn of a task that recorded much."""
+        """Whether a task that recorded much may append now."""
         size = live.recorded_bytes - live.flushed_bytes
         is_large = size > LARGE_APPEND_BYTES or live.state in SETTLED
         if is_large and self._large is None:
@@ -227,7 +229,7 @@ class Journal:
         return not is_large or self._large is live
 
     def _flush_large(self) -> None:
-        # Some may have been refused while they waited, and have nothing to store.
+        # A task that was refused while it waited has nothing to store.
         while self._large_waiting and self._large is None:
             self._flush([self._large_waiting.popleft()])
 
@@ -255,7 +257,7 @@ class Journal:
     def _append(self, live: LiveTask) -> tuple[Append, Settled] | None:
         entries = tuple(live.unflushed)
         if not entries:
-            # It was scheduled for a text that is not wanted any more.
+            # The flush was scheduled for a held-back text that has been dropped since.
             live.is_dirty = False
             if self._large is live and not live.in_flight:
                 self._leave_large_turn()
@@ -383,8 +385,8 @@ class Journal:
                 waiter.set_exception(error)
 
     def _refuse_unmade(self, live: LiveTask, cause: Exception) -> None:
-        """What was recorded cannot be made an append. It stays dirty until it is refused, so
-        that nothing more of it goes to the store."""
+        """Refuse a task whose entries cannot be made into an append. The task stays dirty until
+        then, so that nothing more of it goes to the store."""
         _log.error("a commit could not be made", exc_info=cause, extra={"task_id": live.task_id})
         generation = live.generation
 
@@ -396,13 +398,13 @@ class Journal:
             self._loop.call_soon(refuse)
 
         if live.in_flight:
-            # That may well be committed, and then it counts.
+            # The entries in flight may still be committed, and then they count.
             live.once_durable.append((live.in_flight[-1].seq, refuse_soon))
         else:
             refuse_soon(None)
 
     def _refuse(self, live: LiveTask, error: StoreError) -> None:
-        """Return the task to its committed state, and tell all who wait that it was not stored."""
+        """Return the task to its committed state, and fail everything that waits for its commit."""
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()

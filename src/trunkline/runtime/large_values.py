@@ -51,7 +51,7 @@ def slim(
 
 
 class Pieces(Struct, frozen=True):
-    """JSON with the large values that belong into it, as it goes out."""
+    """JSON to send, split at its references to large values."""
 
     size: int
     # The bytes between values, and the ids of values.
@@ -71,7 +71,8 @@ class LargeValues(Struct, frozen=True, eq=False):
         return Pieces(size, pieces)
 
     async def slices(self, value: str) -> AsyncIterator[bytes]:
-        """One slice at a time is in memory, and others get on before the next one."""
+        """The value in slices. One slice is in memory at a time, and other work runs before the
+        next one."""
         number = 0
         while found := await self.store.value_slices(value, first=number, limit=1):
             yield found[0]
@@ -79,7 +80,7 @@ class LargeValues(Struct, frozen=True, eq=False):
             await next_pass()
 
     async def written_out(self, pieces: Pieces) -> AsyncIterator[bytes]:
-        """All of it, no more than a slice at a time, with room for others in between."""
+        """The JSON with its large values, one slice at a time, with other work in between."""
         for piece in pieces.pieces:
             if isinstance(piece, str):
                 async for slice_ in self.slices(piece):
@@ -130,5 +131,5 @@ class LargeValues(Struct, frozen=True, eq=False):
 
 
 def refers(text: str) -> bool:
-    # A longer text was never replaced by a reference.
+    # References are only in short texts: a long text is itself replaced by a reference.
     return len(text) <= SLICE_BYTES and MARK_TEXT in text

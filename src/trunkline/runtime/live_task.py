@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("trunkline.journal")
 
-# Entries of a long stream without readers are folded in steps: each holds its text twice.
+# The maximum number of committed entries that wait to be folded. An entry holds its text twice, so
+# a long stream without readers is folded in steps.
 MAX_UNFOLDED = 64
 
-# Called with None after the commit, or with why there is none.
+# Called with None after the commit, or with the error when the store refuses it.
 Durable: TypeAlias = Callable[[TrunklineError | None], None]
 
 
@@ -35,7 +36,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
     scope: Scope
     context_id: str
     epoch: int
-    # The session that its record names; empty where the agent names it.
+    # The session key that the stored task names; empty where the agent determines the key.
     session_key: str = ""
 
     # Written by `Journal` alone. First the task as recorded, ahead of the commit: decisions are
@@ -46,17 +47,17 @@ class LiveTask(Struct, kw_only=True, eq=False):
     unflushed: list[Entry] = []
     in_flight: list[Entry] = []
     is_dirty: bool = False
-    # Makes further events to record when the journal goes to the store, if there are any.
+    # Returns further events to record when the journal is flushed.
     held_back: Callable[[], list[Event]] | None = None
-    # The size of the entries that were recorded since the task is in memory, of those that went
-    # to the store, and of those that it committed.
+    # The bytes of the entries that were recorded since the task came into memory, of those that
+    # were submitted to the store, and of those that it committed.
     recorded_bytes: int = 0
     flushed_bytes: int = 0
     committed_bytes: int = 0
     # Large texts that unflushed entries refer to, and those that entries in flight refer to.
     values: tuple[LargeValue, ...] = ()
     in_flight_values: tuple[LargeValue, ...] = ()
-    # Rises when the store refuses an append, which makes void all that was in flight.
+    # Rises when the store refuses an append, because later appends in flight are then void as well.
     generation: int = 0
     # Both go to the store with the next append.
     creation: Creation | None = None
@@ -64,19 +65,19 @@ class LiveTask(Struct, kw_only=True, eq=False):
     once_durable: list[tuple[int, Durable]] = []
     waiters: list[tuple[int, asyncio.Future[None]]] = []
 
-    # Written by the methods below alone. Clients see only what is committed, 0 entries until
+    # Written by the methods below alone. Clients see only committed entries; there are none until
     # the task exists.
     committed_seq: int = 0
     committed_state: TaskState = TaskState.SUBMITTED
-    # Folded for the first reader: most tasks end before one comes.
+    # Entries are folded when a reader first needs them: most tasks end before that.
     _fold: TaskFold | None = None
     _unfolded: list[Entry] = []
     _view: Snapshot | None = None
     subscriptions: set[Subscription] = set()
 
-    # Written by `Registry` alone. A dropped task is not the task any more: the store has the
-    # truth. The store refused the progress of a stuck task, which ends as soon as that can be
-    # stored.
+    # Written by `Registry` alone. A dropped task is out of date, and the next reader loads it from
+    # the store. A stuck task is one whose progress the store refused; it fails as soon as the store
+    # accepts that.
     is_dropped: bool = False
     is_stuck: bool = False
     # Written by `Intake` alone: senders whose message cannot be recorded yet.
@@ -111,7 +112,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
 
     @property
     def is_orphan(self) -> bool:
-        """There is work to do, and nobody does it: a restart left the task as it was."""
+        """Whether the task has work to do and no run, because a restart left it as it was."""
         return self.state in HAS_WORK and not (self.run or self.waiting or self.is_stuck)
 
     @property
@@ -164,7 +165,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
         fold: TaskFold | None,
         view: Snapshot | None,
     ) -> None:
-        """Move forward. `fold` and `view`, when given, are the task after these entries."""
+        """Take over committed entries. `fold` and `view`, when given, are the task after them."""
         self.committed_seq = entries[-1].seq
         self.committed_state = state
         self._view = view
@@ -197,7 +198,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
                 reader.fail()
                 has_ended = True
         if self.committed_state in TERMINAL:
-            # They have their last entry, and hold it themselves.
+            # Every reader has its last entry in its own queue.
             self.subscriptions.clear()
         elif has_ended:
             self.subscriptions = {each for each in self.subscriptions if not each.is_ended}

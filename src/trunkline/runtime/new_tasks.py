@@ -16,7 +16,7 @@ from trunkline.runtime.live_task import LiveTask, message_of_task
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 
-# By a name of its own: Python 3.11 looks members up through the metaclass.
+# A constant, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _SUBMITTED = TaskState.SUBMITTED
 REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
 
@@ -38,7 +38,7 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
     def create(
         self, run: Run, key: IdempotencyRecord | None, refused: Refusal | None = None
     ) -> LiveTask:
-        """Make the task of a message, which a refusal ends at once."""
+        """Make the task of a message. With `refused`, the task has ended from the start."""
         now_ms = self.clock.now_ms()
         task_id, context_id, scope = run.task_id, run.context_id, run.lane.scope
         is_waiting = run.state in WAITING

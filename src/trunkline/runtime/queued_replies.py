@@ -1,7 +1,7 @@
 """`QueuedReplies`: records a later reply of an agent as an artifact of its task.
 
-It is journaled like everything else, so readers of the task see it, and whoever asks for
-the task later does. A task that has ended stays ended; it only has one artifact more.
+The reply is an entry of the journal like any other, so readers of the task and later callers of
+GetTask see it. A task that has ended stays ended and has one more artifact.
 """
 
 from typing import Any
@@ -65,7 +65,7 @@ class QueuedReplies(Struct, frozen=True, kw_only=True, eq=False):
             self.journal.record(live, event, state=live.state, status_ms=live.status_ms)
             await self.journal.durable(live)
         except Unavailable:
-            # It may have been only in memory, because a client reads it.
+            # The task may have been pruned, and still be in memory because a client follows it.
             if await self.store.owner(task_id) is None:
                 return _not_found(task_id)
             raise

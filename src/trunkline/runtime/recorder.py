@@ -36,12 +36,12 @@ from trunkline.runtime.run import Run, extra_of
 
 _log = logging.getLogger("trunkline.turns")
 
-# By names of their own where it counts: Python 3.11 looks members up through the metaclass.
+# Constants, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _START = Step.START
 _NOTE = Step.NOTE
 _ENDS_WELL = frozenset({Step.COMPLETE, Step.ASK, Step.NEED_AUTH})
 
-# The artifact of late output. A task ends once, so it has one at most.
+# The id of the artifact of late output. A task ends once, so it has one such artifact at most.
 LATE = "late-output"
 AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
 
@@ -73,7 +73,8 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
             names=style.names(live.turns, {each.artifact_id for each in made} if made else set()),
             style=style,
             accepted=run.agent.unnamed_modes if run.options is None else _accepted(run),
-            # More than the messages it has sent so far, so that no two have the same id.
+            # At least the number of messages that the turn has sent, so that no two get the same
+            # id.
             said=live.seq if run.is_resumed else 0,
         )
         return run.fold
@@ -85,7 +86,8 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
             run.live.turns -= 1
 
     def record_retry(self, live: LiveTask, run: Run | None = None) -> None:
-        """Record that the turn under way is run again. `run` is the one that has not started."""
+        """Record that the current turn is run again. `run` is its run, if there is one that has not
+        started."""
         now_ms = self.clock.now_ms()
         state = TABLE[live.state, Step.CONTINUE]
         update = TaskStatusUpdateEvent(
@@ -129,7 +131,7 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
         return output
 
     def _first_events(self, run: Run) -> list[Event]:
-        """The events of the text that was held back, which it then no longer is."""
+        """Release the text that was held back, and return its events."""
         live, first = run.live, run.first
         run.first = None
         if first is None or live is None or run.fold is None or live.state in TERMINAL:
@@ -150,7 +152,7 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
         try:
             self._reveal(run)
         except Exception:  # noqa: BLE001 - goes to the log
-            # It may not be JSON. The run has a task by now, which is what the caller needs.
+            # The output may not be JSON. The run has a task by now, which the caller needs.
             _log.exception("agent failed", extra=extra_of(run))
             return False
         return True
@@ -164,12 +166,12 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
     def fail(self, run: Run) -> None:
         """Record that the agent raised an error."""
         if run.outcome is not None:
-            # The reply could not be given, and its output counts no more.
+            # The reply could not be given, so its output no longer counts.
             run.outcome = run.staging = None
         try:
             self.feed(run, Failed(AGENT_FAILED))
         except Exception:  # noqa: BLE001 - goes to the log
-            # The output held back may not be JSON either. It is gone by now.
+            # The output held back may not be JSON either. The first attempt has discarded it.
             _log.exception("agent failed", extra=extra_of(run))
             self.feed(run, Failed(AGENT_FAILED))
 
@@ -233,7 +235,7 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
                 self.journal.record(live, event, state=live.state, status_ms=live.status_ms)
             return False
         step = decision.step
-        # A message that waits is the answer to a question, and work left to do.
+        # A waiting message is the answer to a question, or further work, so the task continues.
         if live.waiting and step in _ENDS_WELL:
             step = Step.CONTINUE
         self.move(live, step, decision.message, is_kept=decision.is_kept)

@@ -12,7 +12,7 @@ from trunkline.runtime.live_task import LiveTask, fold_of
 
 
 class Registry(Struct, kw_only=True, eq=False):
-    """Every look-up names the caller's scope; what is not in it does not exist."""
+    """Every look-up names the caller's scope; tasks of other scopes do not exist for the caller."""
 
     store: Store
     journal: Journal
@@ -21,8 +21,8 @@ class Registry(Struct, kw_only=True, eq=False):
     # Tasks whose end waits until the store accepts it.
     stuck: set[LiveTask] = set()
     _live: dict[str, LiveTask] = {}
-    # Tasks that are being read. A second reader could find the task as it was before a
-    # change that the first one makes.
+    # Tasks that are being loaded. Loading one twice would make two objects, one of them out of
+    # date.
     _loading: dict[tuple[Scope, str], asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
@@ -35,8 +35,7 @@ class Registry(Struct, kw_only=True, eq=False):
         return tuple(self._live.values())
 
     def forget_if_idle(self, live: LiveTask) -> None:
-        """Forget a task of which memory has nothing that the store does not have, and that
-        nobody waits for."""
+        """Forget a task that is completely stored, and that no run, reader or request needs."""
         if (
             live.run
             or live.waiting
@@ -70,17 +69,17 @@ class Registry(Struct, kw_only=True, eq=False):
 
     def live(self, scope: Scope, task_id: str) -> LiveTask | None:
         live = self._live.get(task_id)
-        # A task whose creation is not committed is not there yet.
+        # A task does not exist for clients before its creation is committed.
         if live is None or live.scope != scope or not live.exists:
             return None
         return live
 
     async def stored_view(self, scope: Scope, task_id: str) -> Snapshot:
-        """The task for a reader who has seen that it is not in memory."""
+        """The task from the store, for a caller that did not find it in memory."""
         return snapshot_of(await self._stored(scope, task_id))
 
     def owner(self, task_id: str) -> Scope | None:
-        """Whose task it is, if it is in memory, stored or not."""
+        """The scope of a task in memory, committed or not."""
         live = self._live.get(task_id)
         return None if live is None else live.scope
 
@@ -90,16 +89,17 @@ class Registry(Struct, kw_only=True, eq=False):
             arriving = self._arriving(scope, task_id)
             if arriving is None:
                 return await self._load(scope, task_id)
-            # Shielded: others may wait for the same.
+            # Shielded, because other requests may wait for the same future.
             await asyncio.shield(arriving)
         return live
 
     def _arriving(self, scope: Scope, task_id: str) -> "asyncio.Future[None] | None":
-        """Done when a look is worth it, for a task that others are bringing into memory."""
+        """A future that is done when the task may have come into memory; None if nothing brings
+        it."""
         live = self._live.get(task_id)
         if live is None or live.scope != scope:
             return self._loading.get((scope, task_id))
-        # The store may have it already, but this object is the task.
+        # The store may have the task already, but this object is newer.
         created: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell(_: TrunklineError | None) -> None:
@@ -117,7 +117,7 @@ class Registry(Struct, kw_only=True, eq=False):
                 claimed = await self.store.claim(
                     self.node, now_ms=self.clock.now_ms(), limit=1, task_id=task_id
                 )
-                # None: another node was faster, and what was read before is out of date.
+                # If another node was faster, the task that was read before is out of date.
                 stored = claimed[0] if claimed else await self._stored(scope, task_id)
             live = LiveTask.of(stored)
             self.add(live)

@@ -19,7 +19,7 @@ MAX_STEPS = 4
 
 
 class Replay(Struct, kw_only=True, eq=False):
-    """Reads the journal for one reader, up to where the task is by then."""
+    """Reads the journal for one reader, until the reader has every committed entry."""
 
     store: Store
     live: LiveTask
@@ -44,14 +44,14 @@ class Replay(Struct, kw_only=True, eq=False):
             if entries and entries[0].seq == self.seen + 1:
                 reader.replay(entries)
                 self.seen = entries[-1].seq
-                # At once, so that a reader of the last entry knows that it is the last one.
+                # End at once, so that the last entry is sent as the last one.
                 if self.seen == live.committed_seq and self._is_over:
                     reader.end()
                 return
         # No await beyond this point: what is committed from here on reaches the reader.
         reader.caught_up()
         if self.seen != live.committed_seq:
-            # Pruned, or a sequence from another life of this database.
+            # The entries were pruned, or the number comes from an earlier database.
             reader.put(Gap(self.seen, live.committed_seq))
             self.rejoin(reader, live)
         elif self._is_over:
@@ -61,7 +61,7 @@ class Replay(Struct, kw_only=True, eq=False):
         live = self.live
         if not self._read:
             found = await self.store.entries(live.task_id, after=self.seen, limit=self.chunk)
-            # The store may be ahead of the journal; those entries are pushed later.
+            # The store may have entries that the journal has not published; they are pushed later.
             self._read = [entry for entry in found if entry.seq <= live.committed_seq]
         count = size = 0
         for entry in self._read[:STEP_ENTRIES]:

@@ -10,17 +10,17 @@ from trunkline.model.profile import Profile
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 
-# Small steps: one holds the writer for a few milliseconds.
+# The records per step. A step of this size holds the writer for a few milliseconds.
 STEP = 200
-# Where a step of that size takes too long.
+# The smallest step, for stores where a larger one takes too long.
 MIN_STEP = 10
 
 
 class Gone(Struct, frozen=True):
-    """How many of each are deleted, or would be."""
+    """The number of records that were deleted, or would be."""
 
     tasks: int = 0
-    # Answers that made no task.
+    # Answers without a task.
     exchanges: int = 0
 
 
@@ -37,7 +37,7 @@ async def count_prunable(
         old = await store.count_ended(agent, before_ms=before_ms)
         exchanges = await store.count_exchanges(agent, before_ms=before_ms)
     many = 0 if keep is None else await store.count_ended(agent) - keep
-    # Either bound takes the longest ended ones, so the larger number includes the other.
+    # Both limits delete the tasks that ended first, so the larger number includes the smaller one.
     return Gone(max(old, many), exchanges)
 
 
@@ -67,10 +67,10 @@ class Steps:
 
 
 class PacedSteps(Steps):
-    """Rests after each step, the longer the more it took and the more others commit."""
+    """Rests after each step: longer after a slow step, and while other work commits."""
 
     def __init__(self, clock: Clock, committed: Callable[[], int]) -> None:
-        """`committed` counts the entries that others commit."""
+        """`committed` returns the number of entries committed so far."""
         self._clock = clock
         self._committed = committed
         self._seen = committed()

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Run(Struct, kw_only=True, eq=False):
-    """A turn with effects never runs twice. So when its lane grants it, the journal first says
-    that it has begun, and it starts once that is committed. A run without a task, or of a pure
-    agent, starts at once. `engine/run_states.py` has the table of its states."""
+    """A turn with effects never runs twice. So when a run gets its lane, the journal first records
+    that the turn has begun, and the turn starts once that is committed. A run without a task, or of
+    a pure agent, starts at once. `engine/run_states.py` has the table of its states."""
 
     run_id: str
     # The id of its task, or of the task that it gets when it needs one.
@@ -36,19 +36,20 @@ class Run(Struct, kw_only=True, eq=False):
     options: TurnOptions | None
     # The idempotency key of the request, which a run without a task has to store itself.
     key: IdempotencyRecord | None = None
-    # It was under way before a restart, and the backend resumes it.
+    # Whether the run was under way before a restart, and its backend resumes it.
     is_resumed: bool = False
     # The entry that accepted its message; 1 for the one that creates the task.
     accepted_seq: int = 1
-    # The message in history, with references in place of large texts. None for a new task, and
-    # the message itself for one that was stored.
+    # The message as history has it, with references in place of large texts: the same object as
+    # `message` if that came from the store, and None for a new task.
     recorded: Message | None = None
 
     # Written by the methods below alone. `live` is None while the agent may still answer with
     # a message alone.
     message: Message
     live: LiveTask | None = None
-    # Of a run that may end without a task: its outcome, and the reader that streams it.
+    # For a run that may end without a task: the future of its outcome, and the reader that streams
+    # it.
     answer: asyncio.Future[Reply | NoReply | LiveTask] | None = None
     reader: Subscription | None = None
 
@@ -57,7 +58,7 @@ class Run(Struct, kw_only=True, eq=False):
     is_key_stored: bool = False
     started: float | None = None
     task: asyncio.Task[None] | None = None
-    # Makes a task of the run when it takes long.
+    # Makes a task of the run when the run takes long.
     timer: asyncio.Task[None] | None = None
     # The step and the reason by which a stop ends the task, and the asyncio task that does it.
     ending: tuple[Step, str] | None = None
@@ -65,12 +66,12 @@ class Run(Struct, kw_only=True, eq=False):
 
     # Written by `Recorder` alone.
     fold: TurnFold | None = None
-    # The first text of the turn, held back while it may be the whole answer and the journal
-    # does not go to the store: an answer in one piece costs much less.
+    # The first text of the turn, held back until the journal is flushed: it may be the whole
+    # answer, and an answer in one piece costs much less.
     first: Text | None = None
     # Output after the stop, where the profile keeps it.
     late: LateOutput | None = None
-    # Of a run without a task: the output held back, and the outcome.
+    # For a run without a task: the output held back, and the outcome.
     staging: Staging | None = None
     outcome: Message | TrunklineError | None = None
 
@@ -94,7 +95,7 @@ class Run(Struct, kw_only=True, eq=False):
             self.answer.set_result(outcome)
 
     def become(self, live: LiveTask, message: Message) -> None:
-        """Take the task; `message` has its ids."""
+        """Become a run of the task; `message` has the ids of the task."""
         self.live = live
         self.message = message
         if self.reader is not None:
@@ -103,11 +104,11 @@ class Run(Struct, kw_only=True, eq=False):
             self.answer.set_result(live)
 
     def restore(self, message: Message) -> None:
-        """Take the message with its large texts, which a stored one only refers to."""
+        """Replace a message from the store by the same one with its large texts."""
         self.message = message
 
     def forget_reader(self) -> None:
-        """The reader left before the run had a task."""
+        """Forget the reader, which left before the run had a task."""
         self.reader = None
 
 

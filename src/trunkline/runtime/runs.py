@@ -46,7 +46,7 @@ class Runs(Struct, kw_only=True, eq=False):
     turns: Turns
     tasks: BackgroundTasks
     running: set[Run] = set()
-    # Runs in the queue that have no task yet, so that nothing but a lane knows them.
+    # Runs in the queue without a task, which only their lanes know.
     _without_task: set[Run] = set()
     # Runs that wait for the store to accept writes again.
     _held: list[Run] = []
@@ -94,12 +94,12 @@ class Runs(Struct, kw_only=True, eq=False):
 
     def _begin(self, run: Run) -> None:
         """Begin a run that has its lane. A turn with effects starts when the store has committed
-        that it began: after a crash, what the store calls waiting has not run."""
-        # What waits while the gateway stops stays as it is, and runs after the restart.
+        that it began: after a crash, a message that waits according to the store has not run."""
+        # Runs that wait while the gateway shuts down stay in the queue until after the restart.
         if run.state is RunState.RELEASED or self._is_draining:
             return
         if self.journal.is_refusing and (self._held or self.registry.stuck):
-            # Its beginning could not be stored either.
+            # The store would refuse the beginning of this run as well.
             event = RunEvent.HOLD
         elif run.agent.backend.is_pure or run.is_resumed:
             # A pure agent has no effects, so it may run before its beginning is stored. The store
@@ -126,8 +126,8 @@ class Runs(Struct, kw_only=True, eq=False):
             self._begin(run)
 
     def _store_key(self, run: Run) -> None:
-        """Store that the request with the key has begun, which no task will say. A repeat after
-        a crash then knows that the agent may have been at work."""
+        """Store that the request with the key has begun, because it has no task that says so. After
+        a crash, a repeat then finds that the agent may have worked on the request."""
         self.tasks.spawn(self._begin_keyed(run), name=f"key of {run.run_id}")
 
     async def _begin_keyed(self, run: Run) -> None:
@@ -139,7 +139,7 @@ class Runs(Struct, kw_only=True, eq=False):
             if run.live is None:
                 self.happen(run, RunEvent.KEY_REFUSED)
                 return
-        # By now it may have a task, which says that it begins.
+        # The run may have a task by now, whose journal records the beginning.
         self._begin(run)
 
     def _refuse_request(self, run: Run) -> None:
@@ -160,7 +160,7 @@ class Runs(Struct, kw_only=True, eq=False):
             self.happen(run, RunEvent.BEGUN)
         elif run.accepted_seq <= live.committed_seq:
             self.happen(run, RunEvent.UNSTORED)
-        # Else its message is not stored either, and `StoreRefusals` releases the run.
+        # Otherwise the message itself is not stored, and `StoreRefusals` releases the run.
 
     def _record_retry(self, run: Run) -> None:
         assert run.live is not None
@@ -189,8 +189,9 @@ class Runs(Struct, kw_only=True, eq=False):
                 self.happen(run, RunEvent.ANSWER)
                 await self.turns.reply(run, run.outcome)
         except asyncio.CancelledError:
-            # Cancelled by a stop, which records the outcome itself, or with all the rest; if by
-            # neither, the agent made the error up, and it is a failure like others.
+            # A stop cancels the run and records the outcome itself, and a shutdown cancels all
+            # runs. Otherwise the agent itself raised CancelledError, which is a failure like any
+            # other.
             if run.state in _COUNTS:
                 if run.task is None or run.task.cancelling():
                     raise
@@ -205,7 +206,8 @@ class Runs(Struct, kw_only=True, eq=False):
         finally:
             if run.late:
                 self.tasks.spawn(self.turns.keep_late(run), name=f"late {run.run_id}")
-            # Before the agent cleans up, which may be slow: the next turn does not wait for it.
+            # Before the agent cleans up, which may be slow, so that the next turn does not wait for
+            # it.
             self.happen(run, RunEvent.END)
             close = getattr(outputs, "aclose", None)
             if close is not None:
@@ -228,16 +230,16 @@ class Runs(Struct, kw_only=True, eq=False):
                     self.drop_waiting(live)
             elif run in live.waiting:
                 live.waiting.remove(run)
-            # A dirty task is looked at once more when it is stored.
+            # A dirty task is checked again when it is stored.
             if not live.is_dirty:
                 self.registry.forget_if_idle(live)
         for granted in run.agent.lanes.leave(run.lane, run):
             self._begin(granted)
 
     def drop_waiting(self, live: LiveTask, *, after_seq: int = 0) -> None:
-        """Release the runs of the task that wait: it has ended, or the messages after that entry
-        are not stored."""
-        # The first one last: it may have the lane, which would go to the next of them.
+        """Release the waiting runs of messages after entry `after_seq`, because the task has ended
+        or the store refused those messages."""
+        # In reverse, because the first run may have the lane, which would go to the next of them.
         for run in reversed(live.waiting.copy()):
             if run.accepted_seq > after_seq:
                 self.happen(run, RunEvent.RELEASE)
@@ -249,7 +251,7 @@ class Runs(Struct, kw_only=True, eq=False):
             self.become_task(run)
 
     def become_task(self, run: Run) -> LiveTask:
-        """Make a task of the run for those who wait for it, whether it has started or not."""
+        """Make a task of the run, whether it has started or not."""
         if run.live is None and run.is_waiting:
             self._without_task.discard(run)
             return self.new_tasks.promote(run)
@@ -275,7 +277,7 @@ class Runs(Struct, kw_only=True, eq=False):
                 self.abandon(agent, live, asked_by)
 
     def abandon(self, agent: PublishedAgent, live: LiveTask, run_id: str) -> None:
-        """Tell the backend that nobody waits for a run that is not under way here."""
+        """Tell the backend that a run which is not under way here is no longer wanted."""
         backend = agent.backend
         if isinstance(backend, Abandons):
             told = backend.abandon(run_id, self.turns.sessions.notes(agent, live))
@@ -298,7 +300,7 @@ class Runs(Struct, kw_only=True, eq=False):
             await asyncio.shield(run.stopping)
 
     def _end_task(self, run: Run) -> None:
-        # In an asyncio task of its own: the caller may leave, and the task must still end.
+        # In a separate asyncio task, because the caller may leave, and the task must still end.
         run.stopping = self.tasks.start(self._end(run), name=f"stop {run.run_id}")
 
     async def _end(self, run: Run) -> None:
@@ -329,7 +331,7 @@ class Runs(Struct, kw_only=True, eq=False):
         run.task.cancel()
         grace = self._grace(run)
         try:
-            # The backend may have to tell a service far away; it is not cut short.
+            # The backend may have to call a remote service, so it gets the whole grace as well.
             both = {run.task, asking}
             while not grace.done() and (pending := {task for task in both if not task.done()}):
                 await asyncio.wait({grace, *pending}, return_when=asyncio.FIRST_COMPLETED)
@@ -365,7 +367,7 @@ class Runs(Struct, kw_only=True, eq=False):
         if is_refusing and self.registry.stuck:
             return
         held, self._held = self._held, []
-        # While it refuses, one tries it and the others stay where they are.
+        # While the store refuses writes, one run tries again and the others keep waiting.
         count = 1 if is_refusing else len(held)
         for run in held[:count]:
             self._begin(run)
@@ -378,10 +380,11 @@ class Runs(Struct, kw_only=True, eq=False):
         for live in self.registry.all():
             for run in live.waiting:
                 if run.state is RunState.BEGINNING:
-                    # It has not run: it can wait for the next process like those behind it.
+                    # The turn has not started, so it waits for the next process like the runs
+                    # behind it.
                     self.happen(run, RunEvent.DRAIN)
         for run in list(self._without_task):
-            # It would be lost otherwise: only tasks outlive the process.
+            # Without a task the request would be lost: only tasks outlive the process.
             self.become_task(run)
         timer = self.tasks.start(self.clock.sleep(grace_s), name="drain")
         while not timer.done():
@@ -394,7 +397,7 @@ class Runs(Struct, kw_only=True, eq=False):
         await self.tasks.close()
 
     async def _shut_down(self, run: Run, reason: str) -> None:
-        # A run that has its answer already needs no task to be resumed by.
+        # A run that has its answer has nothing to resume, and needs no task.
         is_resumable = run.agent.resumes and run.state is not RunState.ANSWERED
         if not is_resumable or (run.live is None and not self.recorder.reveal(run)):
             await self.stop_run(run, Step.FAIL, reason)

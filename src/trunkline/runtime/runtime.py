@@ -41,7 +41,8 @@ _CLAIM_STEP = 500
 
 
 class Runtime:
-    """`service` is what the server calls. Open before, close after."""
+    """The parts of one store and its agents. The server calls `service`, between `open` and
+    `close`."""
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class Runtime:
         self.is_ready = False
 
     def problems(self) -> list[str]:
-        """Why this runtime should get no traffic now, as `/readyz` tells it."""
+        """The reasons why this runtime should get no traffic now, for `/readyz`."""
         found = [] if self.is_ready else ["starting or shutting down"]
         if problem := self._store.problem:
             found.append(problem)
@@ -149,7 +150,7 @@ class Runtime:
         self.is_ready = True
 
     async def recover(self) -> None:
-        """Take up what no living node works on. Doing it twice does no harm."""
+        """Take over the unfinished tasks of nodes that are gone. A second call does no harm."""
         outcomes: Counter[Recovery] = Counter()
         to_run: list[tuple[PublishedAgent, LiveTask]] = []
         while claimed := await self._store.claim(
@@ -158,7 +159,7 @@ class Runtime:
             for stored in claimed:
                 outcomes[self._recover(stored, to_run)] += 1
         self.intake.requeue(to_run)
-        # Nobody is to see a task at work that nobody works on.
+        # Wait for the commits, so that no client sees a working task that has no run.
         for live in self.registry.all():
             with suppress(TrunklineError):
                 await self.journal.durable(live)
@@ -169,7 +170,7 @@ class Runtime:
         self, stored: StoredTask, to_run: list[tuple[PublishedAgent, LiveTask]]
     ) -> Recovery:
         agent = self.agents.get(stored.scope.agent)
-        # Tasks of an agent that is no longer published wait until it is again.
+        # Tasks of an agent that is no longer published wait until it is published again.
         if agent is None:
             return Recovery.LEAVE
         policies, can_resume = agent.profile.on_restart, agent.backend.can_resume
@@ -181,7 +182,7 @@ class Runtime:
         fold = live.committed()
         is_known = fold.pending if stored.state is TaskState.SUBMITTED else fold.knows_turn
         if decision is not Recovery.FAIL and not is_known:
-            # Another program's task, of which there is no more than its state.
+            # Another program stored the task, and only its state is known.
             decision = Recovery.FAIL
         if decision in (Recovery.FAIL, Recovery.RETRY):
             self._abandon(agent, live)
@@ -195,11 +196,11 @@ class Runtime:
         return decision
 
     def _abandon(self, agent: PublishedAgent, live: LiveTask) -> None:
-        """What the agent may still be doing for the task is not wanted any more."""
+        """Tell an agent that may still work on the task that its work is no longer wanted."""
         fold = live.committed()
         taken_up = fold.under_way
         run_id = fold.asked_by if taken_up is None else taken_up.run_id(live.task_id)
-        # Others were told when the process ended, for they ended with it.
+        # Other backends ended with the process that ran them.
         if run_id and isinstance(agent.backend, Abandons):
             self.runs.abandon(agent, live, run_id)
 
@@ -208,19 +209,20 @@ class Runtime:
         self.intake.is_closed = True
 
     def end_streams(self, reason: str) -> None:
-        """Let every reader go; each can resume where it was."""
+        """End every stream; each reader can resume where it was."""
         for live in self.registry.all():
             for reader in live.subscriptions:
                 reader.stop(reason, live.committed_seq)
 
     async def drain(self, *, grace_s: float) -> None:
-        """Take nothing new, let runs finish for a while, end them, let readers go."""
+        """Accept no more messages, let runs finish for `grace_s`, stop the others, and end all
+        streams."""
         self.stop_admitting()
         await self.runs.drain(grace_s=grace_s, reason=STOP_REASON)
         for live in self.registry.all():
             with suppress(TrunklineError):
                 await self.journal.durable(live)
-            # A queued task is answered as it is: it goes on after the restart.
+            # The sender of a queued task gets it as it is: the task runs after the restart.
             self.journal.answer_waiters(live)
         self.end_streams("the gateway is shutting down")
 

@@ -43,11 +43,11 @@ from trunkline.runtime.task_json import listed_json, page_position, page_token, 
 from trunkline.runtime.wakeups import Wakeups
 
 DEFAULT_PAGE_SIZE = 50
-# How much of a journal is read at a time for a reader that resumes.
+# The maximum number of entries to read at a time for a reader that resumes.
 REPLAY_CHUNK = 500
 
-# A stream that a message opened ends when the agent has no more to say for now; one that
-# follows a task goes on until the task ends.
+# A stream that a message opened ends when the agent has no more to say for now; one that follows a
+# task continues until the task ends.
 CLOSES_SEND = TERMINAL | {TaskState.INPUT_REQUIRED}
 CLOSES_SUBSCRIBE = TERMINAL
 CLOSES_ON_PAUSE = TERMINAL | INTERRUPTED
@@ -108,7 +108,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             elif admitted.run is not None:
                 assert admitted.run.answer is not None
                 answer = admitted.run.answer
-                # Repeats of the same request may wait for it, too.
+                # Shielded where repeats of the request may wait for the same answer.
                 outcome = await (answer if admitted.run.key is None else asyncio.shield(answer))
             if isinstance(outcome, Reply):
                 return outcome
@@ -132,8 +132,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         history_length = configuration.history_length if configuration is not None else None
         closes_on = CLOSES_ON_PAUSE if agent.profile.subscribe_pause == "close" else CLOSES_SEND
         reader = self._reader(agent, closes_on)
-        # A reader that is there from the start gets the journal as it is, which begins
-        # with one message; one that wants none, or joins later, gets a snapshot.
+        # A reader from the start gets the entries of the journal, and the first one holds one
+        # message. A reader that wants no history, or joins later, gets a snapshot.
         from_start = reader if history_length != 0 else None
         try:
             admitted = await self.intake.admit(
@@ -213,7 +213,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         if error is not None:
             reader.stop(error.message, 0)
             return
-        if reader.is_ended:  # it left while it waited for the commit
+        if reader.is_ended:  # the client left before the commit
             return
         reader.put(_opening(live, history_length))
         if live.committed_state in reader.closes_on or live.is_orphan:
@@ -277,7 +277,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             is_over = live.state in TERMINAL
             if not is_over:
                 await self.runs.stop(agent, live, Step.CANCEL, agent.style.texts.cancel)
-            # Nobody is told of an end that is not stored.
+            # Clients see the end of a task only when it is committed.
             await self.journal.durable(live)
             if is_over and profile.cancel_terminal == "passthrough":
                 return task_json(live.view())
@@ -319,7 +319,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         if last_seq is None or isinstance(reader, SnapshotSubscription):
             self._join(reader, live, None, None)
         else:
-            # There from the start, so that the task stays in memory meanwhile.
+            # Subscribed during the replay, so that the task stays in memory.
             live.subscribe(reader)
             replay = Replay(
                 store=self.store,
@@ -332,7 +332,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             )
             reader.catch_up(replay.step, after=last_seq)
             try:
-                # While there is nothing sent, a journal that cannot be read is an error.
+                # Nothing is sent yet, so a journal that cannot be read becomes an error response.
                 await replay.step()
             except BaseException:
                 reader.close()
@@ -363,7 +363,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
 
 
 def _show(reader: Subscription, of: LiveTask | Run, history_length: int | None) -> None:
-    """Let a reader that wants whole tasks know where they come from."""
+    """Tell a reader of snapshots where to get them."""
     if isinstance(reader, SnapshotSubscription):
         reader.opening = partial(_opening, of, history_length)
 

@@ -1,8 +1,8 @@
-"""Sessions: the conversation that a turn belongs to.
+"""`Sessions`: the conversations that turns belong to.
 
-A session has no record of its own. What was said in it is what its tasks hold, and, for
-answers that made no task, the exchange that is kept in their place. So a transcript is as
-durable as the tasks are, belongs to their caller, and goes when they go.
+The store has no record of a session. Its messages are those of its tasks and, for answers without a
+task, the exchanges that are stored in their place. So a transcript is as durable as the tasks,
+belongs to the same caller, and is deleted with them.
 """
 
 import msgspec
@@ -41,14 +41,15 @@ class Sessions(Struct, frozen=True, kw_only=True, eq=False):
         return StoredNotes(self.store, self.clock, Scope(handle, "", ""), "")
 
     async def remember(self, run: Run, answer: Message) -> None:
-        """Keep an exchange that made no task. Committed when this returns."""
+        """Store an answer without a task, together with its request. Committed when this
+        returns."""
         messages = _encode((run.message, answer))
         exchange = Exchange(run.lane.scope, run.context_id, self.clock.now_ms(), messages)
         await self.store.remember(exchange)
 
 
 class RunSession(Struct, frozen=True, eq=False):
-    """The session of one run. Of use also after the run, to say something later."""
+    """The session of one run. A backend may keep it after the run, to send a later reply."""
 
     _run: Run
     _sessions: Sessions
@@ -113,7 +114,7 @@ class RunSession(Struct, frozen=True, eq=False):
             for stored in page.tasks:
                 if stored.task_id != own:
                     fold = fold_of(stored)
-                    # The agent has not got messages that wait in the queue.
+                    # Messages that wait in the queue have not reached the agent.
                     messages = fold.settled_history()
                     count += len(messages)
                     found.append((stored.status_ms, messages))

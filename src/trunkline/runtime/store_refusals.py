@@ -1,6 +1,6 @@
 """`StoreRefusals`: ends the runs and tasks whose progress the store refused.
 
-Nothing of them is lost, or shown before it is stored.
+Committed progress is not lost, and clients see nothing that is not stored.
 """
 
 from contextlib import suppress
@@ -26,7 +26,7 @@ from trunkline.runtime.recorder import Recorder, say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.runs import Runs
 
-# How long to wait before a task whose progress was refused is offered to the store again.
+# The wait before the store is asked again to accept the failure of a task.
 STORE_RETRY_S = 2.0
 
 # The exact cause is for the operator: the store's own words name files and disks.
@@ -49,10 +49,10 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
                 # Messages that are stored still wait for their turn.
                 return
         if not live.exists or not isinstance(error, StoreUnusable):
-            # No client knows of it, or memory cannot be relied on.
+            # No client knows the task yet, or its state in memory cannot be trusted.
             self.registry.drop(live)
         elif live.state in HAS_WORK and not live.is_stuck:
-            # Before its run is released: until it has failed, it stays in memory.
+            # Before its run is released, so that the task stays in memory until it has failed.
             self.registry.mark_stuck(live)
             self.runs.tasks.spawn(self._fail_later(live), name=f"fail {live.task_id}")
         # Before the run leaves its lane, which would start the next one.
@@ -64,7 +64,7 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
             self.runs.tasks.spawn(self._reload(live), name=f"reload {live.task_id}")
 
     async def _reload(self, dropped: LiveTask) -> None:
-        """Fail the task if it is still this node's to run, so that it is not left without one."""
+        """Fail the task if it still belongs to this node, so that it is not left without a run."""
         try:
             live = await self.registry.load(dropped.scope, dropped.task_id)
         except TaskNotFound:  # pruned meanwhile

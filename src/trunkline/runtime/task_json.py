@@ -18,8 +18,8 @@ _decode_task = msgspec.json.Decoder(Task).decode
 def task_json(
     snapshot: Snapshot, history_length: int | None = None, position: int | None = None
 ) -> bytes:
-    """The whole task; put together from its stored pieces, unless something has to go or
-    its place in the queue is to be shown."""
+    """The whole task. Its stored pieces are joined as they are, unless the history is cut or the
+    place in the queue is added."""
     task = snapshot.task
     if history_length is not None or position is not None:
         task = _shown(task, history_length, position)
@@ -35,7 +35,7 @@ def listed_json(
     include_artifacts: bool,
     position: int | None = None,
 ) -> bytes:
-    """A task in a list: `artifacts` is there exactly when asked for, empty or not."""
+    """A task in a list. It has `artifacts`, maybe empty, exactly when the request asks for them."""
     task = _shown(snapshot.task, history_length, position)
     if not include_artifacts:
         return task
@@ -51,7 +51,7 @@ def _shown(task: bytes, history_length: int | None, position: int | None) -> byt
         raise StoreUnusable(f"A stored task cannot be read: {error}") from error
     history, metadata = value.history, value.metadata
     if history_length is not None and history_length < len(history):
-        # The most recent ones. A slice from -0 would be all of them.
+        # The most recent messages. A slice from -0 would keep all of them.
         history = history[len(history) - history_length :]
     elif position is None:
         return task
@@ -73,7 +73,7 @@ def page_token(position: tuple[int, int] | None, request: ListTasksRequest) -> s
 
 
 def page_position(request: ListTasksRequest) -> tuple[int, int] | None:
-    """Where the page starts. A token belongs to the filters it was made for."""
+    """The position at which the page starts. A token is valid for the filters it was made for."""
     token = request.page_token
     if not token:
         return None

@@ -31,7 +31,7 @@ MAX_UNCOMMITTED_BYTES = 1024 * 1024
 MAX_LARGE_UNCOMMITTED = 1
 
 _NO_OPTIONS = TurnOptions()
-# By a name of its own: Python 3.11 looks members up through the metaclass.
+# A constant, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _RUNNING = RunState.RUNNING
 _encode = msgspec.json.Encoder().encode
 
@@ -48,7 +48,7 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
         options = run.options or _NO_OPTIONS
         live = run.live
         has_begun = run.fold is not None
-        # A first turn, by far the most frequent, has nothing to look back on.
+        # A first turn, by far the most frequent kind, has no history.
         before = live.ahead() if live is not None and live.turns > has_begun else None
         history = before.settled_history() if before is not None else ()
         if history and (run.is_resumed or has_begun):
@@ -89,7 +89,7 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
                 and live.recorded_bytes > LARGE_APPEND_BYTES
                 and isinstance(output, ENDS_TURN)
             ):
-                # The end of the turn assembles the whole answer: one task at a time.
+                # The end of a turn assembles the whole answer, so large answers come one at a time.
                 await self.journal.large_turn(live)
             if run.state is not _RUNNING:
                 if recorder.feed_stopped(run, output):
@@ -113,8 +113,8 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
             self.journal.take_large_turn(run.live)
 
     async def reply(self, run: Run, outcome: Message | TrunklineError) -> None:
-        """Answer without a task. The session remembers the answer before a client reads it, and
-        so does the key of the request."""
+        """Answer without a task. The answer is stored in the session, and with the key of the
+        request, before a client reads it."""
         try:
             if isinstance(outcome, TrunklineError):
                 if run.key is not None:

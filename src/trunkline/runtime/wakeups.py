@@ -5,20 +5,20 @@ from collections import deque
 
 from msgspec import Struct, field
 
-# A reader that wakes up writes to its socket, which takes 20 to 40 µs. A send takes about
-# ten passes of the loop from its request to its answer, so what one pass may cost beside
-# it is half a millisecond.
+# A reader that wakes up writes to its socket, which takes 20 to 40 µs. A send takes about ten
+# passes of the loop from its request to its answer, so waking readers may cost half a millisecond
+# in each pass.
 MAX_AWAKE = 16
 
 
 class Wakeups(Struct, eq=False):
     """Shared by all readers of one runtime.
 
-    A reader counts as awake from its wake-up until it goes on. While `limit` are awake,
-    others wait for their turn, and each reader that goes on makes room for one more: its
-    wake-up falls into the next pass of the loop, behind all that is ready by then. Readers
-    that wait for the same news form a crowd, and crowds take turns, so that a task with
-    one reader does not wait for the 10,000 of another task.
+    A reader counts as awake from its wake-up until it runs. While `limit` readers are awake, others
+    wait. Each reader that runs makes room for one more, which wakes up in the next pass of the
+    event loop, behind everything that is ready by then. Readers that wait for the same news form a
+    crowd, and crowds take turns, so that a task with one reader does not wait for the 10,000 of
+    another task.
     """
 
     limit: int = MAX_AWAKE
@@ -37,7 +37,7 @@ class Wakeups(Struct, eq=False):
             self._wait(waiter, news)
 
     async def turn(self) -> None:
-        """Come back in a later pass of the loop, when fewer than `limit` others do."""
+        """Continue in a later pass of the event loop, together with fewer than `limit` others."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         if self._awake < self.limit:
@@ -65,7 +65,7 @@ class Wakeups(Struct, eq=False):
         self._joining.append(waiter)
 
     def went_on(self) -> None:
-        """A reader that was woken is running."""
+        """Count a reader as running that was woken, and wake others in its place."""
         self._awake -= 1
         crowds = self._crowds
         while crowds and self._awake < self.limit:
@@ -75,7 +75,7 @@ class Wakeups(Struct, eq=False):
                 crowds.append(crowd)
             elif crowd is self._joining:
                 self._joining = self._news = None
-            # Those that left meanwhile need no turn.
+            # A reader that left meanwhile needs no wake-up.
             if not waiter.done():
                 self._awake += 1
                 waiter.set_result(None)
