@@ -41,7 +41,7 @@ def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> N
 
 
 def context_of(profile: Profile, message: Message) -> str:
-    """The context of a new task; empty when it gets a new one."""
+    """The context of a new task; empty when the task begins a new context."""
     if profile.context_mode != "stateless":
         return message.context_id
     if message.context_id and profile.stateless_context == "reject":
@@ -56,7 +56,7 @@ def context_of(profile: Profile, message: Message) -> str:
 NO_CONTENT: Final = "The inbound A2A request did not contain any supported text or data parts."
 
 
-# By a name of its own: Python 3.11 looks members up through the metaclass.
+# A constant, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _USER: Final = Role.USER
 
 
@@ -71,8 +71,8 @@ class MessageRules:
         self._minds_files = profile.files != "accept" or profile.max_file_bytes > 0
 
     def admit(self, message: Message) -> Message | None:
-        """The message as the agent gets it; None for one without content where that is
-        answered rather than refused. Raises InvalidParams and ContentTypeNotSupported."""
+        """The message as the agent gets it; None for a message without content, where the profile
+        answers it instead of refusing it. Raises InvalidParams and ContentTypeNotSupported."""
         if self._minds_files:
             kept = self._without_files(message)
             if not kept:
@@ -91,7 +91,7 @@ class MessageRules:
         modes = self._modes
         for index, part in enumerate(message.parts):
             mode = stated_mode(part)
-            # The first test spares the usual case, a type that the agent names, the patterns.
+            # Patterns are compared only for a type that the agent does not name itself.
             if mode and mode not in modes and not any(mode_matches(each, mode) for each in modes):
                 raise ContentTypeNotSupported(
                     f"message.parts[{index}]: this agent does not take {mode}; "

@@ -14,7 +14,7 @@ Parts = tuple[Part, ...]
 
 
 class AgentMessage(Struct, eq=False):
-    """The cost of adding a piece does not depend on the length of the text so far."""
+    """The content of a message so far. To add a piece costs the same, however long the text is."""
 
     _pieces: list[str] = []
     _length: int = 0
@@ -22,13 +22,13 @@ class AgentMessage(Struct, eq=False):
     _streamed: Parts = ()
     _blocks: list[Part] = []
     _final: Parts = ()
-    # The complete text has come; another complete text is another message.
+    # Whether the complete text has come. A second complete text begins another message.
     has_final: bool = False
     # Whether the streamed text is more than blanks.
     streams: bool = False
 
     def hear(self, output: Output) -> None:
-        """Whatever an agent may say in one message."""
+        """Take one output that belongs to a message; ignore any other."""
         match output:
             case Text():
                 self.add(output.delta)
@@ -57,7 +57,7 @@ class AgentMessage(Struct, eq=False):
         self.streams = not is_blank(text)
 
     def add_block(self, parts: Parts) -> Parts:
-        """Returns what is new in the blocks, as it follows what was there before."""
+        """Add the parts that have content. Returns them as they follow the blocks before them."""
         before = len(self._blocks)
         for part in parts:
             if part.text is None or not is_blank(part.text):
@@ -73,26 +73,26 @@ class AgentMessage(Struct, eq=False):
 
     @property
     def is_active(self) -> bool:
-        """Whether the agent has said anything in it."""
+        """Whether the message has content."""
         return self.streams or bool(self._blocks) or has_content(self._final)
 
     def rest_of(self, preview: str) -> str:
-        """What is new in a text that may repeat all that streamed before."""
-        # Shorter ones cannot, so that pieces never cost more than themselves.
+        """The new part of a text that may repeat everything streamed before it."""
+        # A shorter text cannot repeat it, so the comparison costs no more than the text itself.
         if self._length and len(preview) >= self._length and preview.startswith(self.text):
             return preview[self._length :]
         return preview
 
     @property
     def text(self) -> str:
-        """What streamed so far."""
+        """The text streamed so far."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
     @property
     def blocks(self) -> Parts:
-        """The blocks so far; bare texts that follow each other are one."""
+        """The blocks so far, with adjacent bare texts joined."""
         if len(self._blocks) > 1:
             merged: list[list[Part]] = []
             for part in self._blocks:
@@ -105,7 +105,7 @@ class AgentMessage(Struct, eq=False):
 
     @property
     def streamed(self) -> Parts:
-        """The same as parts."""
+        """The text streamed so far, as parts."""
         if not self._streamed:
             self._streamed = (Part(text=self.text),)
         return self._streamed
@@ -115,7 +115,7 @@ class AgentMessage(Struct, eq=False):
             return self._final
         if self.streams:
             return self.streamed
-        # An answer of blanks is one if there is nothing else.
+        # An answer of blanks counts when there is no other content.
         return self.blocks or self._final
 
 

@@ -1,7 +1,7 @@
 """`ArtifactStyle`: the names of the artifacts that the gateway makes of the output of an agent.
 
-The gateway gives no name twice in a task, so that none of its artifacts overwrites another. An
-agent may: an artifact with the id of an earlier one is its new version.
+The gateway uses no id twice in a task, so that none of its artifacts overwrites another. An agent
+may reuse an id: its artifact is then a new version of the earlier one.
 """
 
 import re

@@ -19,9 +19,9 @@ class Chunk(Struct, frozen=True, gc=False):
     artifact: Artifact
     append: bool
     last_chunk: bool
-    # It has no content, and only marks the chunk before as the last one.
+    # Whether the chunk has no content, and only marks the chunk before it as the last one.
     is_closing: bool = False
-    # It states that it is not the last one (`lastChunk: false`).
+    # Whether the event states that the chunk is not the last one (`lastChunk: false`).
     is_open: bool = False
 
 
@@ -43,7 +43,7 @@ class OutputStyle(Struct, frozen=True, kw_only=True):
 
     names: type[ArtifactStyle] = AnswerStyle
     texts: GatewayTexts = GatewayTexts()
-    # Text streams as messages of the working status, not as pieces of an artifact.
+    # Whether text streams as messages of the working status, not as pieces of an artifact.
     in_working: bool = False
     in_artifact: bool = True
     in_status: bool = True

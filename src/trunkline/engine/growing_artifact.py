@@ -33,8 +33,8 @@ class GrowingArtifact:
             self._text = []
 
     def extend(self, chunk: Artifact, *, replaces_metadata: bool = False) -> None:
-        """Append the chunk. Its metadata extend or replace those of the artifact."""
-        # Most chunks bring nothing but parts, and most of them one of text.
+        """Append the chunk. Its metadata extends or replaces that of the artifact."""
+        # Most chunks have only parts, and most of those only one text.
         if chunk.metadata or chunk.name != self._head.name or chunk.description or chunk.extensions:
             known = None if replaces_metadata and chunk.metadata else self._head.metadata
             self._extend_head(chunk, known)

@@ -1,4 +1,4 @@
-"""Which messages are the history of a task: its own, or those of its plan or its objective.
+"""`history_scope`: whether the history of a task is its own, or that of its plan or objective.
 
 The OPT extension names plans and objectives in the metadata of messages. A message that asks for
 it (`opt/v1/historyScope`) widens the history of its task, for callers who use the extension.
@@ -27,7 +27,8 @@ class HistoryScope(Struct, frozen=True):
 
 
 def history_scope(history: Iterable[Message]) -> HistoryScope | None:
-    """The scope that the latest message to say one asks for; None: the task alone."""
+    """The scope that the latest message with `opt/v1/historyScope` asks for; None means the task
+    alone."""
     found: HistoryScope | None = None
     for metadata in _told(history):
         if _WANTED not in metadata:
@@ -40,5 +41,5 @@ def history_scope(history: Iterable[Message]) -> HistoryScope | None:
 
 
 def _told(history: Iterable[Message]) -> Iterable[dict[str, Any]]:
-    """The metadata of what the caller said; the agent does not choose."""
+    """The metadata of the caller's messages. Messages of the agent do not choose the scope."""
     return [each.metadata for each in history if each.role is Role.USER and each.metadata]

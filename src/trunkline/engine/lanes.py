@@ -16,10 +16,11 @@ Ticket = TypeVar("Ticket", bound=Hashable)
 
 
 class _Queue(Struct, Generic[Ticket], eq=False):
-    """Tickets in the order of their arrival. No operation takes longer in a longer queue, so that
-    one can be listed and canceled."""
+    """Tickets in the order of their arrival. All operations stay fast in a long queue, so that its
+    tasks can be listed and canceled."""
 
-    # Numbers rise by one; those of tickets that left from between are in `_gaps`.
+    # Each ticket gets the next number. `_gaps` has the numbers of tickets that left the middle of
+    # the queue.
     _numbers: OrderedDict[Ticket, int] = field(default_factory=OrderedDict)
     _gaps: list[int] = []
 
@@ -31,7 +32,7 @@ class _Queue(Struct, Generic[Ticket], eq=False):
         self._numbers[ticket] = numbers[next(reversed(numbers))] + 1 if numbers else 0
 
     def pop(self) -> Ticket:
-        """Take out the one that came first."""
+        """Take out the ticket that came first."""
         ticket = next(iter(self._numbers))
         self.remove(ticket)
         return ticket
@@ -47,11 +48,12 @@ class _Queue(Struct, Generic[Ticket], eq=False):
         elif number < last:
             insort(self._gaps, number)
         else:
-            # The next one gets a number that is free again.
+            # The next ticket gets this number again, so it is not a gap.
             del self._gaps[bisect_left(self._gaps, last) :]
 
     def place(self, ticket: Ticket) -> int | None:
-        """1 for the one that came first, 2 for the one behind it."""
+        """The place of the ticket: 1 for the first in the queue, 2 for the next; None if it has
+        left."""
         number = self._numbers.get(ticket)
         if number is None:
             return None
@@ -68,12 +70,12 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
     # one ticket.
     _heads: dict[Lane, Ticket] = {}
     _behind: dict[Lane, _Queue[Ticket]] = {}
-    # Lanes whose head could start but for `max_running`, in order.
+    # Lanes whose first ticket waits only because of `max_running`, in order.
     _held: dict[Lane, None] = {}
     _running: set[Lane] = set()
 
     def waiting(self, lane: Lane) -> int:
-        """How many tickets of the lane have not started."""
+        """The number of tickets of the lane that have not started."""
         if lane not in self._heads:
             return 0
         return len(self._behind.get(lane, ())) + (lane not in self._running)
@@ -133,7 +135,8 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
         return tuple(started)
 
     def position(self, lane: Lane, ticket: Ticket) -> int | None:
-        """1 for the one that is next, 2 for the one behind it; None when it runs or is gone."""
+        """The place of the ticket: 1 when it starts next, 2 behind that; None when it runs or has
+        left."""
         is_held = lane not in self._running
         if self._heads.get(lane) == ticket:
             return 1 if is_held else None

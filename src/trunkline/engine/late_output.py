@@ -25,7 +25,7 @@ class LateOutput(Struct, eq=False):
     _size: int = 0
 
     def hear(self, output: Output) -> bool:
-        """True when it is full."""
+        """Add the output; True when the limit is reached."""
         if isinstance(output, StageStarted):
             self._stages.append(AgentMessage())
         elif isinstance(output, Final | DirectReply):

@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from trunkline.model.values import Part
 
-# Types of files that come without one, by the end of their name.
+# The media types of files that state none, by the extension of the file name.
 _BY_EXTENSION: Final = {
     "csv": "text/csv",
     "gif": "image/gif",
@@ -89,5 +89,5 @@ def mode_matches(offered: str, wanted: str) -> bool:
 
 def bare_mode(mode: str) -> str:
     mode = mode.partition(";")[0].strip().lower()
-    # The old short name, still found in cards.
+    # `text` is an old short name that cards still use.
     return "text/plain" if mode == "text" else mode

@@ -1,8 +1,8 @@
 """`Staging`: decides whether a run ends as a direct message or needs a task.
 
-Text, blocks and the whole of one message fit into a direct reply; anything else, and a
-second message, does not. Until it is clear, what the agent says is held back. A run
-becomes a task once, and stays one.
+A direct reply can hold the text, the blocks and the complete text of one message. Any other output,
+or a second message, needs a task. Output is held back until the decision is clear. A run becomes a
+task once, and stays one.
 """
 
 from enum import Enum
@@ -42,7 +42,7 @@ class Direct(Struct, frozen=True):
 
 
 class Unrepresentable(Struct, frozen=True):
-    """The run ends with content that the caller does not take, and leaves no task."""
+    """The run ends with content that the caller does not accept, and leaves no task."""
 
     available: tuple[str, ...]
 
@@ -55,7 +55,7 @@ _Piece: TypeAlias = Text | TextPreview | TextReplaced | Block | StageStarted | S
 class Staging(Struct, kw_only=True, eq=False):
     """Feed it outputs until it returns something other than HOLD."""
 
-    # Unless the agent is hybrid, only a direct reply needs no task.
+    # Whether the agent is hybrid; for any other agent, only a direct reply needs no task.
     is_hybrid: bool
     accepted: AcceptedModes | None = None
     _held: list[Output] = []

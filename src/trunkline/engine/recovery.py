@@ -30,7 +30,7 @@ def recover(state: TaskState, policies: Collection[RestartPolicy], *, can_resume
 
 def restart_reason(state: TaskState) -> str:
     """The reason in a task that a restart failed in this state."""
-    # A turn may have had effects in the world, so it is not run twice unasked.
+    # A turn may have had effects in the world, so only the caller can ask to repeat it.
     was, then = (
         ("working", "The turn was not repeated")
         if state is TaskState.WORKING

@@ -7,12 +7,11 @@ MAX_DRIFT_S = 10.0
 
 
 class ClockTrust:
-    """Retention asks it before it deletes by age.
+    """How long the wall clock has been steady; retention asks before it deletes by age.
 
-    A wrong clock can make every task look old, and the process cannot tell whether a jump
-    made the clock right or wrong. What a wrong clock has in common with a right one after a
-    correction is only that it was not steady for long. So a clock counts as steady from
-    the start of the process, or from its last jump.
+    A wrong clock can make every task look old, and the process cannot tell whether a jump made the
+    clock right or wrong. So retention does not trust a clock that jumped a short time ago: a clock
+    counts as steady since the start of the process, or since its last jump.
     """
 
     def __init__(self, *, now_ms: int, monotonic_s: float) -> None:
@@ -31,30 +30,32 @@ class ClockTrust:
 
     @property
     def steady_s(self) -> float:
-        """Seconds for which the two have agreed, as of the last observation."""
+        """The seconds for which wall clock and monotonic clock have agreed, as of the last
+        observation."""
         return self._monotonic_s - self._since_s
 
 
 # A step that takes longer delays commits by a time that callers notice.
 LONG_STEP_S = 0.020
-# A step that takes less has most of its cost in the commit, whatever it does.
+# A faster step spends most of its time in the commit, so it may delete more.
 SHORT_STEP_S = 0.005
 # Rest after a step, in multiples of what it took: while others commit, a fifth of the time
 # goes into background work, else a half. A fifth still deletes about as many tasks per
 # second as a busy gateway can finish.
 BUSY_REST = 4.0
 QUIET_REST = 1.0
-# After a step that a slow disk held up.
+# The longest rest, after a step that a slow disk held up.
 MAX_REST_S = 5.0
 
 
 class Pacing:
-    """Adapts to what each step took, and to whether anybody else was at work."""
+    """Adapts the size of a step, and the rest after it, to the time that steps take and to other
+    work."""
 
     def __init__(self, *, smallest: int, largest: int) -> None:
         self._smallest = smallest
         self._largest = largest
-        # How much the next step may do. The first ones find out what a step takes.
+        # The size of the next step. The first steps are small, to measure how long a step takes.
         self.size = max(smallest, largest // 4)
 
     def rest_after(self, took_s: float, *, is_busy: bool) -> float:

@@ -23,7 +23,7 @@ class RunState(StrEnum):
 
 
 class RunEvent(StrEnum):
-    """What can happen to a run."""
+    """An event that can change the state of a run."""
 
     HOLD = "hold"  # the store refuses writes
     STORE_KEY = "store-key"  # the request has a key, and no task that carries it
@@ -44,7 +44,7 @@ class RunEvent(StrEnum):
 
 
 class Effect(StrEnum):
-    """What the runtime does when a run changes its state."""
+    """An action of the runtime when a run changes its state."""
 
     WAIT_FOR_STORE = "wait for the store"
     STORE_KEY = "store the key"
@@ -78,7 +78,7 @@ TABLE: Final = _Table(
         (_S.QUEUED, _E.BEGIN): (_S.BEGINNING, (_F.RECORD_BEGINNING,)),
         (_S.QUEUED, _E.START): (_S.RUNNING, (_F.START_AGENT,)),
         (_S.QUEUED, _E.RELEASE): (_S.RELEASED, (_F.LEAVE_LANE,)),
-        # A shutdown returned it to the queue before its beginning was committed.
+        # A shutdown returned the run to the queue before its beginning was committed.
         (_S.QUEUED, _E.BEGUN): (_S.QUEUED, ()),
         (_S.QUEUED, _E.UNSTORED): (_S.QUEUED, ()),
         (_S.HELD, _E.HOLD): (_S.HELD, (_F.WAIT_FOR_STORE,)),

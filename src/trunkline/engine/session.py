@@ -62,7 +62,7 @@ def msg_context(profile: Profile, peer: Peer, message: Message, *, now_ms: int) 
         raw_body=raw,
         command_body=raw,
         body_for_commands=raw,
-        # The design has data in its place among the text.
+        # The other mapping has data in its place among the text.
         untrusted_context=untrusted_notes(message, with_data=inbound),
         from_=f"{CHANNEL}:{peer.principal}" if inbound else peer.principal,
         to=f"{CHANNEL}:{peer.account_id}" if inbound else peer.agent_id,
@@ -71,7 +71,7 @@ def msg_context(profile: Profile, peer: Peer, message: Message, *, now_ms: int) 
         conversation_label=peer.context_id,
         sender_id=peer.principal,
         sender_name=_label(message) or peer.principal,
-        # Hosts deny by default: commands are for callers that have shown who they are.
+        # Hosts deny by default: only authenticated callers may use commands.
         command_authorized=not peer.is_anonymous,
         provider=CHANNEL,
         surface=CHANNEL,
@@ -133,7 +133,7 @@ def labelled_data(data: Any) -> str:
 
 
 def _label(message: Message) -> str:
-    """How the peer calls itself: for people to read, and for nothing else."""
+    """The name that the peer gives itself, only for people to read."""
     name = (message.metadata or {}).get("clientId")
     return name.strip()[:128] if isinstance(name, str) else ""
 
@@ -143,7 +143,7 @@ def _pretty(value: Any) -> str:
 
 
 def _segment(text: str) -> str:
-    """As it is where it is plain, else a hash: a key is read by its colons."""
+    """The text itself if it is plain, else a hash, because colons separate the parts of a key."""
     return text if _PLAIN.fullmatch(text) else _mark(text)
 
 

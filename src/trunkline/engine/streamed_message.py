@@ -133,7 +133,7 @@ class StreamedMessage(AgentMessage, kw_only=True, eq=False):
 
 
 def _growth(before: Parts, after: Parts) -> Parts | None:
-    """The parts to append that turn one into the other; None when appending cannot do it."""
+    """The parts to append that turn `before` into `after`; None when appending cannot do that."""
     if len(before) != 1 or not after or not before[0].is_bare_text or not after[0].is_bare_text:
         return None
     old, new = before[0].text or "", after[0].text or ""

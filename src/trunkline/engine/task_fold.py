@@ -1,6 +1,6 @@
 """`TaskFold`: a journal as a task. Applying entries one by one gives the task at that point.
 
-Folding in pieces equals folding at once, whatever the cut, also through a snapshot.
+Folding a journal in pieces, also by way of a snapshot, gives the same task as folding it at once.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_task = msgspec.json.Decoder(Task).decode
 _decode_artifacts = msgspec.json.Decoder(tuple[Artifact, ...]).decode
 
-# By names of their own where it counts: Python 3.11 looks members up through the metaclass.
+# Constants, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _SUBMITTED = TaskState.SUBMITTED
 _WORKING = TaskState.WORKING
 _USER = Role.USER
@@ -50,14 +50,16 @@ class Pending(Struct, frozen=True, gc=False):
 
     message: Message
     options: TurnOptions | None
-    # When it was accepted, so that a restart can tell what came first.
+    # The time when the message was accepted, so that a restart keeps the order of messages.
     since: str
-    # The entry that accepted it, and the number of turns that were undone: both name its run.
+    # The entry that accepted the message, and the number of its turns that were undone. Both are
+    # part of the run's id.
     seq: int
     retries: int = 0
 
     def run_id(self, task_id: str) -> str:
-        """The same before and after a restart, and another one when it is run again."""
+        """The id of the run: the same before and after a restart, and a new one when the turn is
+        run again."""
         again = f"-{self.retries}" if self.retries else ""
         return f"{task_id}.{self.seq}{again}"
 
@@ -80,7 +82,7 @@ class TaskFold:
 
     def __init__(self, seq: int, task: Task, options: TurnOptions | None = None) -> None:
         self.seq = seq
-        # Identity and metadata; what changes lives beside it.
+        # The task as it began, for its ids and metadata; the fields below replace the rest.
         self._task = task
         self.status = task.status
         self._history = list(task.history)
@@ -277,5 +279,5 @@ def _run_of(status: TaskStatus) -> str:
     """The run that sent the message of a status between turns; empty for none."""
     if status.message is None or status.state not in _BETWEEN_TURNS:
         return ""
-    # A run names its messages after itself, and numbers them.
+    # The id of a message is the id of its run and a number.
     return status.message.message_id.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""`task_faults`: whether a stored task is whole, and is what its journal says."""
+"""`task_faults`: whether a stored task is complete and matches its journal."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,15 +10,15 @@ from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, Task
 from trunkline.ports.store import StoredTask
 
-# Decoding: JSON that is none, or of another shape; a kind that no release has.
+# Errors of decoding: bytes that are not JSON, JSON of another shape, or an unknown kind of entry.
 _UNREADABLE = (msgspec.DecodeError, GatewayBug, LookupError, ValueError)
 
 
 def task_faults(stored: StoredTask, journal: Iterable[Entry]) -> Iterator[str]:
-    """What is wrong with the task; nothing when it is sound.
+    """A sentence for each fault of the task; none when the task is sound.
 
-    The journal is folded as it comes, so memory holds one task and no journal. Its beginning
-    may be missing as far as the snapshot holds it, because retention forgets that.
+    The journal is folded as it comes, so memory holds one task and no journal. The journal may lack
+    entries that the snapshot holds, because retention deletes those.
     """
     kept: TaskFold | None = None
     kept_seq = 0

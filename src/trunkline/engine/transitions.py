@@ -1,7 +1,7 @@
 """The one table of task states. A pair that is missing is an error.
 
-Rule: whatever changes the state of a task is a row here. A terminal state has no rows,
-so nothing leaves it.
+Rule: every change of a task's state is a row here. A terminal state has no rows, so nothing leaves
+it.
 """
 
 from enum import StrEnum
@@ -11,7 +11,7 @@ from trunkline.model.values import TaskState
 
 
 class Step(StrEnum):
-    """What can happen to a task."""
+    """An event that can change the state of a task."""
 
     ACCEPT = "accept"  # a further message was accepted and waits for its turn
     START = "start"  # a turn of the agent starts

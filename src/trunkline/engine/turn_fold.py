@@ -1,8 +1,8 @@
 """`TurnFold`: the outputs of an agent as events of its task.
 
-The answer goes where clients of either protocol version look for it: into an artifact
-while it streams, and into the message of the last status, which history keeps. A profile
-may have it otherwise.
+The answer goes where clients of either protocol version look for it: into an artifact while it
+streams, and into the message of the last status, which history keeps. A profile may choose other
+places.
 """
 
 from typing import Any
@@ -44,11 +44,11 @@ from trunkline.model.outputs import (
 )
 from trunkline.model.values import Artifact, Message, Part, Role
 
-# By names of their own where it counts: Python 3.11 looks members up through the metaclass.
+# Constants, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _COMPLETE = Step.COMPLETE
 _AGENT = Role.AGENT
 
-# How a tool says in its result that a person must approve the call.
+# The statuses by which a tool says in its result that a person must approve the call.
 _APPROVAL_STATUSES = frozenset({"approval-pending", "needs_approval"})
 
 
@@ -218,7 +218,7 @@ class TurnFold(Struct, kw_only=True, eq=False):
         decisions = told + self._close(metadata)
         if self._left_out and not self._has_answer:
             return (*decisions, self._unrepresentable())
-        # Files are in the artifact; the status repeats what can be read at a glance.
+        # The artifact has the files; the status repeats only the text.
         said = words or (_texts(self._last) if self.style.in_artifact else self._last)
         message = self._message(said, metadata) if said and self.style.in_status else None
         if self.style.texts.empty_answer and not has_content(self._last) and not words:

@@ -118,7 +118,8 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
             _log.info("request", extra=extra)
 
     async def _wait_for_turn(self) -> None:
-        """Large bodies are decoded one at a time, with room for others to be served in between."""
+        """Wait for the turn of a large body: they are decoded one at a time, with other requests in
+        between."""
         async with self.large_bodies:
             for _ in range(PASSES_PER_SEND):
                 await next_pass()
@@ -163,7 +164,7 @@ def _pump(
 def _answer(call: Call, response: Response, caller: Caller, result: Result) -> Awaitable[None]:
     dialect = call.dialect
     pieces: tuple[bytes, ...]
-    # By how often they come.
+    # The most frequent answer comes first.
     if isinstance(result, TaskAnswer):
         pieces = dialect.sent_task(result.task)
     elif isinstance(result, bytes):
@@ -182,7 +183,7 @@ def _answer(call: Call, response: Response, caller: Caller, result: Result) -> A
         pieces = (page,)
     answer = response.answer
     for piece in pieces:
-        # Not `MARK in piece`: `in` tries bytes as a number first, and makes an error text each
+        # Not `MARK in piece`: `in` first tries the bytes as a number, and formats an error each
         # time.
         if len(piece) > SLICE_BYTES or piece.find(MARK) >= 0:
             answer = _large(call, response, caller).answer
@@ -230,7 +231,7 @@ def _caller(endpoint: Endpoint, request: Request, principal: str, value: Request
     )
 
 
-# By a name of its own: Python 3.11 looks members up through the metaclass.
+# A constant, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _GET_EXTENDED_CARD = Operation.GET_EXTENDED_AGENT_CARD
 # The extended card depends on the caller, so a shared cache must not keep it (RFC 9111, 5.2.2.7).
 _OWN_CARD: list[Header] = [
@@ -254,7 +255,8 @@ def _echo(caller: Caller, version: Version) -> list[Header]:
 
 
 async def _refuse(call: Call, response: Response, error: Exception) -> str:
-    """Tell the client, unless it is too late for that; returns the reason for the metrics."""
+    """Send the error to the client, where the response still allows it; returns the reason for the
+    metrics."""
     error = _for_client(error)
     event = call.error_event(error)
     if event is not None:

@@ -19,7 +19,8 @@ SCHEMES: Final = tuple(_WAYS)
 # Nearly every caller uses one of these; other hosts are parsed.
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
-# Beside X-Forwarded-*: those of RFC 7239, of RFC 9110 (7.6.3), and of nginx, CDNs and Envoy.
+# The headers of proxies beside X-Forwarded-*: of RFC 7239, of RFC 9110 (7.6.3), and of nginx, CDNs
+# and Envoy.
 _PROXY_HEADERS = frozenset(
     {
         b"forwarded",
@@ -44,11 +45,11 @@ class Access:
         hosts: Iterable[str] = (),
         schemes: Collection[str] = SCHEMES,
     ) -> None:
-        """`principals` maps the SHA-256 of a key, in hex, to whom it stands for.
+        """`principals` maps the SHA-256 of a key, in hex, to its principal.
 
         `allows_proxied` lets anonymous callers come through a proxy. `hosts` are names beside
-        loopback by which anonymous callers may call the gateway.
-        `schemes` says in which headers a key is taken.
+        loopback by which anonymous callers may call the gateway. `schemes` names the headers that
+        may carry a key.
         """
         self._principals = dict(principals)
         self._allows_anonymous = allows_anonymous
@@ -70,7 +71,7 @@ class Access:
         if token is None and self._takes_api_key:
             token = headers.get(b"x-api-key")
         if token is not None:
-            # Looking up the digest tells a clock nothing about the key.
+            # The time of a look-up by the digest reveals nothing about the key.
             principal = self._principals.get(hashlib.sha256(token).hexdigest())
             if principal is None:
                 raise Unauthenticated(
@@ -81,8 +82,8 @@ class Access:
             raise Unauthenticated(f"This gateway takes an API key only as {self._how}")
         if not self._allows_anonymous:
             raise Unauthenticated(f"This gateway needs an API key: send it as {self._how}")
-        # Behind a proxy on this machine every caller seems to be on loopback. Joined, because
-        # a loop over the names would cost every anonymous request more than all of the above.
+        # Behind a proxy on this machine every caller seems to be on loopback. The names are joined,
+        # because a loop over them would cost every anonymous request more than everything above.
         if not self._allows_proxied and (
             b"\n".join(headers).find(b"x-forwarded-") >= 0 or not _PROXY_HEADERS.isdisjoint(headers)
         ):
@@ -124,7 +125,7 @@ def _is_loopback(host: bytes) -> bool:
         return False
 
 
-# They change nothing, and a browser does not show the answer to a page of another origin.
+# Methods that change nothing. A browser hides their answers from pages of other origins.
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
 
@@ -132,10 +133,10 @@ _DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
 def check_origin(request: Request, own_hosts: Collection[str] = (), *, reads: bool = False) -> None:
     """Raises PermissionDenied for a page that is not of this gateway.
 
-    A browser says on its own which page a request comes from; other clients say nothing and
-    pass. A form or a script of any site can make a browser POST, without a preflight where
-    the body is empty or plain text. `own_hosts` are further names of the gateway. `reads`:
-    look at requests that change nothing as well.
+    A browser states by itself which page a request comes from; other clients state nothing and
+    pass. A form or a script of any site can make a browser POST, without a preflight where the body
+    is empty or plain text. `own_hosts` are further names of the gateway. With `reads`, requests
+    that change nothing are checked as well.
     """
     if request.method in _READING and not reads:
         return

@@ -24,7 +24,7 @@ class Idle(Struct, frozen=True, kw_only=True):
 
 
 class Application:
-    """For the root of a server, because cards advertise absolute paths.
+    """It must be at the root of a server, because cards advertise absolute paths.
 
     `serve` answers one request. The object itself is an ASGI application.
     """
@@ -96,9 +96,10 @@ class Application:
         return response.answer(*rest.error(error, Version.V1_0))
 
     def _prefix(self, path: str) -> str | None:
-        """The root of an HTTP+JSON binding that the path is below of."""
+        """The root of the HTTP+JSON binding that the path belongs to."""
         end = path.find("/", 1)
-        # Looking no further than an address can go keeps a path of slashes cheap.
+        # Prefixes longer than any address are not tried, so that a path of many slashes stays
+        # cheap.
         while 0 < end <= self._longest_prefix:
             if path[:end] in self._rest or path[:end] in self._idle.below:
                 return path[:end]

@@ -87,7 +87,7 @@ class _Served(Struct, eq=False):
             try:
                 body, self.has_more = await self.request.piece()
                 self.size += len(body)
-                # Most applications gather the body before they look at it.
+                # Most applications collect the whole body before they read it, so all of it counts.
                 self.request.hold(self.size)
                 return {"type": "http.request", "body": body, "more_body": self.has_more}
             except Disconnected:
@@ -107,7 +107,8 @@ class _Served(Struct, eq=False):
             headers = list(message.get("headers", ()))
             await response.begin(message["status"], headers)
             if not any(name.lower() == CONTENT_LENGTH for name, _ in headers):
-                # A stream, whose reader wants to know at once that it is open.
+                # Without a length it is a stream, and its client should see at once that it is
+                # open.
                 await response.write(b"")
             return
         if body := message.get("body", b""):

@@ -40,7 +40,7 @@ class JsonRpcCall(Struct, eq=False):
     _stated: Version | None = None
 
     def begin(self, request: Request) -> None:
-        """Raises for a head that is wrong."""
+        """Check the head of the request; raises when it is wrong."""
         if request.method != "POST":
             raise WrongHttpMethod("JSON-RPC requests are POSTed to this address", allow="POST")
         if request.headers.get(b"content-type") != b"application/json":
@@ -49,15 +49,16 @@ class JsonRpcCall(Struct, eq=False):
     def read(self, request: Request, body: bytes) -> RequestValue:
         endpoint = self.endpoint
         dialects = endpoint.dialects
-        # A body that is refused as a whole is still looked into: clients look for their id in the
-        # response, and for a stream where they asked for one.
+        # A refused body is still decoded, because the client expects its id in the response, and a
+        # stream if it asked for one.
         refusal: TrunklineError | None = None
         try:
             check_json(body, max_depth=endpoint.limits.max_json_depth)
         except InvalidRequest as error:
             refusal = error
         except InvalidParams as error:
-            # Too many values. To tell why an envelope is wrong takes as long as to read them all.
+            # The body has too many values. To explain a wrong envelope would mean reading all of
+            # them.
             if not jsonrpc.is_request(body):
                 raise
             refusal = error
@@ -150,7 +151,7 @@ class RestCall:
         self.endpoint = endpoint
         self._path = _path_below(prefix, request)
         self._route: Route | None = None
-        # The dialect of an error before the request is read.
+        # The path determines the dialect of an error before the request is read.
         version = Version.V0_3 if self._path.startswith("/v1/") else Version.V1_0
         self.dialect = endpoint.dialects.rest[version]
         self.operation: Operation | None = None
@@ -194,7 +195,7 @@ class RestCall:
         return rest.error(error, self.dialect.version)
 
     def error_event(self, error: Exception) -> bytes | None:
-        # A2A 1.0, 11.6: clients know it by the HTTP status.
+        # A2A 1.0, 11.6: the HTTP status tells clients of an error.
         return None
 
     def error_frame(self, error: Exception) -> bytes:

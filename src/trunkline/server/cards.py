@@ -46,7 +46,7 @@ class Cards(Struct, eq=False):
             (b"etag", tag.encode()),
             (b"cache-control", b"public, max-age=%d" % MAX_AGE_S),
             (b"last-modified", formatdate(self._modified_s(endpoint), usegmt=True).encode()),
-            # The form follows this header, so a cache keeps the forms apart.
+            # The form of the card depends on this header, so a cache keeps the forms apart.
             (b"vary", b"A2A-Version"),
             (b"trunkline-features", _features(endpoint)),
         ]
@@ -54,7 +54,7 @@ class Cards(Struct, eq=False):
             await response.begin(304, headers)
             await response.end()
             return
-        # A HEAD has the length of the body and not the body; the server drops it.
+        # The response to HEAD states the length of the body, and the server drops the body itself.
         await response.answer(200, body, headers=headers)
 
     def _encoded(self, endpoint: Endpoint, form: Form) -> tuple[bytes, str]:

@@ -90,19 +90,20 @@ class Connection(asyncio.Protocol):
         self._begin_parsing()
         self._url = b""
         self._header_lines: list[Header] = []
-        # Bytes that were read without an end of a head, or a piece of a body, among them.
+        # The bytes read since the last complete head or piece of a body.
         self._unfinished_bytes = 0
-        # The part of them that the budget counts, and the bytes of requests that wait.
+        # The part of those bytes that the memory budget counts, and the bytes of waiting requests.
         self._counted_head_bytes = 0
         self._waiting_bytes = 0
-        # The head of a request that asks for another protocol, without the headers that ask.
+        # The head of a request that asks for another protocol, without the headers that ask for it.
         self._plain_head = b""
         self._heads = HeadCache()
         # The request whose body is being read, and those that wait for their turn.
         self._incoming: SocketRequest | None = None
         self._waiting: deque[SocketRequest] = deque()
         self._served: SocketRequest | None = None
-        # Serves one request after the other; a task for each would cost more than its HTTP.
+        # Serves one request after the other: a task for each would cost more than parsing the
+        # request.
         self._task: asyncio.Task[None] | None = None
         self._awaits_request: asyncio.Future[None] | None = None
         self._idle_since: float | None = self._loop.time()
@@ -138,7 +139,7 @@ class Connection(asyncio.Protocol):
             self._keep_task()
         elif (awaited := self._awaits_request) is not None and not awaited.done():
             awaited.set_result(None)
-        # The parser holds methods of this object; without the cycle, memory is free at once.
+        # The parser holds methods of this object. Breaking the cycle frees the memory at once.
         del self._parser
 
     def eof_received(self) -> bool:
@@ -146,7 +147,7 @@ class Connection(asyncio.Protocol):
         answered. A client that has left looks the same until it is written to."""
         self._has_ended = True
         if self._incoming is not None:
-            # The rest of its body never comes.
+            # The rest of the body will not come.
             return False
         return self._served is not None or bool(self._waiting)
 
@@ -205,7 +206,7 @@ class Connection(asyncio.Protocol):
                 wish = another
 
     def _check_unfinished(self, added: int) -> None:
-        """A head may come in pieces, but they must come to an end."""
+        """Limit the time and the size of a head that comes in pieces."""
         if self._idle_since is not None and self._unfinished_bytes == added:
             # The first piece; the rest of the head must arrive within the idle time.
             self._idle_since = self._loop.time()
@@ -250,7 +251,8 @@ class Connection(asyncio.Protocol):
             request.keep_alive = False
             request.is_http_1_0 = self._parser.get_http_version() == "1.0"
         elif b"connection" in headers and self._parser.get_http_version() == "1.0":
-            # An HTTP/1.0 client expects a keep-alive header, which no current client needs.
+            # An HTTP/1.0 client would need a keep-alive header in the response, so its connection
+            # is closed.
             request.keep_alive = False
             request.is_http_1_0 = True
         if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
@@ -354,7 +356,7 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def close_if_idle(self, now: float, *, unread_s: float) -> None:
-        """Close a connection without a request, which an unfinished head is not yet. Drop a client
+        """Close a connection that waits for a request or for the rest of its head. Drop a client
         that sends its body too slowly, does not read its response, or has left without closing."""
         if self._idle_since is not None and self._idle_since <= now - self._shared.keep_alive_s:
             self._flow.close()
@@ -382,9 +384,10 @@ class Connection(asyncio.Protocol):
 
 
 def _check_coding(codings: bytes) -> None:
-    """RFC 9112, 6.1 and 6.3: `chunked` comes last, and nothing else is understood.
+    """RFC 9112, 6.1 and 6.3: `chunked` comes last, and the gateway knows no other coding.
 
-    The parser takes any list that ends with it; the agent would get what is still coded.
+    The parser accepts any list that ends with `chunked`, and the agent would get a body that is
+    still encoded.
     """
     if codings != b"chunked":
         is_last = codings.rpartition(b",")[2].strip() == b"chunked"

@@ -37,7 +37,7 @@ class Endpoint(Struct, kw_only=True, eq=False):
     service: Service
     dialects: Dialects
     limits: Limits
-    # Renewed while it is served, where it follows the card of another agent.
+    # Replaced while the gateway runs, if it follows the card of another agent.
     card: AgentCard
     # For authenticated callers only; None when the agent has no such card.
     extended_card: AgentCard | None = None
@@ -45,14 +45,15 @@ class Endpoint(Struct, kw_only=True, eq=False):
     renewed_ms: int = 0
     card_paths: tuple[str, ...]
     jsonrpc_path: str
-    # None: the agent is not served over HTTP+JSON.
+    # None when the agent is not served over HTTP+JSON.
     rest_path: str | None
-    # Empty: any tenant.
+    # The tenants of the agent; empty means any tenant.
     tenants: frozenset[str] = frozenset()
     shape: Shape = STANDARD
     # The body of a 404 for a method that is not served here, where the error style has its own.
     not_found: bytes | None = None
-    # Takes the caller and the request. Operations that are not offered have none.
+    # Each handler takes the caller and the request. Operations that are not offered have no
+    # handler.
     handlers: Mapping[Operation, Callable[..., Awaitable[Any]]] = {}
 
     def __post_init__(self) -> None:
@@ -85,8 +86,8 @@ class Endpoint(Struct, kw_only=True, eq=False):
         elif operation in PUSH:
             raise PushNotificationNotSupported("Push notifications are not supported by this agent")
         elif operation is Operation.GET_EXTENDED_AGENT_CARD and self.extended_card is None:
-            # 0.3, 8.2 has one error for it. In 1.0 the card says whether there is one, and asking
-            # in spite of that is unsupported.
+            # 0.3, 8.2 has a separate error for this. In 1.0 the card says whether there is an
+            # extended card, so the operation is unsupported.
             refusal = (
                 ExtendedAgentCardNotConfigured if version is Version.V0_3 else UnsupportedOperation
             )

@@ -26,7 +26,7 @@ class FlowControl(Struct, eq=False):
     _unread_bytes: int = 0
     _holder: str = ""
     _unread_due: float = 0.0
-    # Other bytes that are held for the connection, for no caller.
+    # Other bytes that are held for the connection, which count for no caller.
     _counted_bytes: int = 0
     _can_write: asyncio.Future[None] | None = None
     _may_read: bool = True
@@ -59,7 +59,7 @@ class FlowControl(Struct, eq=False):
     async def drain(self) -> None:
         """Wait until the client has read most of its unread bytes, or has left."""
         if self._can_write is not None:
-            # Shielded: others may wait for the same.
+            # Shielded, because other writers may wait for the same future.
             await asyncio.shield(self._can_write)
 
     def pause_writing(self) -> None:
@@ -72,7 +72,7 @@ class FlowControl(Struct, eq=False):
         self.budget.hold(self._holder, size)
 
     def resume_writing(self) -> None:
-        """The client has read most of it."""
+        """Let writers continue: the client has read most of its bytes."""
         self._has_read()
         self._let_write()
 
@@ -104,23 +104,23 @@ class FlowControl(Struct, eq=False):
         self._may_read = False
 
     def abort_if_stuck_since(self, moment: float, now: float) -> None:
-        """Give up a client that has to read before anything goes on, and has read nothing.
+        """Drop a client that has not read since `moment`, although bytes wait for it.
 
-        To be asked now and then: whether it reads shows in what is left.
+        Called regularly: the number of unsent bytes shows whether the client reads.
         """
         unsent = 0
         if self.is_congested or self.is_lost:
             unsent = self.transport.get_write_buffer_size()
         if not unsent or unsent != self._unsent_bytes:
             self._unsent_bytes, self._stuck_since = unsent, now
-        # A client that reads a byte now and then counts as stuck, too.
+        # A client that reads only a byte now and then counts as stuck as well.
         if unsent and (self._stuck_since <= moment or self._unread_due <= moment):
             self.abort()
 
     def abort_if_reset(self) -> None:
         """Drop a client that has closed its side and then refused bytes that were sent to it.
 
-        Nobody reads from such a connection, so only a further write would notice.
+        The gateway no longer reads from such a connection, so only a further write would notice.
         """
         if self.is_lost or not hasattr(select, "poll"):
             return

@@ -71,11 +71,11 @@ class Request(Struct, eq=False):
         return
 
     def release(self) -> None:
-        """The bytes of the body are not needed any more."""
+        """Release the bytes of the body, which is no longer needed."""
         return
 
     def whole_body(self, *, limit: int) -> bytes | None:
-        """The body, if it has come and is within the limit; else None: ask for `body`."""
+        """The body, if it has come and is within the limit; None means to await `body`."""
         return None
 
     async def body(self, *, limit: int) -> bytes:
@@ -103,10 +103,10 @@ class Request(Struct, eq=False):
 class Response(Struct, kw_only=True, eq=False):
     """An HTTP response: one `answer`, or `begin`, any number of `write`, and `end`.
 
-    To a client that has left, all of them do nothing.
+    All of them do nothing for a client that has left.
     """
 
-    # After that, no other answer can be given.
+    # Whether the head was written; after that, no other answer is possible.
     has_begun: bool = False
 
     @property
@@ -135,7 +135,8 @@ class Response(Struct, kw_only=True, eq=False):
 
     @abstractmethod
     async def write(self, data: bytes) -> None:
-        """Returns when the client keeps up. Asks the memory budget for room."""
+        """Send a piece of the body; waits while the client is behind. Asks the memory budget for
+        room."""
 
     @abstractmethod
     async def end(self) -> None: ...

@@ -26,7 +26,7 @@ class LargeAnswer(Struct, frozen=True, eq=False):
         headers: Sequence[Header] = (),
     ) -> None:
         pieces = await self.values.pieces(self.scope, b"".join(body))
-        # Still in time to be refused as a whole.
+        # Before the head is sent, so that the whole response can still be refused.
         self.response.admit(min(pieces.size, SLICE_BYTES))
         own = ((b"content-type", content_type), (CONTENT_LENGTH, b"%d" % pieces.size))
         await self.response.begin(status, (*own, *headers))

@@ -40,7 +40,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        # Python puts the address behind the reason, in a form that is not for people.
+        # Python appends the address to the reason, in a form that is hard to read.
         reason = (error.strerror or str(error)).partition(" (while ")[0]
         raise OSError(error.errno, reason, address(host, port)) from error
 
@@ -50,7 +50,8 @@ def address(host: str, port: int) -> str:
 
 
 class Listener(uvicorn.Server):
-    """Told to stop, it lets work finish for `drain_s`; told twice, it ends it at once."""
+    """After a first signal to stop, work may finish for `drain_s`; a second signal ends it at
+    once."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Listener(uvicorn.Server):
         drain_s: float,
         on_waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_waiting` is called when it was told to stop and work is still to finish."""
+        """`on_waiting` is called after a signal to stop, if work is still under way."""
         self._shared = shared
         config = uvicorn.Config(
             # Never called: the connections hand requests to the handler.
@@ -98,8 +99,8 @@ class Listener(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn would raise the signal once more when it has stopped, and that would end
-        # the process before the store is closed, with the exit code of an accident.
+        # uvicorn would raise the signal once more when it has stopped, and that would end the
+        # process before the store is closed, with the exit code of a crash.
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -51,7 +51,7 @@ def configure(
     # "Started server process" and the like say nothing that the start-up screen does not.
     logging.getLogger("uvicorn.error").setLevel(max(root.level, logging.WARNING))
     logging.getLogger("uvicorn.access").disabled = not requests
-    # The library says when sessions come and go, with the ids by which they are used.
+    # The library logs the ids of sessions, and whoever knows an id can use the session.
     logging.getLogger("mcp").setLevel(max(root.level, logging.WARNING))
     # Slow callbacks and the selector in use do not help an operator.
     logging.getLogger("asyncio").setLevel(max(root.level, logging.WARNING))

@@ -37,7 +37,8 @@ class MemoryBudget(Struct, eq=False):
         """Raises TooManyRequests or Unavailable where `size` more bytes are too many.
 
         One caller may have half of the budget. The last quarter is for small messages. A caller
-        that holds nothing may have one of any size, or no one could read a large task.
+        that holds nothing may have one message of any size; otherwise a large task could not be
+        read at all.
         """
         own = self._by_caller.get(caller, 0) if caller else 0
         if own and own + size > self.max_bytes // 2:

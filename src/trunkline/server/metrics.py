@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 LABELS = ("agent", "operation", "binding", "version", "outcome")
-# Their values, in this order.
+# The values of the labels, in this order.
 Labels: TypeAlias = tuple[str, str, str, str, str]
 
 
@@ -33,7 +33,7 @@ class Metrics(Collector):
         self._registry.register(self)
 
     def observe(self, labels: Labels, seconds: float) -> None:
-        """One request. Never an id among the labels: they must stay few."""
+        """Count one request. No label holds an id, so that the number of series stays small."""
         series = self._series.get(labels)
         if series is None:
             series = self._series[labels] = _Series()

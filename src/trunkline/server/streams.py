@@ -50,9 +50,9 @@ class Frames(Struct, eq=False):
 
     dialect: Dialect
     envelope: tuple[bytes, bytes] = (b"", b"")
-    # Frames an error in the client's binding; None: as HTTP+JSON does.
+    # Frames an error as the binding of the client does; None means HTTP+JSON.
     error: Callable[[Exception], bytes] | None = None
-    # A client can resume after an event by its id.
+    # Whether events have ids, so that a client can resume after one.
     is_resumable: bool = True
     _before: bytes = b""
     _behind: bytes = b""
@@ -64,7 +64,7 @@ class Frames(Struct, eq=False):
         self.error = self.error or partial(rest.error_frame, version=self.dialect.version)
 
     def joined(self, items: Sequence[Item], *, is_over: bool) -> bytes:
-        """All of them; `is_over` when the stream ends with the last one."""
+        """The frames of the items; `is_over` when the stream ends with the last item."""
         pieces: list[bytes] = []
         last = items[-1] if is_over else None
         for item in items:
@@ -110,8 +110,8 @@ async def pump(
 ) -> None:
     """Write the subscription out until it ends or the client leaves.
 
-    Raises before anything is sent when there is nothing to stream: because the store
-    failed, or because the caller takes nothing of what the agent says.
+    Raises before anything is sent when there is nothing to stream, because the store failed or the
+    caller accepts no part of the answer.
     """
     watcher: asyncio.Task[None] | None = None
     try:
@@ -126,7 +126,7 @@ async def pump(
         response.admit(len(data))
         await response.begin(200, headers)
         if not waits_for_first:
-            # The client sees an open stream at once, also when no event follows for a while.
+            # The client sees an open stream at once, even when no event follows for a while.
             await response.write(b": open\n\n")
             items = await reader.next()
             data = frames.joined(items, is_over=reader.is_over) if items else b""
@@ -135,12 +135,13 @@ async def pump(
             try:
                 await (write_large(data) if is_large and write_large else response.write(data))
             except (TooManyRequests, Unavailable) as error:
-                # There is no room to keep it for this client; the journal has it.
+                # The memory budget has no room for these events; the client can resume from the
+                # journal.
                 await response.write(sse.comment(error.message))
                 break
             if watcher is None and isinstance(items[0], Beat):
-                # Only a stream that has been quiet for a while is worth a task that
-                # notices a client that left; busy ones end soon anyway.
+                # A quiet stream gets a task that notices when its client leaves; a busy one ends
+                # soon anyway.
                 watcher = BackgroundTasks("streams").start(
                     _leave(request, reader), name="stream watcher"
                 )

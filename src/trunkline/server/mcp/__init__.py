@@ -1,7 +1,7 @@
 """Tools over the Model Context Protocol, for the programs that models run in.
 
-`tools` lists and calls them, also on stdin and stdout; `http` serves them over HTTP. Both need
-the package `mcp`, so whoever imports them calls `require_mcp` first.
+`tools` lists and calls them, also on stdin and stdout; `http` serves them over HTTP. Both need the
+package `mcp`, so call `require_mcp` before importing them.
 """
 
 from importlib.util import find_spec

@@ -26,7 +26,7 @@ RETRY_AFTER_S = 60
 
 
 class McpEndpoint:
-    """An ASGI application for one path. It answers while `running` is entered."""
+    """An ASGI application for one path. It serves requests while the context `running` is open."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Sessions(Struct, kw_only=True, eq=False):
         self._opening[principal] = own + 1
 
     def end_opening(self, principal: str, session_id: str | None) -> None:
-        """`session_id` is None where no session came of it."""
+        """`session_id` is None when no session was opened."""
         left = self._opening.pop(principal) - 1
         if left:
             self._opening[principal] = left
@@ -185,7 +185,7 @@ class Sessions(Struct, kw_only=True, eq=False):
             self._open[session_id] = _Session(principal, self.now())
 
     def enter(self, session_id: str) -> None:
-        """A request of the session, if there is one."""
+        """Count a request of the session, if the session exists."""
         session = self._open.get(session_id)
         if session is not None:
             session.requests += 1
@@ -200,7 +200,8 @@ class Sessions(Struct, kw_only=True, eq=False):
         self._open.pop(session_id, None)
 
     def _is_too_much(self, opening: int, principal: str | None, limit: int) -> bool:
-        """Looks for expired sessions only when it would be too much with them."""
+        """Whether one more session exceeds the limit. Expired sessions are removed only when it
+        would."""
         if opening + self._count(principal) < limit:
             return False
         before = self.now() - self.idle_s

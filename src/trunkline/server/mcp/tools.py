@@ -1,4 +1,4 @@
-"""The tools as an MCP server, and that server on stdin and stdout."""
+"""`make_server` and `serve_stdio`: the tools as an MCP server, also on stdin and stdout."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -73,7 +73,7 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
 
 
 async def _run(tool: Tool, arguments: object, context: Context) -> Envelope:
-    """The result. When the caller cancels, the tool is told to stop, and this waits for its end."""
+    """Run the tool. When the caller cancels, tell the tool to stop and wait for its end."""
     count = 0
 
     async def on_update(update: Envelope) -> None:
