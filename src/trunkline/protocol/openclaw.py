@@ -32,7 +32,7 @@ from trunkline.protocol.v03_reading import Reader03, read_configuration, read_ro
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.versions import Version
 
-# The plugin also sends `connection`, which our connection decides itself.
+# The plugin also sends `connection`, which the server of the gateway sets itself.
 STREAM_HEADERS: Final = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache"),
@@ -40,8 +40,8 @@ STREAM_HEADERS: Final = (
 )
 
 
-# Code and text of cases that the class of an error does not tell. The names in the texts are
-# keys of the error's metadata.
+# Code and text of each case, which is narrower than the class of its error. The names in the texts
+# are keys of the error's metadata.
 _CASES: Final = {
     Case.NOT_JSONRPC: (-32600, "Invalid JSON-RPC Request."),
     Case.EMPTY_BODY: (-32600, "Invalid JSON-RPC Request."),
@@ -113,13 +113,13 @@ def _sentence(error: InvalidParams) -> str:
 
 
 def not_running(account_id: str) -> bytes:
-    """With 503."""
+    """The body of status 503."""
     message = "The requested A2A inbound account is not running."
     return _envelope("A2A_ACCOUNT_NOT_RUNNING", message, account_id)
 
 
 def not_found(account_id: str) -> bytes:
-    """With 404."""
+    """The body of status 404."""
     return _envelope(
         "A2A_ROUTE_NOT_FOUND", "No A2A inbound route matched this request.", account_id
     )
@@ -174,9 +174,9 @@ _KINDS: Final = ("text", "data", "file")
 
 
 class LenientDialect(V03Dialect):
-    """Parts of an unknown kind, or of none, are passed over; so are push configurations.
+    """Ignores parts of an unknown kind or of none, and push configurations.
 
-    A message of nothing else becomes one of a blank text, which admission answers.
+    A message without other parts becomes one of a blank text, which admission answers.
     """
 
     def __init__(self, reader: Reader03, writer: Writer03, *, refuses_files: bool) -> None:
@@ -186,7 +186,7 @@ class LenientDialect(V03Dialect):
     def decode_send(self, params: bytes) -> SendMessageRequest:
         request = protojson.decode(params, v03.LooseSend)
         message, configuration = request.message, request.configuration
-        # Files are refused before all else, the missing id included.
+        # The plugin refuses files before it looks at anything else, such as a missing id.
         for index, part in enumerate(message.parts):
             if self._refuses_files and part.get("kind") == "file":
                 raise file_part_refused(index)

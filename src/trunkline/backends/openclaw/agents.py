@@ -1,4 +1,4 @@
-"""The agents that an OpenClaw has, and what they may do on its machine."""
+"""The agents of an OpenClaw, and the tools with which they reach its machine."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ from trunkline.backends.openclaw.connection import Connection
 from trunkline.backends.openclaw.failures import Trouble, misconfigured
 from trunkline.ports.backend import Finding
 
-# Tools that reach the machine OpenClaw runs on, or whoever it can speak for.
+# Tools that reach OpenClaw's machine, or the people and systems that OpenClaw has access to.
 HOST_TOOLS: Final = frozenset(
     {
         *("exec", "process", "terminal", "code_execution", "secrets", "gateway", "nodes"),
@@ -17,7 +17,7 @@ HOST_TOOLS: Final = frozenset(
     }
 )
 _SHOWN: Final = 6
-# A session to ask about tools in; there is no other way to learn what an agent really has.
+# OpenClaw lists the tools of an agent only for a session, so the check has a session of its own.
 CHECK_SESSION: Final = "agent:{}:br-trunkline-check"
 
 
@@ -40,7 +40,7 @@ def no_such_agent(agent_id: str, known: frozenset[str]) -> Trouble:
 
 
 async def host_tools(connection: Connection, agent_id: str) -> tuple[str, ...] | None:
-    """Those of its tools that reach beyond the conversation; None where OpenClaw does not say."""
+    """The tools of the agent that reach beyond the conversation; None if OpenClaw lists none."""
     key = CHECK_SESSION.format(agent_id.lower())
     asked: dict[str, Any] = {"sessionKey": key, "agentId": agent_id}
     response = await connection.call("tools.effective", asked)

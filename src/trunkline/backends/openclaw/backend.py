@@ -1,4 +1,4 @@
-"""Puts an agent of OpenClaw behind the `Backend` port, over the WebSocket of its gateway."""
+"""`OpenClawBackend`: an agent of OpenClaw as a backend, over the WebSocket of its gateway."""
 
 import logging
 
@@ -33,7 +33,7 @@ class OpenClawBackend(TurnTaskBackend[Run]):
         self.tasks.spawn(self._look(agent), name="look at OpenClaw")
 
     async def _look(self, agent: str) -> None:
-        """Log at the start what the first turn would show, or no turn at all."""
+        """Log problems of access and risky tools at the start, before the first turn."""
         address, extra = self._address, {"agent": agent}
         try:
             connection = await self._link.connection()
@@ -51,7 +51,7 @@ class OpenClawBackend(TurnTaskBackend[Run]):
         return Run(Exchange(turn, self._link, turn.session or self._memory))
 
     async def abandon(self, run_id: str, notes: Notes) -> None:
-        """Stop a run that asks, or that was under way before a restart."""
+        """Stop a run that waits for an answer, or that was under way before a restart."""
         note = await recall(notes, run_name(run_id))
         if note is not None:
             await stop_run(self._link, note.session_key, note.openclaw_id)

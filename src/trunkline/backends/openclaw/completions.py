@@ -1,4 +1,4 @@
-"""OpenClaw over HTTP: `OpenClawHttpBackend`, its checks, and what a refusal means."""
+"""`OpenClawHttpBackend`: OpenClaw over its chat completions, with the checks of `doctor`."""
 
 import asyncio
 import logging
@@ -65,8 +65,8 @@ class _Client:
             self._headers["Authorization"] = f"Bearer {address.token}"
 
     async def check_agent(self) -> None:
-        """Before every turn: some releases of OpenClaw run an agent that is not configured, with
-        all tools."""
+        """Every turn checks first, because some releases of OpenClaw run an agent that is not
+        configured, with all tools."""
         answer = await self.fetch("GET", _MODELS)
         if answer.status != 200:
             raise refused(answer.status, answer.body)
@@ -167,7 +167,7 @@ class OpenClawHttpBackend(TurnTaskBackend["_Request"]):
         self.tasks.spawn(self._look(agent), name="look at OpenClaw")
 
     async def _look(self, agent: str) -> None:
-        """Log at the start what the first turn would show, or no turn at all."""
+        """Log problems of access and the unseen tools at the start, before the first turn."""
         extra = {"agent": agent}
         try:
             await self._client.check_agent()

@@ -33,7 +33,7 @@ from trunkline.remote.websocket import SocketClosed, WebSocket, open_websocket
 _log = logging.getLogger("trunkline.backends.openclaw")
 
 Hears = Callable[[Response], None]
-# Makes the parameters of `connect` out of the nonce and the time of the challenge.
+# Makes the parameters of `connect` from the nonce and the time of the challenge.
 Introduction = Callable[[str, int], dict[str, Any]]
 
 _CALL_S: Final = 30.0
@@ -46,7 +46,7 @@ _HEARTBEAT_S: Final = 30.0
 
 
 class Connection:
-    """`read` keeps it going; all other methods raise Trouble when it is lost."""
+    """One socket. `read` has to run meanwhile; all other methods raise Trouble when it is lost."""
 
     def __init__(self, socket: WebSocket, *, listen: Callable[[Happening], None]) -> None:
         self._socket = socket
@@ -56,12 +56,12 @@ class Connection:
         self._hearers: dict[str, Hears] = {}
         self._subscribed: set[str] = set()
         self.hello = Hello()
-        # The agents of OpenClaw, once they were listed.
+        # The agents of OpenClaw, after the first check listed them.
         self.agent_ids: frozenset[str] | None = None
         self.is_lost = False
 
     async def greet(self, introduce: Introduction, clock: Clock) -> None:
-        """Get in. Raises Trouble."""
+        """Answer the challenge of OpenClaw and log in. Raises Trouble."""
         challenge = await self._next_frame()
         while not (isinstance(challenge, Event) and challenge.event == "connect.challenge"):
             challenge = await self._next_frame()
@@ -80,7 +80,7 @@ class Connection:
         self.hello = read_hello(frame.fields, now_ms=clock.now_ms())
 
     async def read(self) -> None:
-        """Take in frames until the socket ends. Raises the Trouble that ended it."""
+        """Read frames until the socket closes. Raises the Trouble that closed it."""
         try:
             while True:
                 self._take(await self._next_frame())
@@ -90,7 +90,7 @@ class Connection:
     async def call(
         self, method: str, params: dict[str, Any], *, within_s: float = _CALL_S
     ) -> Response:
-        """The answer, whatever it is. Raises Trouble when none comes."""
+        """The answer, also a refusal. Raises Trouble when none comes."""
         request_id = self._new_id()
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = answer
@@ -125,7 +125,7 @@ class Connection:
         return stop_hearing
 
     async def subscribe(self, session_key: str) -> None:
-        """Events of the session come from now on."""
+        """From now on OpenClaw sends the events of the session."""
         if session_key in self._subscribed:
             return
         response = await self.call("sessions.messages.subscribe", {"key": session_key})
@@ -193,7 +193,7 @@ def _closed(closed: SocketClosed) -> Trouble:
 
 
 class Listener(Protocol):
-    """A run that wants to know what OpenClaw says about it."""
+    """A run that gets the events of OpenClaw about it."""
 
     session_key: str
     openclaw_id: str
@@ -201,7 +201,7 @@ class Listener(Protocol):
     def hear(self, told: Happening) -> None: ...
 
     def may_adopt(self, told: AgentEvent) -> bool:
-        """Whether a run that nobody knows is this one, under another id."""
+        """Whether an unknown run is this one, which OpenClaw continues under another id."""
         ...
 
     def lose(self) -> None:
@@ -247,7 +247,7 @@ class Link:
     async def connection(self) -> Connection:
         """The connection, made anew if there is none. Raises Trouble.
 
-        Attempts that follow a failure wait for their time; whoever comes meanwhile waits too.
+        An attempt after a failure waits first; callers that come meanwhile share the attempt.
         """
         if self.is_closed:
             raise unreachable("this gateway stops")
@@ -255,7 +255,7 @@ class Link:
             return self._current
         if self._attempt is None:
             self._attempt = asyncio.get_running_loop().create_future()
-            # Nobody may be left to look when it fails.
+            # Reads the exception: all callers may have left before the attempt fails.
             self._attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
             self.tasks.spawn(self._connect(self._attempt), name="connect to OpenClaw")
         return await asyncio.shield(self._attempt)

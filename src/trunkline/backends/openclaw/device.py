@@ -40,7 +40,10 @@ def proof(device: Device, *, token: str, platform: str, nonce: str, ts: int) -> 
 
 
 def load_device(file: Path) -> Device:
-    """The key in the file; made, for its owner alone, when there is none. Raises ConfigError."""
+    """The device of the key in the file. A missing file is made, readable by its owner alone.
+
+    Raises ConfigError.
+    """
     key = _load_key(file)
     return Device(key.public_key().public_bytes_raw(), key.sign)
 

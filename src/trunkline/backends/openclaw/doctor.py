@@ -20,7 +20,7 @@ from trunkline.ports.backend import Finding
 from trunkline.ports.clock import Clock
 
 _ALL_S: Final = 45.0
-# The first release whose `agent` runs can be stopped.
+# The first release that can stop a run of `agent`.
 _OLDEST: Final = (2026, 5)
 
 

@@ -39,17 +39,17 @@ _WAIT_MS: Final = 30_000
 _BETWEEN_WAITS_S: Final = 1.0
 _HISTORY: Final = 50
 _RENAMINGS: Final = 5
-# How far OpenClaw may run ahead of the journal, in outputs that cannot be joined. Its connection
-# serves all runs, so it cannot wait for the reader of one.
+# Outputs that OpenClaw may be ahead of the journal, texts that can be joined not counted. The
+# connection serves all runs, so it cannot wait for the reader of one.
 _MAX_AHEAD: Final = 10_000
 _TOO_MUCH: Final = "The agent said more than can be taken in."
 _RECOVERING: Final = "OpenClaw restarted; waiting for it to go on with this."
 
 
 class Exchange:
-    """Listens to the link, and puts what it hears into the channel.
+    """Listens to the link, and puts the outputs of the run into the channel.
 
-    Methods with a connection raise Trouble.
+    Methods that take a connection raise Trouble.
     """
 
     def __init__(self, turn: TurnRequest, link: Link, notes: Notes) -> None:
@@ -57,8 +57,8 @@ class Exchange:
         self.link = link
         self.notes = notes
         self.session_key = link.address.session_of(turn)
-        # The id of the run at OpenClaw: ours, but for answers to a question, and for runs that
-        # OpenClaw itself goes on with.
+        # The id of the run at OpenClaw. It is ours, except for the answer to a question, which
+        # continues an earlier run, and for a run that OpenClaw continues after its restart.
         self.openclaw_id = turn.run_id
         self.channel = OutputChannel(
             max_waiting=_MAX_AHEAD,
@@ -69,11 +69,11 @@ class Exchange:
         self.is_sent = False
         # The connection is lost, or was never made.
         self.is_cut = True
-        # OpenClaw said something since the connection was made.
+        # OpenClaw sent something about the run since the connection was made.
         self.has_heard = True
-        # The end of the turn was told.
+        # The channel has the end of the turn.
         self._has_ended = False
-        # A question that was not told yet.
+        # A question of OpenClaw that the channel does not have yet.
         self._question: QuestionEvent | None = None
         self._attention = asyncio.Event()
         self._note: RunNote | None = None
@@ -82,11 +82,11 @@ class Exchange:
         self._stop_hearing: Callable[[], object] = lambda: None
         self._adopts = False
         self._renamings = 0
-        # When we last knew that OpenClaw had the run.
+        # The time when the connection was lost, until which OpenClaw had the run.
         self._seen_ms = 0
 
     async def attach(self, connection: Connection) -> None:
-        """Get in touch with the run, for the first time or again. Raises Unfit, too."""
+        """Send the run, or continue with it over a new connection. Raises Unfit, too."""
         self.link.listen(self)
         await connection.subscribe(self.session_key)
         if self._answers is not None and self._note is not None:
@@ -107,7 +107,7 @@ class Exchange:
         return self._has_ended or self.channel.is_closed
 
     async def until_cut(self) -> None:
-        """Until the connection is lost or the turn has ended; questions are told meanwhile."""
+        """Pass questions on until the connection is lost or the turn has ended."""
         while not self.is_over:
             if (question := self._question) is not None:
                 self._question = None
@@ -124,7 +124,7 @@ class Exchange:
     def hear(self, told: Happening) -> None:
         match told:
             case AgentEvent():
-                # What it asks is told as a question, not as a tool.
+                # OpenClaw also sends the question itself, so its tool call is not shown.
                 if told.stream != "tool" or told.data.get("name") != "ask_user":
                     self.tell(self.fold.hear(told))
             case ChatEvent():
@@ -176,7 +176,7 @@ class Exchange:
             boot=connection.hello.boot,
             sent_ms=self.link.clock.now_ms(),
         )
-        # First, so that a restart of ours knows that OpenClaw may have it.
+        # Kept before it is sent: after a restart the gateway knows that OpenClaw may have it.
         await keep(self.notes, run_name(self.turn.run_id), self._note)
         self.is_sent = True
         self._first = asyncio.get_running_loop().create_future()
@@ -191,7 +191,8 @@ class Exchange:
             self.is_sent = False
             if not is_spent(response.fault) or self._renamings >= _RENAMINGS:
                 raise not_accepted(response.fault)
-            # Interrupted in the queue by a restart: never begun, and its id is worth nothing.
+            # A restart of OpenClaw removed the run from its queue: it never began, and OpenClaw
+            # refuses its id from then on.
             self._renamings += 1
             await self._rename(f"{self.turn.run_id}-{self._renamings}", connection)
             await self._send(connection)
@@ -208,7 +209,7 @@ class Exchange:
         if self._first is not None and not self._first.done():
             self._first.set_result(response)
         elif not response.ok and is_draining(response.fault) and not self.fold.is_started:
-            # It never began, so it goes to the OpenClaw that starts next.
+            # The run never began, so it is sent again to the OpenClaw that starts next.
             self.is_sent = False
             self.lose()
         else:
@@ -227,8 +228,8 @@ class Exchange:
             await self._keep_question(None)
             self._spawn_follow(self.openclaw_id)
             return
-        # Too late, answered by another client, or forgotten in a restart: the run has gone on
-        # without it. The session knows the question, so the answer is a message like others.
+        # The answer is late, another client answered, or a restart lost the question: the run has
+        # continued without it. The session has the question, so the answer is sent as a message.
         _log.info("a question is no longer open: %s", response.fault.code, extra=self.extra())
         self.is_sent = False
         await self._keep_question(None)
@@ -236,7 +237,7 @@ class Exchange:
         await self._send(connection)
 
     async def _pick_up(self, connection: Connection) -> None:
-        """Find out what became of the run while we were away."""
+        """Find out how the run went on while the connection was lost."""
         history = await self._history(connection)
         waited = await connection.ask("agent.wait", {"runId": self.openclaw_id, "timeoutMs": 0})
         verdict = judge(self._seen(connection), history, waited)
@@ -253,7 +254,7 @@ class Exchange:
                 self._conclude(verdict)
 
     def _conclude(self, verdict: Verdict) -> None:
-        """The run has ended; say how."""
+        """Put the end of the run into the channel."""
         match verdict.action:
             case Action.FINISH:
                 self.tell(self.fold.finish([verdict.text] if verdict.text else [], []))
@@ -265,7 +266,7 @@ class Exchange:
                 self.tell(self.fold.fail(verdict.text))
 
     async def _adopt(self, verdict: Verdict, connection: Connection) -> None:
-        """OpenClaw goes on by itself with what its restart has interrupted."""
+        """Wait for OpenClaw to continue the run that its restart interrupted."""
         self.tell([Note((Part(text=_RECOVERING),))])
         if verdict.run_id:
             await self._rename(verdict.run_id, connection)
@@ -299,10 +300,10 @@ class Exchange:
                     history = {} if "terminalReply" in waited else await self._history(connection)
                     self._conclude(judge(self._seen(connection), history, waited))
                     return
-                # It may have answered at once: that it does not know the run, or does not wait.
+                # OpenClaw answers at once if it does not know the run, or does not wait.
                 await self.link.clock.sleep(_BETWEEN_WAITS_S)
         except Trouble:
-            # Whoever reads the outputs notices, and gets in touch anew.
+            # `Run` notices the lost connection, and attaches again.
             return
 
     async def _keep_question(self, note: RunNote | None) -> None:

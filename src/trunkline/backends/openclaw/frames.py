@@ -11,7 +11,7 @@ _NULL: Final = Raw(b"null")
 
 
 class Fault(Struct, frozen=True, rename="camel"):
-    """Why a request was refused."""
+    """The reason why OpenClaw refused a request."""
 
     code: str = ""
     message: str = ""
@@ -20,13 +20,13 @@ class Fault(Struct, frozen=True, rename="camel"):
 
     @property
     def detail(self) -> str:
-        """What programs tell refusals apart by, beside the code."""
+        """The second code, which tells refusals with the same code apart."""
         details = table(self.details)
         return str(details.get("code") or details.get("reason") or "")
 
 
 class Response(Struct, frozen=True, tag_field="type", tag="res"):
-    """An answer to a request. `agent` gets two: accepted, and how it ended."""
+    """An answer to a request. `agent` gets two: that it is accepted, and its end."""
 
     id: str
     ok: bool
@@ -61,12 +61,12 @@ class AgentEvent(Struct, frozen=True, rename="camel"):
 
 
 class ChatEvent(Struct, frozen=True, rename="camel"):
-    """How the answer of a run stands: `state` is delta, final, aborted or error."""
+    """The progress of the answer of a run: `state` is delta, final, aborted or error."""
 
     run_id: str = ""
     session_key: str = ""
     state: str = ""
-    # The whole answer so far, which only matters at the end.
+    # The whole answer so far. The gateway reads it at the end only.
     message: Raw = _NULL
 
     @property
@@ -110,11 +110,11 @@ _happenings: Final[dict[str, msgspec.json.Decoder[Happening]]] = {
 
 
 class Garbled(Exception):
-    """The bytes are no frame at all."""
+    """The bytes are not JSON."""
 
 
 def decode(data: str) -> Frame | None:
-    """None for frames of a kind that is not ours. Raises Garbled."""
+    """The frame; None for a kind that the gateway does not use. Raises Garbled."""
     try:
         return _frames.decode(data)
     except msgspec.ValidationError:
@@ -144,7 +144,7 @@ def _fields(payload: Raw) -> dict[str, Any]:
 
 
 def message_text(message: Any) -> str:
-    """The text of a message as chat events and the history hold it."""
+    """The text of a message in the form of chat events and of the history."""
     content = table(message).get("content")
     if isinstance(content, str):
         return content

@@ -9,22 +9,22 @@ from trunkline.backends.openclaw.failures import Trouble, misconfigured, token_r
 from trunkline.backends.openclaw.frames import Fault
 from trunkline.version import VERSION
 
-# One client for all releases that can be met; 2026.3 speaks 3, later ones 4.
+# OpenClaw 2026.3 speaks protocol 3, later releases speak 4.
 MIN_PROTOCOL: Final = 3
 MAX_PROTOCOL: Final = 4
-# Client ids are a closed list at OpenClaw; this one is meant for programs.
+# OpenClaw has a closed list of client ids; this one is for programs.
 CLIENT_ID: Final = "gateway-client"
 CLIENT_MODE: Final = "backend"
 ROLE: Final = "operator"
 SCOPES: Final = ("operator.read", "operator.write", "operator.questions")
-# Without the second, everybody's events of every session would come to us.
+# Without the second, OpenClaw sends the events of all sessions.
 CAPABILITIES: Final = ("tool-events", "session-scoped-events")
-# A gateway without an id of its own start is told apart by when it started, roughly.
+# Older releases send no id of their process; the time of their start, to within this, replaces it.
 _SAME_START_MS: Final = 2000
 
 
 class Boot(Struct, frozen=True):
-    """Which process of OpenClaw it is."""
+    """The identity of a process of OpenClaw, which changes with a restart."""
 
     id: str = ""
     started_ms: int = 0
@@ -40,7 +40,7 @@ class Hello(Struct, frozen=True, kw_only=True):
     protocol: int = 0
     boot: Boot = Boot()
     methods: frozenset[str] = frozenset()
-    # None where OpenClaw does not say.
+    # None if OpenClaw does not send them.
     scopes: frozenset[str] | None = None
     max_payload_bytes: int = 0
     max_image_bytes: int = 0
@@ -76,7 +76,7 @@ def connect_params(
 
 
 def read_hello(fields: dict[str, Any], *, now_ms: int) -> Hello:
-    """Raises Trouble when it is not a hello, or lacks something that every turn needs."""
+    """Raises Trouble when it is not a hello, or lacks a right that every turn needs."""
     if fields.get("type") != "hello-ok":
         raise misconfigured(
             "what answers at the url does not greet like OpenClaw", "Correct the backend's `url`."

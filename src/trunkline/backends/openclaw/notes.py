@@ -50,7 +50,7 @@ def run_name(run_id: str) -> str:
 
 
 def question_name(task_id: str) -> str:
-    """The note of the run that waits for an answer to be given on the task."""
+    """The note of the run whose question the next message of the task answers."""
     return f"openclaw question {task_id}"
 
 

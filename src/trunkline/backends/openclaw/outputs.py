@@ -1,7 +1,7 @@
 """Events of an OpenClaw run as outputs of the turn.
 
-The text of a message comes whole again with every piece. So what we have told already is
-compared with what there is now: pieces that were missed or came twice make no difference.
+Every event repeats the whole text of its message. `RunFold` compares it with the text that it has
+already put out, so pieces that were lost or came twice make no difference.
 """
 
 import re
@@ -25,10 +25,10 @@ Outputs = list[Output]
 
 
 class RunFold:
-    """Feed it what is heard of one run; `is_ended` says that nothing counts any more."""
+    """Turns the events of one run into outputs. After `is_ended` it ignores events."""
 
     def __init__(self, *, is_resumed: bool = False) -> None:
-        # A run that is picked up tells its text as a whole once, whatever was told before.
+        # The text of a resumed run is put out once as a whole: the task has an unknown part of it.
         self._tells_whole = is_resumed
         self._item = ""
         self._text = ""
@@ -38,7 +38,7 @@ class RunFold:
         self._calls: set[str] = set()
         self.is_started = False
         self.is_ended = False
-        # What the operator should know about how it ended.
+        # The reason of a failure, for the operator.
         self.fault = ""
 
     def hear(self, event: AgentEvent) -> Outputs:
@@ -61,12 +61,12 @@ class RunFold:
         return []
 
     def hear_chat(self, event: ChatEvent) -> None:
-        """Remember the whole text, should the result itself have none."""
+        """Keep the whole text, for a result that has none."""
         if event.state == "final" and (text := event.text):
             self._final = text
 
     def catch_up(self, text: str) -> Outputs:
-        """All that the message under way holds, after the connection was lost."""
+        """Continue with the whole text of the current message, after the connection was lost."""
         if self.is_ended or not text or text == self._text:
             return []
         if self._tells_whole or text.startswith(self._text):
@@ -74,7 +74,7 @@ class RunFold:
         return []
 
     def end(self, response: Response) -> Outputs:
-        """The second answer to `agent`, or the first to one that had ended before."""
+        """Takes the second answer to `agent`, or the first one if the run had ended before."""
         fields = response.fields
         if not response.ok:
             return self.fail(response.fault.message)
@@ -90,7 +90,7 @@ class RunFold:
         return self.finish(*_payload_parts(result))
 
     def finish(self, texts: list[str], files: list[Part]) -> Outputs:
-        """It is done, and these are the texts and files of its answer."""
+        """End the run with the texts and files of its answer."""
         missed = [text for text in texts[:-1] if text.strip() not in self._told]
         whole = "\n\n".join([*missed, *texts[-1:]]) or ("" if self._text else self._final)
         parts = (*((Part(text=whole),) if whole else ()), *files)
@@ -152,7 +152,7 @@ class RunFold:
             return []
         started: Outputs = []
         if phase != "start" and call_id not in self._calls:
-            # Its start was missed while the connection was lost.
+            # The event of its start was lost with the connection.
             started = [ToolCalled(call_id=call_id, name=name, phase="start")]
         self._calls.add(call_id)
         shown = {"start": "args", "update": "partialResult", "result": "result"}.get(phase)
@@ -182,7 +182,7 @@ _USAGE: Final = {
 
 
 def fit_for_callers(message: str) -> str:
-    """What OpenClaw says of a failure, where that gives nothing away of its machine."""
+    """The message of OpenClaw about a failure, unless it may reveal details of its machine."""
     text = _ERROR_NAME.sub("", message.strip().removeprefix("⚠️").strip())
     if not text or len(text) > _MAX_REASON or _PRIVATE.search(text):
         return FAILED
@@ -190,7 +190,7 @@ def fit_for_callers(message: str) -> str:
 
 
 def _visible(value: Any) -> Any:
-    """Of a tool's result what the agent sees; the rest are paths and process ids of its host."""
+    """The part of a tool's result that the agent sees. The rest has paths and process ids."""
     if isinstance(value, dict) and "content" in value:
         return {"content": value["content"]}
     return value
@@ -204,7 +204,7 @@ def _payload_parts(result: dict[str, Any]) -> tuple[list[str], list[Part]]:
             texts.append(said)
         urls = payload.get("mediaUrls") or [payload.get("mediaUrl")]
         for url in urls if isinstance(urls, list) else ():
-            # A path on OpenClaw's machine is of no use to anybody else.
+            # Callers cannot read a path on OpenClaw's machine.
             if isinstance(url, str) and url.startswith(("https://", "http://")):
                 files.append(Part(url=url))
     return texts, files

@@ -1,4 +1,4 @@
-"""A message as OpenClaw takes it: text, and images beside it."""
+"""`Prompt`: a message in the form that OpenClaw takes, text with images beside it."""
 
 import base64
 from typing import Any, Final
@@ -12,7 +12,7 @@ from trunkline.model.session import MsgContext
 from trunkline.model.values import Part
 from trunkline.ports.backend import TurnRequest
 
-# What OpenClaw takes when it does not say: 6 MiB.
+# The limit of an OpenClaw that states none: 6 MiB.
 MAX_IMAGE_BYTES: Final = 6 * 1024 * 1024
 MAX_INLINE_BYTES: Final = 256 * 1024
 # Bytes of a request beside its text and images.
@@ -26,11 +26,11 @@ class Prompt(Struct, frozen=True):
 
 
 def prompt_for(turn: TurnRequest, *, max_image_bytes: int = MAX_IMAGE_BYTES) -> Prompt:
-    """Texts and files in their order, images beside them, then all that the caller sent beside
-    text, framed so that no agent takes it for instructions. Raises Unfit."""
+    """The texts and files in their order, with images beside them, followed by data and metadata
+    of the caller, framed so that no agent takes them for instructions. Raises Unfit."""
     message, context = turn.message, _context(turn)
     notes = untrusted_notes(message) if context is None else context.untrusted_context
-    # Else the mapping of the profile has data in its place among the text.
+    # Without such notes, the mapping of the profile puts data among the text.
     has_data_notes = any(note.startswith(UNTRUSTED_DATA) for note in notes)
     texts: list[str] = []
     images: list[dict[str, Any]] = []
@@ -45,7 +45,7 @@ def prompt_for(turn: TurnRequest, *, max_image_bytes: int = MAX_IMAGE_BYTES) -> 
     if not text.strip():
         if not images and not has_data_notes:
             raise Unfit("The message holds no text; write what the agent is to do.")
-        # OpenClaw wants words with a picture.
+        # OpenClaw refuses an image without text.
         text = DATA_ONLY if has_data_notes else "See the attached image."
     return Prompt("\n\n".join((text, *notes)), tuple(images))
 
@@ -99,14 +99,14 @@ def _image(part: Part, index: int, max_bytes: int) -> dict[str, Any]:
 
 
 def agent_params(turn: TurnRequest, session_key: str, run_id: str, hello: Hello) -> dict[str, Any]:
-    """What `agent` is called with. Raises Unfit."""
+    """The parameters of `agent`. Raises Unfit."""
     prompt = prompt_for(turn, max_image_bytes=hello.max_image_bytes or MAX_IMAGE_BYTES)
     context = _context(turn)
     params: dict[str, Any] = {
         "sessionKey": session_key,
         "message": prompt.text,
         "idempotencyKey": run_id,
-        # Else the answer could go to a chat channel as well.
+        # Otherwise OpenClaw could send the answer to a chat channel as well.
         "deliver": False,
     }
     if context is not None and context.originating_channel is not UNSET:

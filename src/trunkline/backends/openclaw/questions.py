@@ -1,4 +1,4 @@
-"""Questions of a run: as a message for the caller, and the caller's answer back on the options."""
+"""Questions of a run as a message for the caller, and the caller's answer as chosen options."""
 
 import re
 from typing import Any, Final
@@ -11,13 +11,13 @@ from trunkline.model.values import Message, Part, text_of
 Answers = dict[str, list[str]]
 
 _NAMED: Final = re.compile(r"^\s*([^:=]{1,80}?)\s*[:=]\s*(.+)$")
-# Of the number of an option; Python itself refuses to read a very long one.
+# Maximum digits in the number of an option; Python refuses to convert very long numbers.
 _DIGITS: Final = 4
 _SEPARATOR: Final = re.compile(r"\s*[,;]\s*")
 
 
 def asked(questions: tuple[QuestionItem, ...], *, hint: str = "") -> tuple[Part, ...]:
-    """The questions for people, and the same for programs."""
+    """The questions as text for people, and as data for programs."""
     several = len(questions) > 1
     lines = [hint] if hint else []
     for number, item in enumerate(questions, 1):
@@ -101,7 +101,7 @@ def _named(name: str, questions: tuple[QuestionItem, ...]) -> QuestionItem | Non
 
 
 def _unnumbered(line: str, number: int) -> str:
-    """Without the number that people write before their answers."""
+    """The answer without the number that people write before it."""
     return re.sub(rf"^\s*{number}\s*[.)]\s+", "", line)
 
 
@@ -115,7 +115,7 @@ def _chosen(text: str, item: QuestionItem) -> list[str]:
 
 
 def _option(text: str, item: QuestionItem) -> str:
-    """The label that the text means by its name or number, or the text itself."""
+    """The label of the option that the text names or numbers, else the text itself."""
     wanted = text.strip()
     for option in item.options:
         if wanted.lower().rstrip(".!") == option.label.lower().rstrip(".!"):

@@ -1,7 +1,7 @@
 """Recovery of a run: its outcome after a lost connection or a restart, and the next step.
 
-A turn may have had effects in the world. So it is sent again only where that surely starts
-nothing twice: OpenClaw still knows the run by our id, or says that it never began.
+A turn may have had effects in the world. So the gateway sends it again only if that cannot start it
+twice: OpenClaw still knows the run by our id, or says that it never began.
 """
 
 from enum import Enum
@@ -12,8 +12,8 @@ from msgspec import Struct
 from trunkline.backends.json_values import table, tables
 from trunkline.backends.openclaw.frames import message_text
 
-# OpenClaw forgets the id of a finished run after five minutes; sending it again later than
-# that would start it anew.
+# OpenClaw forgets the id of a finished run after five minutes. A run that is sent again later
+# starts anew.
 REMEMBERED_S: Final = 240.0
 LOST: Final = (
     "OpenClaw restarted while this task was working, and its result is lost. The turn was not "
@@ -33,22 +33,22 @@ class Action(Enum):
 
 class Verdict(Struct, frozen=True):
     action: Action
-    # The answer, or why it failed.
+    # The answer, or the reason of the failure.
     text: str = ""
-    # The id under which OpenClaw goes on, where it is known already.
+    # The id under which OpenClaw continues the run, if it is known already.
     run_id: str = ""
 
 
 class Seen(Struct, frozen=True, kw_only=True):
-    """The knowledge of the gateway about a run."""
+    """The facts that the gateway has about a run."""
 
     run_id: str
     message: str
-    # Whether this is the process that got the run, as far as can be told.
+    # Whether OpenClaw has not restarted since it got the run.
     same_boot: bool
     # Whether this OpenClaw says in its history which message belongs to which run.
     attributes: bool
-    # How long it may have been finished without our knowing.
+    # Seconds since the gateway last saw the run, in which it may have ended.
     unseen_s: float
 
 
@@ -89,7 +89,7 @@ class _Told:
         self.in_flight_id = str(in_flight.get("runId", ""))
         self.in_flight_text = str(in_flight.get("text", ""))
         self.is_busy = table(history.get("sessionInfo")).get("hasActiveRun") is True
-        # The runs by which the turn was done: ours, and those that OpenClaw recovered it with.
+        # The runs of the turn: ours, and those with which OpenClaw continued it.
         runs = [run_id]
         self.has_begun = False
         self.answer = ""
@@ -107,7 +107,7 @@ class _Told:
         self.went_on_as = runs[-1] if len(runs) > 1 else ""
 
     def last_answer_to(self, text: str) -> str:
-        """Where the history names no runs: the end of it, if it begins with our message."""
+        """For a history without run ids: the answer after the last message, if that one is ours."""
         answer = ""
         for message in reversed(self._messages):
             if message.get("role") == "user":

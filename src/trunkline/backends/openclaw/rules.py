@@ -10,7 +10,7 @@ from trunkline.config.urls import web_url_fault
 
 _AGENT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PREFIX: Final = "agent:{agent_id}:"
-# What OpenClaw keeps for itself; `a2a` is its own channel for A2A.
+# Names that OpenClaw uses itself; `a2a` is its own channel for A2A.
 _RESERVED: Final = ("a2a", "acp", "cron", "hook", "subagent")
 
 

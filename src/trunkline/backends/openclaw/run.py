@@ -1,4 +1,4 @@
-"""`Run`: one turn with OpenClaw, and how it is stopped there."""
+"""`Run`: one turn with OpenClaw, which it attaches to again after a lost connection."""
 
 import logging
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _ANSWER_ALL: Final = "Please answer every question."
 
 
 class Run(TurnTask):
-    # Nothing is left to do for a turn whose end was read.
+    # The work may be canceled as soon as the end of the turn was read.
     winds_down = False
 
     def __init__(self, exchange: Exchange) -> None:
@@ -29,7 +29,7 @@ class Run(TurnTask):
         self._exchange = exchange
         self._link, self._clock = exchange.link, exchange.link.clock
         self._unreachable_s = exchange.link.address.unreachable_s
-        # While OpenClaw is away: when to stop waiting for it.
+        # The time at which the turn stops waiting for an unreachable OpenClaw.
         self._give_up_at: float | None = None
         self._attached_at = self._clock.monotonic()
 
@@ -56,13 +56,13 @@ class Run(TurnTask):
         )
 
     async def _look_back(self) -> None:
-        """What earlier turns, or this one before a restart of ours, have left."""
+        """Continue the run that this turn sent before a restart, or whose question it answers."""
         turn, exchange = self.turn, self._exchange
         note = await recall(exchange.notes, run_name(turn.run_id)) if turn.is_resumed else None
         if note is not None:
             exchange.go_on_with(note)
             return
-        # A first message answers nothing.
+        # The first message of a task answers no question.
         note = await recall(exchange.notes, question_name(turn.task_id)) if turn.history else None
         if note is None or note.question is None:
             return
@@ -72,7 +72,7 @@ class Run(TurnTask):
             exchange.tell([Question(asked(note.question.questions, hint=_ANSWER_ALL))])
 
     async def _attach(self) -> None:
-        """Get in touch with OpenClaw, and go on trying for a while."""
+        """Attach to OpenClaw, with further attempts for `unreachable_s`."""
         exchange = self._exchange
         while not exchange.is_over:
             try:
@@ -99,18 +99,14 @@ class Run(TurnTask):
                     await self._clock.sleep(trouble.retry_after_s or _BUSY_WAIT_S)
 
     def _start_clock(self) -> None:
-        """The connection is lost. One that was of no use does not count as one."""
+        """A connection that lasted, or brought an output, ends the time limit; one that was of no
+        use does not, and starts it."""
         now = self._clock.monotonic()
-        if self._held_on():
+        if self._exchange.has_heard or now - self._attached_at > self._unreachable_s:
             self._give_up_at = None
         elif self._give_up_at is None:
             self._give_up_at = now + self._unreachable_s
         self._exchange.has_heard = False
-
-    def _held_on(self) -> bool:
-        """Whether the last connection was of use: it lasted, or brought something."""
-        lasted_s = self._clock.monotonic() - self._attached_at
-        return self._exchange.has_heard or lasted_s > self._unreachable_s
 
     def _is_late(self) -> bool:
         return self._give_up_at is not None and self._clock.monotonic() >= self._give_up_at
@@ -123,7 +119,7 @@ _WAIT_S: Final = 0.5
 async def stop_run(
     link: Link, session_key: str, openclaw_id: str, *, is_moot: Callable[[], bool] = lambda: False
 ) -> None:
-    """Stop it, whether it runs, waits in a queue or asks. `is_moot`: it has ended by itself."""
+    """Stop a run that works, waits in a queue or asks. `is_moot` tells that it ended by itself."""
     extra = {"run": openclaw_id, "session": session_key}
     for _ in range(_ATTEMPTS):
         if is_moot():
@@ -133,13 +129,13 @@ async def stop_run(
                 return
         except Trouble as trouble:
             _log.info("cannot stop a run: %s", trouble.found, extra=extra)
-        # It may be on its way in; an id that OpenClaw does not know yet cannot be stopped.
+        # OpenClaw cannot stop an id that it does not know yet, and the run may be on its way.
         await link.clock.sleep(_WAIT_S)
     _log.warning("OpenClaw did not stop a run", extra=extra)
 
 
 async def _abort(connection: Connection, session_key: str, openclaw_id: str) -> bool:
-    """True when it surely does not run any more."""
+    """Whether OpenClaw confirms that the run has ended."""
     fields = await connection.ask("chat.abort", {"sessionKey": session_key, "runId": openclaw_id})
     if fields.get("aborted") is True:
         return True

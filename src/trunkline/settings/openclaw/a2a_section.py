@@ -27,8 +27,7 @@ AGENT_ID = "main"
 DATABASE = "~/.openclaw/data/a2a-tasks.db"
 ROOT_CARD = "/.well-known/agent-card.json"
 
-# The keys that `agentCard` may override, with our key for each. All others follow from what is
-# served.
+# The keys that `agentCard` may override, with our key for each. The gateway writes all others.
 CARD_KEYS = {
     "version": "version",
     "provider": "provider",
@@ -171,8 +170,8 @@ def _renamed_modes(skills: Any) -> Any:
 
 
 def _skills(document: Mapping[str, Any]) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Skills and exposed tools as everybody sees them, and those that authenticated callers see
-    with their description. Of several with one name, the first counts."""
+    """Skills and exposed tools for all callers, and those that authenticated callers see with their
+    description. Of several with one name, the first counts."""
     public: dict[str, dict[str, str]] = {}
     hidden: list[dict[str, str]] = []
     for key in ("skills", "tools"):

@@ -9,7 +9,7 @@ from trunkline.model.profile import GatewayTexts, Profile, ProfileKeys, key
 
 
 class ProfileSettings(ProfileKeys, frozen=True, kw_only=True):
-    """The keys of a profile, with the names of the styles."""
+    """The keys of a profile, with the names and descriptions of its styles."""
 
     message_context: Annotated[
         Literal["openclaw-inbound", "openclaw-design"],
