@@ -11,7 +11,7 @@ from trunkline.backends.a2a import failures
 from trunkline.backends.a2a.notes import Ask, Follow, LookAt, LookFor, TurnNotes
 from trunkline.backends.a2a.outputs import Copy, still_asks
 from trunkline.backends.a2a.request import context_for, headers_for, request_for
-from trunkline.backends.a2a.settings import A2aBackend
+from trunkline.backends.a2a.settings import A2aBackend as A2aSettings
 from trunkline.backends.a2a.upstream import MakeUpstream, Upstream
 from trunkline.backends.output_channel import OutputChannel
 from trunkline.backends.turn_task import TurnTask
@@ -49,7 +49,7 @@ class Run(TurnTask):
     def __init__(
         self,
         turn: TurnRequest,
-        settings: A2aBackend,
+        settings: A2aSettings,
         make_upstream: MakeUpstream,
         *,
         card: AgentCard | None,
