@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import field
 
 from trunkline.backends.kind import BackendTable
+from trunkline.config import doc
 from trunkline.config.called_agents import (
     CARD_PATH,
     TRANSPORTS,
@@ -19,18 +20,11 @@ class A2aBackend(BackendTable, frozen=True, kw_only=True, tag="a2a"):
     """Another A2A agent: 1.0 or 0.3, over JSON-RPC or HTTP+JSON."""
 
     url: Annotated[
-        str,
-        Meta(
-            description="Base URL of the agent, to which `card_path` is added, or the URL of "
-            "its card."
-        ),
+        str, doc("Base URL of the agent, to which `card_path` is added, or the URL of its card.")
     ]
-    card_path: Annotated[str, Meta(min_length=1, description="Path of its card below `url`.")] = (
-        CARD_PATH
-    )
+    card_path: Annotated[str, doc("Path of its card below `url`.", min_length=1)] = CARD_PATH
     transports: Annotated[
-        tuple[str, ...],
-        Meta(min_length=1, description="Bindings in order of preference."),
+        tuple[str, ...], doc("Bindings in order of preference.", min_length=1)
     ] = TRANSPORTS
     a2a_version: A2aVersion = ""
     headers: Headers = field(default_factory=dict)
@@ -38,28 +32,27 @@ class A2aBackend(BackendTable, frozen=True, kw_only=True, tag="a2a"):
     trusted_origins: TrustedOrigins = ()
     timeout_s: Annotated[
         float,
-        Meta(
+        doc(
+            "Maximum seconds for a request, and without events on a stream before the gateway "
+            "polls the task. `task_deadline_s` limits the work itself.",
             gt=0,
-            description="Maximum seconds for a request, and without events on a stream before "
-            "the gateway polls the task. `task_deadline_s` limits the work itself.",
         ),
     ] = 120.0
     on_unreachable: Annotated[
         Literal["fail", "retry"],
-        Meta(
-            description="When a message cannot be delivered: `fail` fails its task at once, "
-            "`retry` tries again for `retry_s`."
+        doc(
+            "When a message cannot be delivered: `fail` fails its task at once, `retry` tries "
+            "again for `retry_s`."
         ),
     ] = "fail"
     retry_s: Annotated[
         float,
-        Meta(
+        doc(
+            "Seconds of retries when the agent cannot be reached: always for a task that it "
+            'already has, and for a message with `on_unreachable = "retry"`.',
             ge=0,
-            description="Seconds of retries when the agent cannot be reached: always for a task"
-            " that it already has, and for a message with `on_unreachable = "
-            '"retry"`.',
         ),
     ] = 60.0
     max_output_bytes: Annotated[
-        int, Meta(ge=1, description="Maximum output of one turn; then the turn is stopped.")
+        int, doc("Maximum output of one turn; then the turn is stopped.", ge=1)
     ] = 16 * 1024 * 1024

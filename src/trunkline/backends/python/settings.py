@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from msgspec import Meta
-
 from trunkline.backends.kind import BackendTable
+from trunkline.config import doc
 
 
 class PythonBackend(BackendTable, frozen=True, kw_only=True, tag="python"):
@@ -12,8 +11,8 @@ class PythonBackend(BackendTable, frozen=True, kw_only=True, tag="python"):
 
     target: Annotated[
         str,
-        Meta(
-            description="`file.py`, `file.py:attribute`, `module` or `module:attribute`. "
+        doc(
+            "`file.py`, `file.py:attribute`, `module` or `module:attribute`. "
             "Relative files start at the folder of this file. LangGraph graphs and "
             "agents of pydantic-ai and Google ADK need no adapter."
         ),

@@ -6,9 +6,8 @@ decides the order. `trunkline.testing` exports it.
 
 from typing import Annotated
 
-from msgspec import Meta
-
 from trunkline.backends.kind import Adapter, BackendTable, Kind, check_nothing
+from trunkline.config import doc
 
 __all__ = ["KIND"]
 
@@ -18,9 +17,9 @@ class ScriptedBackend(BackendTable, frozen=True, kw_only=True, tag="scripted"):
 
     turn_log: Annotated[
         str,
-        Meta(
-            description="File to which the agent appends a line for each turn that it runs: the "
-            "task id, the message id and the run id. Empty: none."
+        doc(
+            "File to which the agent appends a line for each turn that it runs: the task id, the "
+            "message id and the run id. Empty: none."
         ),
     ] = ""
 
