@@ -243,8 +243,10 @@ def programs_of(gateway: Gateway) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                parent = entry.joinpath("stat").read_text().rpartition(")")[2].split()[1]
-                command = entry.joinpath("cmdline").read_text()
+                # Names and arguments of foreign processes may be any bytes.
+                status = entry.joinpath("stat").read_text(errors="replace")
+                parent = status.rpartition(")")[2].split()[1]
+                command = entry.joinpath("cmdline").read_text(errors="replace")
                 if int(parent) == gateway.process.pid and WARDEN not in command:
                     found.append(int(entry.name))
     return found
