@@ -1,4 +1,4 @@
-"""JSON of an agent or its server, of which nothing is to be trusted: read, never raised."""
+"""Readers for the JSON of an agent or its server. They raise nothing, whatever it holds."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def text(value: Any) -> str:
 
 
 def numbers(value: Any, names: dict[str, str]) -> dict[str, int | float]:
-    """Those of the names that hold a number, renamed."""
+    """The fields that hold a number. `names` maps their names to ours."""
     found = table(value)
     return {
         ours: found[theirs]

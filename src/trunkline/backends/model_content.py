@@ -26,7 +26,7 @@ class Takes(Struct, frozen=True, kw_only=True):
 
     images: bool = False
     files: bool = False
-    # Links are handed on, and the model's server fetches them.
+    # The gateway passes links on, and the model's server fetches them.
     links: bool = False
 
 
@@ -35,9 +35,9 @@ class NotTaken(Exception):
 
 
 def content_of(parts: tuple[Part, ...], takes: Takes) -> str | list[dict[str, Any]]:
-    """The content of what the user says now. Raises NotTaken.
+    """The content of a message, for the model to answer. Raises NotTaken.
 
-    Text alone stays a plain string: every server takes that.
+    Text alone stays a plain string, which every server understands.
     """
     contents = [_content(part, takes) for part in parts]
     texts = [content["text"] for content in contents if content["type"] == "text"]
@@ -65,39 +65,26 @@ def _content(part: Part, takes: Takes) -> dict[str, Any]:
     if part.data is not UNSET:
         return _text(_json(part.data))
     kind = part.media_type.partition(";")[0].strip().lower()
-    if part.url is not None:
-        return _link(part.url, kind, takes)
-    return _file(part, part.raw or b"", kind, takes)
-
-
-def _link(url: str, kind: str, takes: Takes) -> dict[str, Any]:
-    if not takes.links:
+    if part.url is not None and not takes.links:
         raise NotTaken("The agent follows no links to files: send the content itself.")
     if kind.startswith("image/"):
         if not takes.images:
-            raise _no_images()
+            raise NotTaken("The agent takes no images: send text.")
+        url = _data_url(part, kind) if part.url is None else part.url
         return {"type": "image_url", "image_url": {"url": url}}
-    return _text(url)
+    return _file(part, kind, takes) if part.url is None else _text(part.url)
 
 
-def _file(part: Part, raw: bytes, kind: str, takes: Takes) -> dict[str, Any]:
+def _file(part: Part, kind: str, takes: Takes) -> dict[str, Any]:
     name = part.filename or "file"
-    if kind.startswith("image/"):
-        if not takes.images:
-            raise _no_images()
-        return {"type": "image_url", "image_url": {"url": _data_url(raw, kind)}}
-    text = _as_text(raw, kind)
+    text = _as_text(part.raw or b"", kind)
     if text is not None:
         return _text(f"{name}:\n\n{text}")
     if not takes.files:
         what = kind or "files of an unknown media type"
         raise NotTaken(f"The agent cannot read {what}: send text, or a text file.")
-    kind = kind or "application/octet-stream"
-    return {"type": "file", "file": {"filename": name, "file_data": _data_url(raw, kind)}}
-
-
-def _no_images() -> NotTaken:
-    return NotTaken("The agent takes no images: send text.")
+    data = _data_url(part, kind or "application/octet-stream")
+    return {"type": "file", "file": {"filename": name, "file_data": data}}
 
 
 def _as_text(raw: bytes, kind: str) -> str | None:
@@ -110,8 +97,8 @@ def _as_text(raw: bytes, kind: str) -> str | None:
         return None
 
 
-def _data_url(raw: bytes, kind: str) -> str:
-    return f"data:{kind};base64,{base64.b64encode(raw).decode()}"
+def _data_url(part: Part, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(part.raw or b'').decode()}"
 
 
 def _text(text: str) -> dict[str, Any]:

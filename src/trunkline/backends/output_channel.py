@@ -9,8 +9,8 @@ import msgspec
 
 from trunkline.model.outputs import Failed, Output, Text
 
-# How far producers may be ahead of the reader. The number bounds what small outputs cost beside
-# their bytes; the bytes bound large ones, of which a single one may be larger and waits alone.
+# How far producers may be ahead of the reader. The number limits the overhead of small outputs,
+# the bytes limit large ones. A single output may be larger than that; it then waits alone.
 MAX_WAITING: Final = 64
 MAX_WAITING_BYTES: Final = 1024 * 1024
 
@@ -21,17 +21,17 @@ class OutputChannel:
     """A bounded queue of outputs with one reader, and one producer or several, all of one run.
 
     A producer that is ahead of the reader waits in `put`, a thread in `put_from_thread`.
-    `put_now` never waits: it is for the last words of a run, and for a producer that serves
-    other runs too. Such a producer names an `overflow`: its pieces of text are joined while they
-    wait, and if more than `max_waiting` outputs still wait, a failure with that text replaces
-    them.
+    `put_now` never waits: it is for the last output of a run, and for a producer that serves
+    other runs too. Such a producer names an `overflow`: the channel joins its pieces of text
+    while they wait, and if more than `max_waiting` outputs still wait, a failure with that text
+    replaces them.
 
     The producer ends the channel with `finish`: the reader gets what is left, then the failure
     if there is one (once), then None. The reader ends it with `close`, and so does a cancel:
     the channel drops the outputs that are left, ignores later ones, and lets every producer go on.
 
-    With `max_total_bytes` the run has said enough when all its outputs together are larger:
-    the reader gets those that fit, then a failure that says so.
+    When all outputs together are larger than `max_total_bytes`, the reader gets those that fit,
+    then a failure that says so.
     """
 
     def __init__(
@@ -52,12 +52,13 @@ class OutputChannel:
         self._waiting: deque[tuple[Output, int]] = deque()
         self._waiting_bytes = 0
         self._total_bytes = 0
-        # No output gets in any more; and none will be added to those that wait.
+        # `_is_shut`: the channel ignores further outputs. `_has_ended`: the producer or the
+        # reader has ended it.
         self._is_shut = False
         self._has_ended = False
         self._failure: Exception | None = None
         self.is_closed = False
-        # The run has said more than it may.
+        # The outputs were larger than `max_total_bytes`.
         self.is_flooded = False
         # A plain lock, which a `with` enters without a call in Python, guards the queue.
         self._lock = threading.Lock()
@@ -82,7 +83,7 @@ class OutputChannel:
             await self._until_room()
 
     def put_from_thread(self, output: Output) -> None:
-        """The same from a thread. Raises RuntimeError when the reader's loop is gone."""
+        """`put` for a thread. Raises RuntimeError when the reader's loop is closed."""
         assert self._loop is not None
         with self._lock:
             self._append(output)
@@ -93,14 +94,14 @@ class OutputChannel:
                     self._thread_room.wait()
 
     def finish(self, failure: Exception | None = None) -> None:
-        """Nothing follows. The first call counts."""
+        """No output follows. The first call counts."""
         if not self._has_ended:
             self._has_ended = self._is_shut = True
             self._failure = failure
             self._wake_reader()
 
     def close(self) -> None:
-        """Nobody reads any more."""
+        """The reader takes no more outputs."""
         with self._lock:
             self.is_closed = self._has_ended = self._is_shut = True
             self._failure = None
@@ -156,7 +157,7 @@ class OutputChannel:
             self._is_full = True
 
     def _joined(self, output: Output, size: int) -> tuple[Output, int]:
-        """What to append for a producer that cannot wait."""
+        """The output to append for a producer that cannot wait."""
         last = self._waiting[-1][0] if self._waiting else None
         if isinstance(output, Text) and isinstance(last, Text):
             _, before = self._waiting.pop()
@@ -169,14 +170,14 @@ class OutputChannel:
         return output, size
 
     def _let_go(self) -> None:
-        """Producers that wait go on."""
+        """Let the producers that wait continue."""
         self._is_full = False
         self._room.set()
         self._thread_room.notify_all()
 
 
 def size_of(output: Output) -> int:
-    """Bytes, as far as it matters; most outputs by far are pieces of text."""
+    """Bytes of an output as JSON. A piece of text, by far the most common, counts its text only."""
     if isinstance(output, Text):
         text = output.delta
         return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))

@@ -14,11 +14,11 @@ from trunkline.ports.clock import Clock
 
 
 class TurnTask(ABC):
-    """One turn. `work` runs in a task of its own, so that it can wind down properly whenever
-    and however the reader leaves. A cancel reaches it wherever it waits, once.
+    """One turn. `work` runs in a separate asyncio task, so that it can wind down properly
+    whenever and however the reader leaves. A cancel reaches it wherever it waits, once.
     """
 
-    # Whether the work goes on when the end of the turn was read, and ends by itself.
+    # Whether the work continues after the reader got the end of the turn, and ends by itself.
     winds_down = True
 
     def __init__(
@@ -32,7 +32,7 @@ class TurnTask(ABC):
 
     @abstractmethod
     async def work(self) -> None:
-        """Put all that the agent says into the channel, and what ends the turn."""
+        """Put the outputs of the agent into the channel, up to the one that ends the turn."""
 
     async def outputs(self) -> AsyncGenerator[Output, None]:
         if self._is_canceled:
@@ -83,7 +83,7 @@ T = TypeVar("T", bound=TurnTask)
 
 
 class TurnTaskBackend(ABC, Generic[T]):
-    """What all backends share whose turns are `TurnTask`s."""
+    """The common part of all backends whose turns are `TurnTask`s."""
 
     may_reply_directly = False
     is_pure = False
@@ -92,7 +92,7 @@ class TurnTaskBackend(ABC, Generic[T]):
 
     def __init__(self, owner: str) -> None:
         self.tasks = BackgroundTasks(owner)
-        # Weak: a reader that never begins to iterate never tells that it has ended.
+        # Weak: a reader that never begins to iterate never reports its end.
         self._turns: WeakValueDictionary[str, T] = WeakValueDictionary()
 
     @abstractmethod
@@ -110,12 +110,12 @@ class TurnTaskBackend(ABC, Generic[T]):
             await turn.stop()
 
     def cancel_turns(self) -> None:
-        """Agents that run elsewhere go on."""
+        """Cancel all turns. Agents that run elsewhere continue."""
         for turn in tuple(self._turns.values()):
             turn.cancel()
 
     async def end_turns(self) -> None:
-        """The same, and wait until the turns have wound down."""
+        """Cancel all turns, and wait until they have wound down."""
         self.cancel_turns()
         for turn in tuple(self._turns.values()):
             await turn.ended()
@@ -126,7 +126,7 @@ class TurnTaskBackend(ABC, Generic[T]):
 
 
 async def done_within(future: "asyncio.Future[Any]", seconds: float, clock: Clock) -> bool:
-    """Wait for it, but no longer than that; whether it is done."""
+    """Wait for the future, but no longer than `seconds`; returns whether it is done."""
     async with asyncio.TaskGroup() as group:
         timer = group.create_task(clock.sleep(seconds))
         try:

@@ -28,7 +28,7 @@ from trunkline.ports.clock import Clock
 
 _log = logging.getLogger("trunkline.acp")
 
-# The name under which the session's notes hold the agent's id of it.
+# The note of a session that holds the agent's id of it.
 SESSION_NOTE = "acp.session"
 LOST = (
     "The agent was restarted while it waited for this answer, and has forgotten the question. "
@@ -45,7 +45,7 @@ NOT_READY = (
 
 
 def asked_note(task_id: str) -> str:
-    """The name under which it is noted that the task waits for an answer."""
+    """The name of the note that the task waits for an answer."""
     return f"acp.asked.{task_id}"
 
 
@@ -92,14 +92,14 @@ class AcpBackend(ProgramBackend["Run", Conversation]):
         await self.children.stop(kept.child)
 
     async def release(self, session: str, conversation: Conversation) -> None:
-        """The turn is over: keep the process for the next one, if it is still there."""
+        """The turn is over: keep the process for the next one if it is alive."""
         if conversation.child.is_alive:
             self.pool.put(session, conversation)
         else:
             await self.dismiss(conversation)
 
     async def wind_down(self, session: str, conversation: Conversation) -> None:
-        """The turn was stopped: tell the agent, and keep the process if it says that it has."""
+        """The turn was stopped: tell the agent, and keep the process if it obeys in time."""
         if await self.hear_out(conversation.cancel()):
             await self.release(session, conversation)
         else:
@@ -111,7 +111,7 @@ class AcpBackend(ProgramBackend["Run", Conversation]):
         await self.wind_down(paused.session, paused.conversation)
 
     def pause(self, paused: Paused) -> None:
-        """Keep the turn until its question is answered, but not for ever."""
+        """Keep the turn until its question is answered or `question_timeout_s` is over."""
         timer = self.tasks.start(self._expire(paused), name=f"question {paused.task_id}")
         self._paused[paused.task_id] = (paused, timer)
 
@@ -130,8 +130,8 @@ class AcpBackend(ProgramBackend["Run", Conversation]):
 
     async def _expire(self, paused: Paused) -> None:
         await self.clock.sleep(self.settings.question_timeout_s)
-        # Not `unpause`, which would end this very task. The note of the question stays, so
-        # that a late answer is told what happened.
+        # Not `unpause`, which would cancel this very task. The note of the question stays, so
+        # that the caller of a late answer learns that the question is lost.
         self._paused.pop(paused.task_id, None)
         await self.dismiss(paused.conversation)
 
@@ -171,7 +171,7 @@ class Run(ProgramTurn[AcpBackend]):
         await self._follow(conversation)
 
     async def _open(self) -> Conversation | None:
-        """A new process with the session on it; None when it failed, and that was told."""
+        """A new process with the session on it; None after a failure, which ends the turn."""
         settings, children = self.backend.settings, self.backend.children
         known = await self.recall(SESSION_NOTE)
         conversation = Conversation(child := await self.backend.spawn(settings.command[1:]))
@@ -209,7 +209,7 @@ class Run(ProgramTurn[AcpBackend]):
         await self._follow(conversation)
 
     async def _follow(self, conversation: Conversation) -> None:
-        """Pass on what the agent says until the turn ends."""
+        """Pass the outputs of the agent on until the turn ends."""
         try:
             last = await self._hear(conversation)
         except CallFailed as error:
@@ -291,7 +291,7 @@ class Run(ProgramTurn[AcpBackend]):
         return True
 
     def _tell_operator(self, conversation: Conversation, trouble: str) -> None:
-        # An agent may quote its environment in an error, too.
+        # An agent may quote its environment in an error.
         masked = self.limits.without_secrets
         words = masked(f"{trouble}\n{conversation.child.errors}".strip())
         _log.warning("agent failed: %s", masked(trouble), extra=self.extra() | {"stderr": words})

@@ -1,4 +1,4 @@
-"""An agent asks for permission: a question to the caller, and what the answer means. No I/O."""
+"""Permissions: the request of an agent as a question, and the answer of the caller. No I/O."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ class Asked(Struct, frozen=True):
 
 
 def asked(params: dict[str, Any]) -> Asked:
-    """What a caller may choose from. What would hold for ever is left out where there is
-    something else: that is for the operator to decide, not for a caller."""
+    """The options for a caller. A permission for ever is left out if there are other options:
+    the operator decides about that, not a caller."""
     options = [
         Option(text(o.get("optionId")), text(o.get("name")), text(o.get("kind")))
         for o in tables(params.get("options"))
@@ -46,7 +46,7 @@ def question(request: Asked) -> Question:
 
 
 def chosen(request: Asked, answer: str) -> dict[str, Any]:
-    """The option with this id, name or number; anything else is a no, for this once."""
+    """The option with this id, name or number; any other answer rejects the request once."""
     words = answer.strip().strip(".\"'").casefold()
     for number, option in enumerate(request.options, 1):
         if words in (option.id.casefold(), option.name.casefold(), str(number)):

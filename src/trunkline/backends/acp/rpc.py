@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Request(Struct, frozen=True):
-    """The agent wants something, and waits for the answer."""
+    """A request of the agent, which waits for the answer."""
 
     id: str | int
     method: str
@@ -32,7 +32,7 @@ class Notification(Struct, frozen=True):
 class Response(Struct, frozen=True, kw_only=True):
     id: str | int
     result: Any = None
-    # None when all went well.
+    # None for a success.
     error_code: int | None = None
     error_message: str = ""
 
@@ -41,7 +41,7 @@ Incoming: TypeAlias = Request | Notification | Response
 
 
 def read(line: bytes) -> Incoming | None:
-    """None for a line that is not a message: some programs print other things, too."""
+    """None for a line that is not a message: some programs print other lines as well."""
     frame = json_object(line)
     if frame is None:
         return None

@@ -1,4 +1,4 @@
-"""`Conversation`: one session with an ACP agent, on a process of its own."""
+"""`Conversation`: one session with an ACP agent, in a separate process."""
 
 import contextlib
 import logging
@@ -32,10 +32,10 @@ class CallFailed(Exception):
 
 
 class NotSpoken(Exception):
-    """The agent speaks another version of the protocol, or wants a login; for the operator."""
+    """The agent speaks another version of the protocol, or requires a login; for the operator."""
 
 
-# `receive` raises these; the process is of no more use then.
+# `receive` raises these; the process is useless then.
 DONE_WITH = (LinkLost, Flooded, LineTooLong)
 
 
@@ -53,7 +53,7 @@ class Conversation:
         self._ids = count(1)
 
     async def introduce(self) -> None:
-        """Initialize the connection. Raises NotSpoken, CallFailed and what `receive` raises."""
+        """Initialize the connection. Raises NotSpoken and the errors of `call`."""
         # Files and terminals of this side are not offered: agents then use their own.
         able = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
         result = await self.call(
@@ -74,7 +74,7 @@ class Conversation:
         place: dict[str, Any] = {"cwd": cwd, "mcpServers": []}
         if known and self.capabilities.get("loadSession") is True:
             try:
-                # The agent repeats the whole session; `call` passes over it.
+                # The agent repeats the whole session, and `call` ignores it.
                 await self.call("session/load", {"sessionId": known, **place})
                 self.session_id = known
             except CallFailed as error:
@@ -128,8 +128,8 @@ class Conversation:
         raise LinkLost
 
     async def call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request; messages before it are passed over.
-        Raises CallFailed and what `receive` raises."""
+        """The answer to a request. Messages before it are ignored.
+        Raises CallFailed, LinkLost, Flooded and LineTooLong."""
         call_id = self.send(method, params)
         while True:
             message = await self.receive()

@@ -36,7 +36,7 @@ class Updates:
     """One turn: feed it each `session/update`, then the answer to `session/prompt`."""
 
     def __init__(self) -> None:
-        # Permission was asked for, and not given.
+        # The agent asked for permission, and the caller or the operator refused.
         self.is_denied = False
         self._has_text = False
         self._message_id = ""
@@ -55,7 +55,7 @@ class Updates:
                 if plan := _plan(update):
                     yield Note((Part(text=plan),))
             case _:
-                # Thoughts, commands, modes and the like are for those who watch it work.
+                # Thoughts, commands and modes are for the screen of an editor.
                 pass
 
     def end(self, result: Any) -> Output:
@@ -69,7 +69,7 @@ class Updates:
         if usage := numbers(found.get("usage"), USAGE):
             metadata["usage"] = usage
         if reason and reason != "end_turn":
-            # max_tokens, max_turn_requests: an answer, but perhaps not all of it.
+            # max_tokens, max_turn_requests: the answer may be incomplete.
             metadata["stopReason"] = reason
         return Final(metadata=metadata or None)
 
@@ -78,7 +78,7 @@ class Updates:
         message_id = text(update.get("messageId"))
         piece = text(content.get("text"))
         if content.get("type") == "text" and piece:
-            # Some agents name their messages; for the others, a tool is between two of them.
+            # Some agents number their messages; for others, a tool call separates two messages.
             is_new = message_id != self._message_id if message_id else self._is_cut
             if self._has_text and is_new:
                 yield StageStarted()
@@ -104,7 +104,7 @@ class Updates:
             return
         self._is_cut = True
         if call_id not in self._tools:
-            # The title may change while the tool is used, its name in our report may not.
+            # The title may change during the call, but the name in our outputs may not.
             names = (update.get(key) for key in ("name", "title", "kind"))
             name = self._tools[call_id] = next((n for n in map(text, names) if n), "tool")
             yield ToolCalled(call_id=call_id, name=name, phase="start", data=_used(update))

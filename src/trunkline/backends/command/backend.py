@@ -29,7 +29,7 @@ from trunkline.ports.clock import Clock
 
 _log = logging.getLogger("trunkline.command")
 
-# The name under which the session's notes hold what the program calls it.
+# The note of a session that holds the program's name for it.
 NOTE = "command.session"
 TRIES = 3
 
@@ -40,7 +40,7 @@ class Speaker:
 
     child: Child
     attachments: Attachments
-    # It has answered before.
+    # The program has answered before.
     is_reused: bool = False
 
 
@@ -100,7 +100,7 @@ class Run(ProgramTurn[CommandBackend]):
             known = again
 
     async def _try(self, start: Start, *, is_last: bool) -> str | None:
-        """None when the turn is over; else what to start the program with once more."""
+        """None when the turn is over; else `Start.known` for another start of the program."""
         speaker, told = await self._speaker(start)
         reader = self._format.reader()
         try:
@@ -146,7 +146,7 @@ class Run(ProgramTurn[CommandBackend]):
             raise
 
     async def _spawned(self, start: Start, attachments: Attachments) -> Child:
-        # A program that is kept may be given files later.
+        # A later turn may have files for a program that is kept.
         if self._has_folder and (self.backend.keeps or attachments.is_used):
             start = structs.replace(start, folder=str(attachments.folder))
         arguments = self._format.arguments(self.limits.command, start)
@@ -163,7 +163,7 @@ class Run(ProgramTurn[CommandBackend]):
         return Prompt(text=text, files=own)
 
     async def _hear(self, speaker: Speaker, reader: Reader, told: bytes) -> Output:
-        """Tell the program, and pass on what it says; returns what ends the turn."""
+        """Send the input, and pass the outputs on; returns the one that ends the turn."""
         try:
             if speaker.is_reused:
                 speaker.child.begin_answer()
@@ -209,7 +209,7 @@ class Run(ProgramTurn[CommandBackend]):
             await self.backend.dismiss(speaker)
 
     async def _wind_down(self, speaker: Speaker, reader: Reader) -> None:
-        """The turn was stopped. A program that understands may go on with the next one."""
+        """The turn was stopped. A program that obeys in time is kept for the next one."""
         word = self._format.interrupt()
         if word and speaker.child.is_alive:
             speaker.child.write(word)

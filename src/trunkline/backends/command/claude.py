@@ -27,7 +27,7 @@ USAGE = {
     "cache_read_input_tokens": "cacheReadTokens",
     "cache_creation_input_tokens": "cacheWriteTokens",
 }
-# Where an answer stops before its end, by the subtype of the result.
+# Subtype of a result → the reason why the answer is incomplete.
 STOPPED = {
     "error_max_turns": "The agent stopped: it had used all the steps that it may take.",
     "error_max_budget_usd": "The agent stopped: it had used up its budget.",
@@ -66,10 +66,10 @@ class ClaudeFormat(Format):
 
     def try_again(self, start: Start, reader: Reader, errors: str) -> str | None:
         if not start.known and "already in use" in errors:
-            # It remembers the session, and we do not: the note was lost, or never written.
+            # The program knows the session, but the gateway does not: the note was lost.
             return start.session_id
         if start.known and "No conversation found" in f"{errors} {reader.trouble}":
-            # It ended before it had written anything down, or has cleaned up since.
+            # The program ended before it saved the session, or has deleted it since.
             return ""
         return None
 
@@ -82,7 +82,7 @@ def _block(file: File) -> dict[str, Any]:
 
 class ClaudeReader(Reader):
     def __init__(self) -> None:
-        # The message under way, as it was streamed.
+        # The text of the current message so far.
         self._streamed = ""
         self._is_streaming = False
         self._tools: dict[str, str] = {}
@@ -133,10 +133,10 @@ class ClaudeReader(Reader):
                     data = block.get("input")
                     yield ToolCalled(call_id=call_id, name=name, phase="start", data=data)
             elif kind == "text" and piece and is_own and frame.get("is_api_error_message"):
-                # The model's error in the form of an answer; the result tells of it, too.
+                # An error of the model in the form of an answer; the result repeats it.
                 self.trouble = piece
             elif kind == "text" and piece and is_own and not self._is_streaming:
-                # Without partial messages, or from a version that has none.
+                # The program did not stream this message.
                 yield from self._next_message()
                 self._streamed = piece
                 yield Text(piece)
@@ -162,7 +162,7 @@ class ClaudeReader(Reader):
             self.trouble = told or answer or kind
             yield Failed(STOPPED.get(kind, failures.MODEL_FAILED))
             return
-        # What streamed is the answer, unless the program has another word for it.
+        # The streamed text is the answer, unless the result holds another text.
         is_told = not answer or answer.strip() == self._streamed.strip()
         parts = () if is_told else (Part(text=answer),)
         yield Final(parts, metadata=_metadata(frame))

@@ -48,7 +48,8 @@ TOOLS: dict[str, tuple[str, _Pick, _Pick]] = {
 class CodexFormat(Format):
     def arguments(self, argv: tuple[str, ...], start: Start) -> tuple[str, ...]:
         resume = ("resume", start.known) if start.known else ()
-        # The prompt comes on standard input: it is no option there, and no secret in `ps`.
+        # The prompt comes on standard input, where it cannot be taken for an option and does
+        # not show in `ps`.
         return (*argv[1:], *missing(argv, [("--json",)]), *resume, "-")
 
     def message(self, prompt: Prompt) -> bytes:
@@ -61,7 +62,7 @@ class CodexFormat(Format):
 
     def try_again(self, start: Start, reader: Reader, errors: str) -> str | None:
         if start.known and not reader.known and "no rollout found" in errors:
-            # The thread is gone: cleaned up, or kept in another home.
+            # The thread was deleted, or is in another home folder.
             return ""
         return None
 
@@ -97,7 +98,7 @@ class CodexReader(Reader):
                 if plan := _plan(item):
                     yield Note((Part(text=plan),))
             case "error":
-                # A warning; what ends the turn comes as `turn.failed`.
+                # A warning: an error that ends the turn comes as `turn.failed`.
                 self.trouble = text(item.get("message"))
             case str(tool) if tool in TOOLS:
                 yield from self._tool(kind, item, TOOLS[tool])

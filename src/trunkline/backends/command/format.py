@@ -14,22 +14,22 @@ class Start(Struct, frozen=True, kw_only=True):
     """The input of a program that starts."""
 
     prompt: Prompt
-    # Names the session for good, see `session_id`.
+    # The lasting name of the session, see `session_id`.
     session_id: str
     # The name that the program gave to the session in an earlier turn; empty in the first.
     known: str = ""
-    # A folder with files for it, if there are any.
+    # A folder with files for the program, if there are any.
     folder: str = ""
 
 
 class Reader(ABC):
-    """One answer of the program, out of what it writes."""
+    """Reads one answer of the program from its output."""
 
     # The name that the program gives to the session, as soon as it is known.
     known = ""
     # The answer is complete, whether or not the program goes on.
     is_done = False
-    # For the log: what went wrong, in the program's own words.
+    # For the log: the program's own description of a failure.
     trouble = ""
 
     @abstractmethod
@@ -51,7 +51,7 @@ class Format(ABC):
 
     @abstractmethod
     def arguments(self, argv: tuple[str, ...], start: Start) -> tuple[str, ...]:
-        """The command line, without the program itself. `argv` is what the operator wrote."""
+        """The command line, without the program itself. `argv` is the operator's."""
 
     def takes(self, file: File) -> bool:
         """Whether a file goes into the message as it is."""
@@ -62,14 +62,14 @@ class Format(ABC):
         """For the input of the program. Raises CannotTell."""
 
     def interrupt(self) -> bytes:
-        """For its input, to end the answer but not the program; empty where it cannot."""
+        """The input that ends the answer but not the program; empty where there is none."""
         return b""
 
     @abstractmethod
     def reader(self) -> Reader: ...
 
     def try_again(self, start: Start, reader: Reader, errors: str) -> str | None:
-        """The value of `known` for a second try; None when that would not help."""
+        """The value of `known` for another start; None when that would not help."""
         return None
 
 

@@ -14,8 +14,8 @@ MAX_ARGUMENT_BYTES = 100_000
 
 
 class TextFormat(Format):
-    """With `end_line`, both sides end what they say with that line, and the program goes on
-    to the next message. Without, it ends with its answer.
+    """With `end_line`, that line ends each message and each answer, and the program continues
+    with the next message. Without it, the program ends with its answer.
     """
 
     has_memory = False
@@ -49,13 +49,13 @@ class TextFormat(Format):
 
 
 def _filled(word: str, before: str, text: str) -> str:
-    # A message is not an option, whatever it begins with.
+    # The blank keeps a program from taking the message for an option.
     is_option = word.startswith(PLACEHOLDER) and text.startswith("-") and before != "--"
     return word.replace(PLACEHOLDER, f" {text}" if is_option else text)
 
 
 class _Whole(Reader):
-    """All that the program says until it ends."""
+    """The whole output of the program is the answer."""
 
     def __init__(self) -> None:
         self._utf8 = Utf8()
@@ -71,7 +71,7 @@ class _Whole(Reader):
 
 
 class _UntilLine(Reader):
-    """Lines until one that says the answer is complete."""
+    """The answer ends with a line that says so."""
 
     def __init__(self, end_line: str) -> None:
         self._end_line = end_line

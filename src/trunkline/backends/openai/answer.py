@@ -12,7 +12,7 @@ _CLOSE: Final = "</think>"
 
 
 class Thoughts:
-    """Feed it text as it streams; it gives back what is part of the answer."""
+    """Removes the thoughts between `<think>` tags from text that streams."""
 
     def __init__(self) -> None:
         # Text that may still turn out to be a tag.
@@ -33,14 +33,14 @@ class Thoughts:
             return ""
         _, closes, rest = self._held.partition(_CLOSE)
         if not closes:
-            # All but what could be the first letters of the closing tag is of no more use.
+            # Keep only the last characters: they may be the beginning of the closing tag.
             self._held = self._held[-(len(_CLOSE) - 1) :]
             return ""
         self._held, self._is_past, self._trims = "", True, True
         return self._trimmed(rest)
 
     def end(self) -> str:
-        """The rest at the end of the stream: a tag that was never closed hides it."""
+        """The rest at the end of the stream, unless it belongs to a tag that was never closed."""
         return "" if self._is_thinking else self._released()
 
     def _begins_the_answer(self) -> bool:
@@ -67,7 +67,7 @@ _CALL_BYTES: Final = 100
 
 
 class ModelCall(Struct, frozen=True):
-    """A tool that the model wants to use. `arguments` is the JSON that it wrote, as text."""
+    """A call of a tool. `arguments` is the JSON that the model wrote, as text."""
 
     id: str
     name: str
@@ -102,14 +102,14 @@ class Answer:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the server said that it is, and why."""
+        """Whether the server gave a reason for the end of the answer."""
         return bool(self.finish_reason)
 
     def feed(self, chunk: Chunk) -> str:
         if chunk.usage is not None:
             # Some servers repeat the sum so far with every piece.
             self.usage = usage_of(chunk.usage)
-        # Several choices are never asked for.
+        # Requests never ask for several choices.
         return self._take(chunk.choices[0]) if chunk.choices else ""
 
     def end(self) -> str:
@@ -117,7 +117,7 @@ class Answer:
         return self._say(self._thoughts.end())
 
     def as_message(self) -> dict[str, Any]:
-        """The answer as the model is reminded of it when tools have their results."""
+        """The answer as a message of the next request, which carries the results of the tools."""
         calls = [
             {
                 "id": call.id,
@@ -149,7 +149,7 @@ class Answer:
     def _take_call(self, piece: CallPiece) -> None:
         index = piece.index
         if index is None:
-            # Without an index a piece with a name is a call, and one without goes on with it.
+            # Without an index, a piece with a name begins a call and one without continues it.
             is_new = not self._calls or bool(piece.function and piece.function.name)
             index = len(self._calls) - (0 if is_new else 1)
         fold = self._calls.get(index)

@@ -26,7 +26,7 @@ from trunkline.ports.tools import TurnTool
 
 _log = logging.getLogger("trunkline.backends.openai")
 
-# Of the transcript, for each turn that may be told: questions, answers, and words between.
+# Messages of the transcript to read for each turn of the history: a turn may have several.
 _MESSAGES_PER_TURN = 4
 _FILTERED = "The model server stopped the answer: its filter does not allow the content."
 
@@ -77,7 +77,7 @@ class Turn(TurnTask):
                 return Refused(_FILTERED)
             if answer.refusal:
                 return Refused(answer.refusal)
-            # Not every server says that it ended because of them.
+            # Not every server gives "tool_calls" as the reason of the end.
             if not answer.calls:
                 return Final(metadata=self._metadata(answer))
             if number > self._settings.max_tool_rounds:
@@ -92,7 +92,7 @@ class Turn(TurnTask):
         async with aclosing(self._client.ask(messages, answer)) as pieces:
             async for piece in pieces:
                 if goes_on:
-                    # The text before the tool calls is a message of its own.
+                    # The text before the tool calls is a separate message.
                     await self.channel.put(StageStarted())
                     goes_on = False
                 self._has_spoken = True

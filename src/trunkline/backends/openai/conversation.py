@@ -33,10 +33,10 @@ def conversation(
 
 
 def alternating(messages: Iterable[Message]) -> list[ChatMessage]:
-    """As text, beginning with the user; what the agent said in several messages is one.
+    """The messages as text, beginning with the user. Several messages of the agent become one.
 
-    Some models insist on alternation. A question without an answer, as one that was canceled,
-    is told to be so: joined with the next, it would be asked again.
+    Some models insist on alternation. A question that was canceled gets a note that it was not
+    answered: joined with the next question, the model would answer it as well.
     """
     told_so_far: list[ChatMessage] = []
     for message in messages:
@@ -58,7 +58,7 @@ def _unanswered() -> ChatMessage:
 
 
 def within(settings: OpenAIBackend, messages: list[ChatMessage]) -> list[ChatMessage]:
-    """The newest turns that fit: whole ones, each a message of the user and its answer."""
+    """The newest whole turns that fit, each a message of the user and its answer."""
     kept: list[ChatMessage] = []
     turns = tokens = 0
     turn: list[ChatMessage] = []
@@ -76,5 +76,5 @@ def within(settings: OpenAIBackend, messages: list[ChatMessage]) -> list[ChatMes
 
 
 def estimated_tokens(text: str) -> int:
-    """Rough: no two models count alike, and the server's own limit is the one that holds."""
+    """A rough estimate: no two models count alike, and the limit of the server decides."""
     return _MESSAGE_TOKENS + -(-len(text) // _CHARS_PER_TOKEN)

@@ -5,7 +5,7 @@ from typing import Final
 from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
 from trunkline.remote.retries import LONGEST_RETRY_AFTER_S
 
-# The server, or what stands before it, has too much to do or is about to come back.
+# The server or a proxy before it is overloaded or restarting, so a later request may succeed.
 _PASSING: Final = frozenset({429, 502, 503, 504, 529})
 _TOO_LONG: Final = ("context_length", "context length", "context window", "too many tokens")
 
@@ -13,7 +13,7 @@ _TOO_LONG: Final = ("context_length", "context length", "context window", "too m
 class ModelFailure(Exception):
     """`reason` is for the caller, `remedy` for the operator; `detail` is the server's own text.
 
-    `may_retry` says that asking again can help and does no harm.
+    `may_retry`: another request may succeed, and does no harm.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ def of_remote(error: RemoteError, *, has_begun: bool) -> ModelFailure:
         case PeerUnreachable() | PeerTimeout() if has_begun:
             return broke_off()
         case PeerUnreachable() | PeerTimeout():
-            # Answering changes nothing on the server, so the question may be put again.
+            # An answer changes nothing on the server, so the request may be sent again.
             return ModelFailure(
                 "The model server cannot be reached.",
                 remedy="Start it, or check base_url.",

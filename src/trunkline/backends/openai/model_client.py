@@ -27,11 +27,11 @@ from trunkline.remote.target import Limits
 
 _JSON: Final = "application/json"
 _DONE: Final = b"[DONE]"
-# An answer that is an error; the rest of a longer one is of no use.
+# The client reads this much of an error.
 _ERROR_BYTES: Final = 64 * 1024
-# What stands around the text in a body of JSON.
+# Allowance for the JSON around the text of an answer.
 _FRAME_BYTES: Final = 64 * 1024
-# After `[DONE]` nothing is left to wait for.
+# After `[DONE]`, the client waits this long for the end of the response.
 _END_S: Final = 1.0
 
 
@@ -75,7 +75,7 @@ class ModelClient:
             opened.close()
 
     async def _open(self, body: bytes) -> Response:
-        """The head of the answer, after as many attempts as it takes and is allowed."""
+        """The head of the answer, after as many attempts as needed and allowed."""
         attempt = 0
         while True:
             try:
@@ -123,7 +123,7 @@ class ModelClient:
     async def _pieces(self, opened: Response, answer: Answer) -> AsyncGenerator[str, None]:
         max_bytes = self.settings.max_answer_bytes + _FRAME_BYTES
         if opened.media_type == _JSON:
-            # Asked for or not: not every server streams.
+            # Also where a stream was requested: not every server streams.
             chunk = read_chunk(await opened.body(max_bytes))
             if not chunk.choices:
                 raise Garbage
@@ -147,7 +147,7 @@ async def _events(opened: Response, parser: Parser) -> AsyncGenerator[bytes, Non
                 opened.end_within(_END_S)
                 await _drain(opened)
                 return
-            # Some keep the connection alive by an event with nothing in it.
+            # Some servers send empty events to keep the connection alive.
             if event.data.strip():
                 yield event.data
 

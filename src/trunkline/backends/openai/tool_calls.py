@@ -1,4 +1,4 @@
-"""Carries out the tools that a model calls, and says what came of it."""
+"""`ToolCalls`: carries out the tools that a model calls, and reports their results."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from trunkline.ports.tools import ToolResult, TurnTool
 
 _log = logging.getLogger("trunkline.backends.openai")
 
-# The model gets this much of a result; more would not leave room for anything else.
+# The model gets this much of a result, so that room for the conversation is left.
 _RESULT_CHARS: Final = 64 * 1024
 
 
@@ -31,7 +31,8 @@ class ToolCalls:
     async def run(self, calls: Sequence[ModelCall], *, number: int) -> list[dict[str, Any]]:
         """The messages with the results, in the order of the calls, which run side by side.
 
-        Ids of servers repeat from answer to answer, so those that callers see have `number`.
+        Servers repeat their ids from answer to answer, so `number` is part of those that
+        callers see.
         """
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(self._one(call, f"{number}-{call.id}")) for call in calls]
@@ -79,7 +80,7 @@ class ToolCalls:
 
 
 class _Latest:
-    """An update tells all that there is so far, so for a slow reader the latest will do."""
+    """The latest update: each holds the whole progress so far, so a slow reader may skip some."""
 
     def __init__(self) -> None:
         self._update: Any = None

@@ -12,7 +12,7 @@ from trunkline.ports.tools import TurnTool
 
 
 class Usage(Struct, frozen=True):
-    """Tokens, as the server counts them; several requests add up."""
+    """Tokens, as the server counts them. The usage of several requests can be added."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -28,7 +28,7 @@ class Usage(Struct, frozen=True):
 
 class Function(Struct, frozen=True):
     name: str | None = None
-    # A text with JSON in it, of which servers may stream pieces; some write the JSON itself.
+    # JSON as text, which servers may stream in pieces; some servers send the JSON itself.
     arguments: Any = None
 
 
@@ -39,7 +39,7 @@ class CallPiece(Struct, frozen=True):
 
 
 class Said(Struct, frozen=True):
-    """A message, or a piece of one. Reasoning has fields of its own, which are passed over."""
+    """A message, or a piece of one. The gateway ignores the fields for reasoning."""
 
     # A text, or a list of parts.
     content: Any = None
@@ -55,7 +55,7 @@ class Choice(Struct, frozen=True):
 
 class Chunk(Struct, frozen=True):
     choices: tuple[Choice, ...] | None = None
-    # For accounting only, so an odd value does not spoil the answer.
+    # For accounting only, so an unexpected value does not make the answer invalid.
     usage: Any = None
     error: Any = UNSET
 
@@ -76,7 +76,7 @@ class Garbage(Exception):
 
 
 class ReportedError(Exception):
-    """The server reports an error where an answer belongs. The text is its own."""
+    """The server reports an error in place of an answer. The text is the server's."""
 
 
 _decode: Final = msgspec.json.Decoder(Chunk).decode

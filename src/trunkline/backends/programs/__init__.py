@@ -6,5 +6,5 @@ environment), `output_lines` (lines and text out of bytes), `child` (one process
 pipes), `children` (all of one backend, none of which outlives it), `warden` (not even when the
 gateway is killed), `sessions` (processes that are kept for them), `backend` (a backend and its
 turns, whatever the program), `prompt` (a message as text and files) and `failures` (the texts
-for callers). `launch` and `watch_groups` are scripts that run in processes of their own.
+for callers). `launch` and `watch_groups` are scripts that run in separate processes.
 """

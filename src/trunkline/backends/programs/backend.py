@@ -21,14 +21,14 @@ from trunkline.ports.clock import Clock
 
 _log = logging.getLogger("trunkline.process")
 
-# How long a program may take to end once it has nothing more to say.
+# A program may take this long to end after it has closed its output.
 EXIT_S = 5.0
 
 
 class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
     """Starts a program, and keeps processes between the turns of a session where it `keeps`.
 
-    A program ends with the gateway; all that is left is what it said before.
+    All programs end with the gateway.
     """
 
     def __init__(self, owner: str, settings: ProgramSettings, *, clock: Clock, keeps: bool) -> None:
@@ -44,7 +44,7 @@ class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
 
     @abstractmethod
     async def dismiss(self, kept: Kept) -> None:
-        """Nothing more will be asked of it."""
+        """End the process: no turn will use it again."""
 
     async def open(self, agent: str, notes: Notes) -> None:
         # A warning only: the program may be installed while the gateway runs.
@@ -80,7 +80,7 @@ B = TypeVar("B", bound=ProgramBackend[Any, Any])
 
 
 class ProgramTurn(TurnTask, Generic[B]):
-    """One turn, within its time and with its failures in words."""
+    """One turn, which ends in time, and whose failures become outputs."""
 
     log: ClassVar[logging.Logger] = _log
 
@@ -92,10 +92,10 @@ class ProgramTurn(TurnTask, Generic[B]):
 
     @abstractmethod
     async def take_turn(self) -> None:
-        """Put what the agent says, and what ends the turn, into the channel."""
+        """Put the outputs of the agent into the channel, up to the one that ends the turn."""
 
     async def stop(self) -> None:
-        """Returns when the program has ended, or has taken the news that it is not wanted."""
+        """Returns when the program has ended, or has obeyed and is kept."""
         self.cancel()
         await self.ended()
 
@@ -118,7 +118,7 @@ class ProgramTurn(TurnTask, Generic[B]):
         return (await session.recall(name) or "") if session is not None else ""
 
     async def keep(self, name: str, text: str) -> None:
-        """A note that cannot be stored is logged, and the turn goes on."""
+        """Store a note. A failure is logged, and the turn continues."""
         if self.turn.session is None:
             return
         try:

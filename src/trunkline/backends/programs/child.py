@@ -12,22 +12,23 @@ from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.backends.turn_task import done_within
 from trunkline.ports.clock import Clock
 
-# Output that waits for a slow reader. Beyond it the child is not read, and so waits too.
+# Maximum output that waits for a slow reader. With more, the gateway stops reading the pipe,
+# and so the child has to wait.
 HIGH_WATER_BYTES = 256 * 1024
-# After the end of the process: for the last of its output, should somebody who has left its
-# group still hold the pipe.
+# How long the pipe stays open after the end of the process, when a process that has left the
+# group still holds it.
 DRAIN_S = 2.0
 
 
 class Flooded(Exception):
-    """The child said more than it may."""
+    """The output of the child is larger than allowed."""
 
 
 class Child(asyncio.SubprocessProtocol):
-    """Read it with `read` or `line`, tell it something with `write`, end it with `stop`.
+    """Read its output with `read` or `line`, send input with `write`, end it with `stop`.
 
-    It leads a process group of its own. The group ends with it: what it left behind is
-    killed as soon as it has exited.
+    The child leads a new process group. As soon as it has exited, the rest of the group is
+    killed.
     """
 
     def __init__(self, settings: ProgramSettings, clock: Clock) -> None:
@@ -48,7 +49,7 @@ class Child(asyncio.SubprocessProtocol):
         self.errors = Tail()
         # The exit code, negative for a signal, once the process has ended.
         self.exited: asyncio.Future[int] = self._loop.create_future()
-        # Done when the pipes are closed, too.
+        # Done when the process has ended and its pipes are closed.
         self.gone: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -62,26 +63,26 @@ class Child(asyncio.SubprocessProtocol):
 
     @property
     def is_running(self) -> bool:
-        """The same, asked of the system: the news of an end takes a moment to get here."""
+        """`is_alive` as the system knows it, before the event loop hears of the end."""
         if not self.is_alive or not hasattr(os, "waitid"):
             return self.is_alive
         try:
-            # Only to look: whoever waits for the process is to hear of its end as well.
+            # WNOWAIT leaves the exit status for the event loop.
             look = os.WEXITED | os.WNOHANG | os.WNOWAIT
             return os.waitid(os.P_PID, self.pid, look) is None
         except ChildProcessError:
             return False
 
     def begin_answer(self) -> None:
-        """Count its output from here on, and forget the lines that it said unasked."""
+        """Count the output from here on, and drop lines that belong to no answer."""
         self._heard_bytes = 0
         if self._waiting:
-            # By lines, so that the next one begins where it begins.
+            # Split into lines first: the rest is the beginning of the next line.
             self._ready_lines.extend(self._lines.feed(self._take()))
         self._ready_lines.clear()
 
     async def read(self) -> bytes:
-        """What it said since; empty when it has closed its output. Raises Flooded."""
+        """The next output; empty when the child has closed it. Raises Flooded."""
         while not self._waiting:
             if self._is_flooded:
                 raise Flooded
@@ -110,23 +111,23 @@ class Child(asyncio.SubprocessProtocol):
         return self._ready_lines.popleft()
 
     def write(self, data: bytes) -> None:
-        """Tell it something. One that listens no more is not a fault: see how it ends."""
+        """Send input. A child that has closed its input is not a fault: its end decides."""
         pipe = self._input()
         if pipe is not None and not pipe.is_closing():
             pipe.write(data)
 
     def end_input(self) -> None:
-        """Close its standard input, after all that was written."""
+        """Close its standard input after everything that was written."""
         pipe = self._input()
         if pipe is not None:
             pipe.close()
 
     async def exits_within(self, seconds: float) -> bool:
-        """Whether it ends by itself by then, and has said all that it had to say."""
+        """Whether it ends by itself in that time, and its output was read."""
         return await done_within(self.gone, seconds, self._clock)
 
     async def stop(self, grace_s: float) -> None:
-        """End the whole group: politely, then by force. Returns when it is gone."""
+        """End the whole group with SIGTERM, then SIGKILL. Returns when the child is gone."""
         self.kill(signal.SIGTERM)
         try:
             await self.exits_within(grace_s)
@@ -135,13 +136,13 @@ class Child(asyncio.SubprocessProtocol):
         await asyncio.shield(self.gone)
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Signal the whole group, as long as the number is surely its own."""
+        """Signal the whole group. Its number is certain only while the child is alive."""
         if self.is_alive and self._transport is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # By shape: the transports of uvloop do not derive from those of asyncio.
+        # A cast, because the transports of uvloop do not derive from those of asyncio.
         self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -170,13 +171,13 @@ class Child(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         assert self._transport is not None
         code = self._transport.get_returncode()
-        # Before anybody else can get the number: what it left behind ends with it.
+        # The rest of the group ends at once, before the system can reuse the number.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._transport.get_pid(), signal.SIGKILL)
         if not self.exited.done():
             self.exited.set_result(0 if code is None else code)
         if self._is_paused:
-            # All that is left fits into the pipe, so nobody has to be held back for it.
+            # The rest of the output fits into the pipe, so there is no need to hold it back.
             self._is_paused = False
             self._output().resume_reading()
         self._draining = self._loop.call_later(DRAIN_S, self._transport.close)

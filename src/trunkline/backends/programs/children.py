@@ -37,7 +37,7 @@ class Children:
         self._warden = Warden()
         self._tasks = BackgroundTasks("children")
         self._alive: set[Child] = set()
-        # Those that are being started count, too.
+        # Processes that run or are being started.
         self._claimed = 0
         self._is_closed = False
 
@@ -59,7 +59,7 @@ class Children:
         try:
             started = await asyncio.shield(starting)
         except asyncio.CancelledError:
-            # The process starts anyway, and its turn does not want it any more.
+            # The process starts anyway, and has to be ended.
             starting.add_done_callback(self._stop_unwanted)
             raise
         if isinstance(started, CannotStart):
@@ -133,7 +133,7 @@ class Children:
             await asyncio.shield(self._tasks.start(stopping, name=f"stop {child.pid}"))
 
     async def close(self) -> None:
-        """End all that is left. Nothing starts any more."""
+        """End all processes. No more can be started."""
         self._is_closed = True
         await asyncio.gather(*(self.stop(child) for child in list(self._alive)))
         await self._warden.close()

@@ -1,7 +1,7 @@
-"""Becomes another program, with less memory than it had: `launch.py BYTES PROGRAM ARGUMENT…`.
+"""Starts a program with a limit of its memory: `launch.py BYTES PROGRAM ARGUMENT…`.
 
-Run as a script of its own, because a limit must be set in the child, and the gateway has
-threads, so nothing of its own may run between fork and exec.
+The limit must be set in the child. The gateway has threads, so it cannot safely run Python code
+between fork and exec, and runs this script instead.
 """
 
 import os

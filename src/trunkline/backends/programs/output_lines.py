@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 
 class LineTooLong(Exception):
-    """A line is longer than allowed; what follows cannot be trusted to be a line."""
+    """A line is longer than allowed, so the beginning of the next one is unknown."""
 
 
 class Lines:
-    """Splits at line feeds. A carriage return before one goes with it."""
+    """Splits bytes at LF or CRLF."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -20,7 +20,7 @@ class Lines:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The lines that are complete now. LineTooLong as soon as one is."""
+        """The lines that are complete now. Raises LineTooLong."""
         *ends, rest = data.split(b"\n")
         for end in ends:
             self._keep(end)
@@ -42,7 +42,7 @@ class Lines:
 
 
 class Utf8:
-    """Text out of bytes that may be cut within a character; bytes that are none are replaced."""
+    """Text from bytes that may be cut within a character; invalid bytes are replaced."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -20,7 +20,7 @@ NAME_CHARS = 100
 
 
 class CannotTell(Exception):
-    """The message cannot be put to the program; the text is for the caller."""
+    """The program cannot take the message; the text is for the caller."""
 
 
 class File(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,8 @@ def _fenced(kind: str, text: str) -> str:
 
 
 def safe_name(name: str, *, taken: Sequence[str] = ()) -> str:
-    """The last part of the name, without what a file system or a terminal takes otherwise."""
+    """The last part of the name, without characters that are special for a file system or a
+    terminal."""
     last = re.split(r"[/\\]", name)[-1]
     clean = UNSAFE.sub("_", last).strip(" .-")[-NAME_CHARS:] or "file"
     number, free = 1, clean
@@ -85,7 +86,7 @@ def safe_name(name: str, *, taken: Sequence[str] = ()) -> str:
 
 
 def with_paths(text: str, paths: Sequence[str]) -> str:
-    """The text, and where the files are that came with it."""
+    """The text, followed by the paths of the files of the message."""
     if not paths:
         return text
     listed = "\n".join(f"- {path}" for path in paths)
@@ -93,7 +94,7 @@ def with_paths(text: str, paths: Sequence[str]) -> str:
 
 
 class Attachments:
-    """A private folder, made when the first file comes, and removed in the end."""
+    """A private folder, created for the first file."""
 
     def __init__(self) -> None:
         self._folder: Path | None = None

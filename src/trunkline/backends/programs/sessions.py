@@ -39,7 +39,7 @@ class Pool(Generic[Kept]):
         return len(self._idle)
 
     def take(self, key: str) -> Kept | None:
-        """The one of the session, which belongs to the caller from now on."""
+        """The process of the session, which belongs to the caller from now on."""
         found = self._idle.pop(key, None)
         if found is None:
             return None
@@ -48,21 +48,21 @@ class Pool(Generic[Kept]):
         return kept
 
     def put(self, key: str, kept: Kept) -> None:
-        """It is idle now. Takes the place of another one of the session, should there be one."""
+        """Keep a process that is idle now. It replaces another one of the session."""
         if (other := self.take(key)) is not None:
             self._tasks.spawn(self._end(other), name=f"end {key}")
         timer = self._tasks.start(self._expire(key, kept), name=f"idle {key}")
         self._idle[key] = (kept, timer)
 
     async def retire_one(self) -> bool:
-        """End the one that was used longest ago; False when there is none."""
+        """End the process that was used longest ago; False when there is none."""
         key = next(iter(self._idle), None)
         if key is not None:
             await self._retire(key)
         return key is not None
 
     async def close(self) -> None:
-        """End them all."""
+        """End all idle processes."""
         await asyncio.gather(*(self._retire(key) for key in list(self._idle)))
 
     async def _expire(self, key: str, kept: Kept) -> None:
@@ -78,13 +78,13 @@ class Pool(Generic[Kept]):
         await self._end(kept)
 
 
-# Any fixed value does: it makes our names differ from those that others derive.
+# A fixed value that makes our names differ from those that other programs derive.
 NAMESPACE = uuid.UUID("5f2b7c1e-95a0-5d0c-9a35-6f0d0e8f6a11")
 
 
 def session_id(turn: TurnRequest) -> str:
-    """The same for every turn of the session and after every restart. The principal is part
-    of it, so a caller cannot enter the session of another by naming its context."""
+    """The name of the session, the same for every turn and after every restart. It depends on
+    the principal, so a caller cannot enter the session of another by naming its context."""
     scope = [turn.agent, turn.tenant, turn.principal, turn.context_id]
     return str(uuid.uuid5(NAMESPACE, json.dumps(scope)))
 

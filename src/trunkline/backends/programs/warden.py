@@ -21,7 +21,7 @@ class Warden:
         self._process: asyncio.subprocess.Process | None = None
 
     async def ready(self) -> None:
-        """Call it before a child starts. A warden that was killed is started again."""
+        """Start the process, if it does not run. Call this before a child starts."""
         async with self._starting:
             former = self._process
             if former is not None and former.returncode is None:
@@ -39,7 +39,7 @@ class Warden:
                 cwd="/",
             )
             if former is not None:
-                _log.warning("the warden of child processes was ended; there is a new one")
+                _log.warning("the warden of child processes was ended; started a new one")
             for group in self._groups:
                 self._tell(f"+{group}\n")
 
@@ -48,7 +48,7 @@ class Warden:
         self._tell(f"+{group}\n")
 
     def forget(self, group: int) -> None:
-        """The group is gone; its number may come to mean another one."""
+        """The group is gone, and the system may reuse its number."""
         self._groups.discard(group)
         self._tell(f"-{group}\n")
 

@@ -1,6 +1,6 @@
-"""Kills process groups when its standard input ends: it ends when the gateway does.
+"""Kills process groups when its standard input ends, which the end of the gateway causes.
 
-Run as a script of its own. Reads `+GROUP` and `-GROUP`, one per line.
+The gateway runs this script as a separate process. It reads `+GROUP` and `-GROUP`, one per line.
 """
 
 import os
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 
 def main() -> None:
-    # Ctrl+C and the like are for the gateway, whose end is what this one waits for.
+    # Signals of a terminal end the gateway; this process waits for that.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     groups: set[int] = set()
