@@ -1,6 +1,5 @@
 """`AcpBackend`: an agent that speaks ACP behind the `Backend` port, and `Run`, one of its turns."""
 
-import asyncio
 import logging
 from dataclasses import dataclass
 
@@ -21,6 +20,7 @@ from trunkline.backends.programs.backend import EXIT_S, ProgramBackend, ProgramT
 from trunkline.backends.programs.child import Flooded
 from trunkline.backends.programs.output_lines import LineTooLong
 from trunkline.backends.programs.prompt import prompt_of
+from trunkline.backends.programs.sessions import Pool
 from trunkline.model.outputs import Failed, Output
 from trunkline.model.values import text_of
 from trunkline.ports.backend import TurnRequest
@@ -66,26 +66,25 @@ class AcpBackend(ProgramBackend["Run", Conversation]):
         super().__init__("acp", settings, clock=clock, keeps=True)
         self.settings = settings
         # Turns that wait for the caller, by task.
-        self._paused: dict[str, tuple[Paused, asyncio.Task[None]]] = {}
+        self.paused: Pool[Paused] = Pool(
+            clock=clock, tasks=self.tasks, idle_s=settings.question_timeout_s, end=self._give_up
+        )
 
     def turn_task(self, turn: TurnRequest) -> "Run":
         return Run(turn, self)
 
     async def cancel(self, run_id: str) -> None:
         await super().cancel(run_id)
-        for paused, _ in list(self._paused.values()):
+        for paused in self.paused:
             if paused.run_id == run_id:
                 async with self.sessions.lock(paused.session):
                     # None when the answer came first.
-                    if self.unpause(paused.task_id) is not None:
+                    if self.paused.take(paused.task_id) is not None:
                         await self.call_off(paused)
 
     async def close(self) -> None:
         await self.end_turns()
-        for paused, timer in self._paused.values():
-            timer.cancel()
-            self.children.stop_soon(paused.conversation.child)
-        self._paused.clear()
+        await self.paused.close()
         await super().close()
 
     async def dismiss(self, kept: Conversation) -> None:
@@ -110,29 +109,8 @@ class AcpBackend(ProgramBackend["Run", Conversation]):
         paused.conversation.answer(paused.request_id, CANCELLED)
         await self.wind_down(paused.session, paused.conversation)
 
-    def pause(self, paused: Paused) -> None:
-        """Keep the turn until its question is answered or `question_timeout_s` is over."""
-        timer = self.tasks.start(self._expire(paused), name=f"question {paused.task_id}")
-        self._paused[paused.task_id] = (paused, timer)
-
-    def unpause(self, task_id: str) -> Paused | None:
-        """The turn of the task that waits, which belongs to the caller from now on."""
-        found = self._paused.pop(task_id, None)
-        if found is None:
-            return None
-        paused, timer = found
-        timer.cancel()
-        return paused
-
-    def is_waiting(self, session: str) -> bool:
-        """Whether the session's process is in the middle of a turn that waits."""
-        return any(paused.session == session for paused, _ in self._paused.values())
-
-    async def _expire(self, paused: Paused) -> None:
-        await self.clock.sleep(self.settings.question_timeout_s)
-        # Not `unpause`, which would cancel this very task. The note of the question stays, so
-        # that the caller of a late answer learns that the question is lost.
-        self._paused.pop(paused.task_id, None)
+    async def _give_up(self, paused: Paused) -> None:
+        """The note of the question stays, so that a late answer learns that it is lost."""
         await self.dismiss(paused.conversation)
 
 
@@ -143,12 +121,12 @@ class Run(ProgramTurn[AcpBackend]):
 
     async def take_turn(self) -> None:
         async with self.backend.sessions.lock(self.session):
-            paused = self.backend.unpause(self.turn.task_id)
+            paused = self.backend.paused.take(self.turn.task_id)
             if paused is not None:
                 await self._go_on(paused)
             elif await self._has_lost_its_question():
                 self.channel.put_now(Failed(LOST))
-            elif self.backend.is_waiting(self.session):
+            elif any(paused.session == self.session for paused in self.backend.paused):
                 self.channel.put_now(Failed(WAITS))
             else:
                 await self._begin()
@@ -233,11 +211,11 @@ class Run(ProgramTurn[AcpBackend]):
         """End the turn with the agent's question."""
         try:
             await self.keep(asked_note(self.turn.task_id), "1")
-            self.backend.pause(paused)
+            self.backend.paused.put(paused.task_id, paused)
             await self.channel.put(question(paused.asked))
         except BaseException:
             # The caller was not asked, so no answer will come.
-            self.backend.unpause(paused.task_id)
+            self.backend.paused.take(paused.task_id)
             await self.backend.call_off(paused)
             raise
 

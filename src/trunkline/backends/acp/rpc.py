@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from trunkline.backends.json_values import json_object, table, text
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.prompt import CannotTell, File, Prompt
+from trunkline.backends.programs.prompt import CannotTell, File, Prompt, blocks_of
 
 METHOD_NOT_FOUND = -32601
 AUTH_REQUIRED = -32000
@@ -81,12 +81,7 @@ def line(**frame: Any) -> bytes:
 def blocks(prompt: Prompt, capabilities: dict[str, Any]) -> list[dict[str, Any]]:
     """`capabilities` are those that the agent announced. Raises CannotTell."""
     able = table(capabilities.get("promptCapabilities"))
-    made = [_file(file, able) for file in prompt.files]
-    if prompt.text.strip():
-        made.append({"type": "text", "text": prompt.text})
-    if not made:
-        raise CannotTell("The message is empty.")
-    return made
+    return blocks_of(prompt, lambda file: _file(file, able))
 
 
 def _file(file: File, able: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import msgspec
 from trunkline.backends.command.format import Format, Reader, Start, missing
 from trunkline.backends.json_values import json_object, numbers, table, tables, text
 from trunkline.backends.programs import failures
-from trunkline.backends.programs.prompt import CannotTell, File, Prompt
+from trunkline.backends.programs.prompt import File, Prompt, blocks_of
 from trunkline.model.outputs import Failed, Final, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
 
@@ -50,11 +50,7 @@ class ClaudeFormat(Format):
         return file.media_type in IMAGES or file.media_type == "application/pdf"
 
     def message(self, prompt: Prompt) -> bytes:
-        content: list[dict[str, Any]] = [_block(file) for file in prompt.files]
-        if prompt.text.strip():
-            content.append({"type": "text", "text": prompt.text})
-        if not content:
-            raise CannotTell("The message is empty.")
+        content = blocks_of(prompt, _block)
         return _encode({"type": "user", "message": {"role": "user", "content": content}}) + b"\n"
 
     def interrupt(self) -> bytes:

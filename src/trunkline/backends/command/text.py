@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from trunkline.backends.command.format import Format, Reader, Start
+from trunkline.backends.command.rules import PLACEHOLDER
 from trunkline.backends.programs import failures
 from trunkline.backends.programs.output_lines import Utf8
 from trunkline.backends.programs.prompt import CannotTell, Prompt
 from trunkline.model.outputs import Failed, Final, Output, Text
 
-PLACEHOLDER = "{prompt}"
 # Linux takes 128 KiB for one argument.
 MAX_ARGUMENT_BYTES = 100_000
 

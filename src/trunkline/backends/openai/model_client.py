@@ -1,7 +1,7 @@
 """`ModelClient`: one request to the server of the model, and the answer as it arrives."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from trunkline.backends.openai import failures
@@ -144,18 +144,12 @@ async def _events(opened: Response, parser: Parser) -> AsyncGenerator[bytes, Non
     while chunk := await opened.chunk():
         for event in parser.feed(chunk):
             if event.data.strip() == _DONE:
+                # Read to the end, so that the connection can be used again.
                 opened.end_within(_END_S)
-                await _drain(opened)
+                with suppress(RemoteError):
+                    while await opened.chunk():
+                        pass
                 return
             # Some servers send empty events to keep the connection alive.
             if event.data.strip():
                 yield event.data
-
-
-async def _drain(opened: Response) -> None:
-    """Read to the end, so that the connection can be used again."""
-    try:
-        while await opened.chunk():
-            pass
-    except RemoteError:
-        return

@@ -41,9 +41,6 @@ class Children:
         self._claimed = 0
         self._is_closed = False
 
-    def __len__(self) -> int:
-        return len(self._alive)
-
     async def spawn(
         self, arguments: Sequence[str], variables: Mapping[str, str] | None = None
     ) -> Child:

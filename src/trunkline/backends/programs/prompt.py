@@ -4,8 +4,9 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import UNSET, Struct
 
@@ -83,6 +84,16 @@ def safe_name(name: str, *, taken: Sequence[str] = ()) -> str:
         number += 1
         free = f"{number}-{clean}"
     return free
+
+
+def blocks_of(prompt: Prompt, as_block: Callable[[File], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The files, then the text, each as a block of content. Raises CannotTell."""
+    blocks = [as_block(file) for file in prompt.files]
+    if prompt.text.strip():
+        blocks.append({"type": "text", "text": prompt.text})
+    if not blocks:
+        raise CannotTell("The message is empty.")
+    return blocks
 
 
 def with_paths(text: str, paths: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
-"""`Pool`: idle processes of sessions, and the names and locks of sessions."""
+"""`Pool`: processes that wait for the next turn, and the names and locks of sessions."""
 
 import asyncio
 import json
 import uuid
 from asyncio import Lock
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -16,8 +16,8 @@ Kept = TypeVar("Kept")
 
 
 class Pool(Generic[Kept]):
-    """The idle processes. Each ends after a while, or earlier to make room for another one: the
-    one that was used longest ago goes first. A process that is in use is not in here.
+    """Processes that wait, by session or task. Each ends after `idle_s`, or earlier to make room
+    for another one: the one that was used longest ago goes first. A process in use is not here.
     """
 
     def __init__(
@@ -35,11 +35,11 @@ class Pool(Generic[Kept]):
         # In the order of their last use.
         self._idle: dict[str, tuple[Kept, asyncio.Task[None]]] = {}
 
-    def __len__(self) -> int:
-        return len(self._idle)
+    def __iter__(self) -> Iterator[Kept]:
+        return iter([kept for kept, _ in self._idle.values()])
 
     def take(self, key: str) -> Kept | None:
-        """The process of the session, which belongs to the caller from now on."""
+        """The process that waits there, which belongs to the caller from now on."""
         found = self._idle.pop(key, None)
         if found is None:
             return None
@@ -48,7 +48,7 @@ class Pool(Generic[Kept]):
         return kept
 
     def put(self, key: str, kept: Kept) -> None:
-        """Keep a process that is idle now. It replaces another one of the session."""
+        """Let a process wait. It replaces another one, which ends."""
         if (other := self.take(key)) is not None:
             self._tasks.spawn(self._end(other), name=f"end {key}")
         timer = self._tasks.start(self._expire(key, kept), name=f"idle {key}")
@@ -73,9 +73,8 @@ class Pool(Generic[Kept]):
             await self._end(kept)
 
     async def _retire(self, key: str) -> None:
-        kept, timer = self._idle.pop(key)
-        timer.cancel()
-        await self._end(kept)
+        if (kept := self.take(key)) is not None:
+            await self._end(kept)
 
 
 # A fixed value that makes our names differ from those that other programs derive.
