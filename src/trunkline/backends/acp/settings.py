@@ -2,9 +2,8 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from trunkline.backends.programs.settings import ProgramSettings
+from trunkline.config import doc
 
 
 class AcpBackend(ProgramSettings, frozen=True, kw_only=True, tag="acp"):
@@ -14,21 +13,21 @@ class AcpBackend(ProgramSettings, frozen=True, kw_only=True, tag="acp"):
     """
 
     mode: Annotated[
-        str,
-        Meta(description="Id of the mode to set in each session. Empty: the default of the agent."),
+        str, doc("Id of the mode to set in each session. Empty: the default of the agent.")
     ] = ""
     permissions: Annotated[
         Literal["ask", "reject"],
-        Meta(description="When the agent needs permission for a tool: ask the caller, or reject."),
+        doc("When the agent needs permission for a tool: ask the caller, or reject."),
     ] = "ask"
     start_timeout_s: Annotated[
-        float, Meta(gt=0, description="Maximum seconds to start and open a session.")
+        float,
+        doc("Maximum seconds to start and open a session.", gt=0),
     ] = 60.0
     question_timeout_s: Annotated[
         float,
-        Meta(
+        doc(
+            "Maximum seconds that the process waits for the answer to a question. A later answer "
+            "fails the task.",
             gt=0,
-            description="Maximum seconds that the process waits for the answer to a question. A"
-            " later answer fails the task.",
         ),
     ] = 3600.0

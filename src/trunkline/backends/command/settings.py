@@ -2,9 +2,8 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from trunkline.backends.programs.settings import ProgramSettings
+from trunkline.config import doc
 
 
 class CommandBackend(ProgramSettings, frozen=True, kw_only=True, tag="command"):
@@ -12,32 +11,30 @@ class CommandBackend(ProgramSettings, frozen=True, kw_only=True, tag="command"):
 
     format: Annotated[
         Literal["text", "claude", "codex"],
-        Meta(
-            description="`text`: the message on standard input, or in place of `{prompt}` in "
-            "`command`; the answer on standard output. `claude`: Claude Code. "
-            "`codex`: `codex exec`."
+        doc(
+            "`text`: the message on standard input, or in place of `{prompt}` in `command`; the "
+            "answer on standard output. `claude`: Claude Code. `codex`: `codex exec`."
         ),
     ] = "text"
     session: Annotated[
         Literal["turn", "session"],
-        Meta(
-            description="`turn`: a process for each turn. `session`: one process for all turns "
-            "of a session; `text` then needs `end_line`, and `codex` does not "
-            "support it."
+        doc(
+            "`turn`: a process for each turn. `session`: one process for all turns of a session; "
+            "`text` then needs `end_line`, and `codex` does not support it."
         ),
     ] = "turn"
     end_line: Annotated[
         str,
-        Meta(
-            description='With `text` and `session = "session"`: the line that ends each message'
-            " and each answer."
+        doc(
+            'With `text` and `session = "session"`: the line that ends each message and each '
+            "answer."
         ),
     ] = ""
     files: Annotated[
         Literal["refuse", "folder"],
-        Meta(
-            description="Binary files in a message: refuse the message, or save them in a "
-            "private folder and name them in the prompt. Text is always part of the"
-            " prompt, and so are images and PDF for `claude`."
+        doc(
+            "Binary files in a message: refuse the message, or save them in a private folder and "
+            "name them in the prompt. Text is always part of the prompt, and so are images and "
+            "PDF for `claude`."
         ),
     ] = "refuse"
