@@ -5,13 +5,12 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.acceptance.conftest import eventually
-from tests.acceptance.trials import WARDEN, is_running
+from tests.acceptance.trials import WARDEN, children_of, is_running
 from tests.programs import backends as make
 
 from trunkline.backends.command.backend import CommandBackend
@@ -393,15 +392,8 @@ async def test_the_warden_is_replaced_when_somebody_ends_it() -> None:
 
 def wardens() -> list[int]:
     """Those that this process has started."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                parent = entry.joinpath("stat").read_text().rpartition(")")[2].split()[1]
-                is_one = WARDEN in entry.joinpath("cmdline").read_text()
-                if int(parent) == os.getpid() and is_one and is_running(int(entry.name)):
-                    found.append(int(entry.name))
-    return found
+    children = children_of(os.getpid())
+    return [pid for pid, command in children if WARDEN in command and is_running(pid)]
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])

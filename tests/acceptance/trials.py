@@ -7,7 +7,7 @@ that its agent can do at all; small programs and the real ones go through the sa
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -239,17 +239,19 @@ async def state_of(gateway: Gateway, subject: Subject, task_id: str) -> str:
 
 def programs_of(gateway: Gateway) -> list[int]:
     """The agents' processes that the gateway has started."""
-    found = []
+    return [pid for pid, command in children_of(gateway.process.pid) if WARDEN not in command]
+
+
+def children_of(parent: int) -> Iterator[tuple[int, str]]:
+    """The processes that it has started, and their command lines."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                # Names and arguments of foreign processes may be any bytes.
-                status = entry.joinpath("stat").read_text(errors="replace")
-                parent = status.rpartition(")")[2].split()[1]
-                command = entry.joinpath("cmdline").read_text(errors="replace")
-                if int(parent) == gateway.process.pid and WARDEN not in command:
-                    found.append(int(entry.name))
-    return found
+                # Names and arguments of other processes may hold any bytes.
+                stat = entry.joinpath("stat").read_text(errors="replace")
+                if int(stat.rpartition(")")[2].split()[1]) == parent:
+                    command = entry.joinpath("cmdline").read_text(errors="replace")
+                    yield int(entry.name), command
 
 
 async def _is_under_way(gateway: Gateway, subject: Subject) -> None:
@@ -269,7 +271,8 @@ async def _are_gone(pids: list[int]) -> bool:
 def is_running(pid: int) -> bool:
     """Whether there is such a process, and it has not ended."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        state = stat.rpartition(")")[2].split()[0]
         # The first thread may have ended before the others: the process ends with the last.
         return state != "Z" or len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
