@@ -1,6 +1,7 @@
 """Content of messages in the form of chat completions, for all backends that run a model."""
 
 import base64
+import re
 from typing import Any, Final
 
 import msgspec
@@ -8,17 +9,8 @@ from msgspec import UNSET, Struct
 
 from trunkline.model.values import Part
 
-_TEXT_TYPES: Final = frozenset(
-    {
-        "application/json",
-        "application/xml",
-        "application/yaml",
-        "application/x-yaml",
-        "application/toml",
-        "application/javascript",
-        "application/sql",
-    }
-)
+_FORMATS: Final = "json|xml|yaml|x-yaml|toml|javascript|sql|x-sh"
+_TEXTUAL: Final = re.compile(rf"text/.*|application/({_FORMATS})|(?!image/).*\+({_FORMATS})")
 
 
 class Takes(Struct, frozen=True, kw_only=True):
@@ -28,6 +20,11 @@ class Takes(Struct, frozen=True, kw_only=True):
     files: bool = False
     # The gateway passes links on, and the model's server fetches them.
     links: bool = False
+
+
+def is_textual(media_type: str) -> bool:
+    """Whether a file of this type, in lower case and without parameters, is text."""
+    return _TEXTUAL.fullmatch(media_type) is not None
 
 
 class NotTaken(Exception):
@@ -88,8 +85,7 @@ def _file(part: Part, kind: str, takes: Takes) -> dict[str, Any]:
 
 
 def _as_text(raw: bytes, kind: str) -> str | None:
-    is_text = kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml"))
-    if not is_text:
+    if not is_textual(kind):
         return None
     try:
         return raw.decode()

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from trunkline.backends.model_content import NotTaken, Takes, content_of, told
+from trunkline.backends.model_content import NotTaken, Takes, content_of, is_textual, told
 from trunkline.model.values import Part
 
 ALL = Takes(images=True, files=True, links=True)
@@ -23,6 +23,13 @@ def test_a_text_file_is_read_by_every_model() -> None:
     assert content_of((part,), Takes()) == "t.csv:\n\na,b"
     part = Part(raw=b"{}", media_type="application/ld+json")
     assert content_of((part,), Takes()) == "file:\n\n{}"
+
+
+def test_every_backend_takes_the_same_types_for_text() -> None:
+    textual = ("text/csv", "application/toml", "application/x-sh", "model/gltf+json")
+    assert all(is_textual(media_type) for media_type in textual)
+    others = ("", "application/zip", "application/octet-stream", "image/png", "image/svg+xml")
+    assert not any(is_textual(media_type) for media_type in others)
 
 
 def test_an_image() -> None:

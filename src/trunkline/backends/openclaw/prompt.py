@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, Struct
 
+from trunkline.backends.model_content import is_textual
 from trunkline.backends.openclaw.failures import Unfit
 from trunkline.backends.openclaw.handshake import Hello
 from trunkline.engine.session import DATA_ONLY, UNTRUSTED_DATA, labelled_data, untrusted_notes
@@ -17,7 +18,6 @@ MAX_IMAGE_BYTES: Final = 6 * 1024 * 1024
 MAX_INLINE_BYTES: Final = 256 * 1024
 # Bytes of a request beside its text and images.
 _ENVELOPE: Final = 4096
-_TEXTUAL: Final = ("application/json", "application/xml", "application/yaml", "application/toml")
 
 
 class Prompt(Struct, frozen=True):
@@ -66,7 +66,7 @@ def _text(part: Part, index: int) -> str:
 def _inlined(part: Part, index: int, name: str) -> str:
     raw = part.raw or b""
     media_type = part.media_type.partition(";")[0].strip().lower()
-    if not media_type.startswith("text/") and media_type not in _TEXTUAL:
+    if not is_textual(media_type):
         raise Unfit(
             f"message.parts[{index}] is a file of type {media_type or 'unknown'}, which this "
             "agent cannot take; send text, an image, or a link to the file."

@@ -10,12 +10,9 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from trunkline.backends.model_content import is_textual
 from trunkline.model.values import Part
 
-# Media types of text, also those outside text/*.
-TEXTUAL = re.compile(
-    r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|sql|x-sh)", re.IGNORECASE
-)
 UNSAFE = re.compile(r"[^\w.,()@+ -]")
 NAME_CHARS = 100
 
@@ -57,7 +54,7 @@ def _add_file(part: Part, raw: bytes, texts: list[str], files: list[File]) -> No
     names = [file.name for file in files]
     name = safe_name(part.filename, taken=names)
     media_type = part.media_type.partition(";")[0].strip().lower() or "application/octet-stream"
-    if TEXTUAL.fullmatch(media_type):
+    if is_textual(media_type):
         try:
             texts.append(f"File {name}:\n{_fenced('', raw.decode())}")
         except UnicodeDecodeError:
