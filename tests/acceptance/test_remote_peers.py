@@ -9,6 +9,7 @@ import pytest
 from tests.acceptance.raw_peer import DONE, Asked, RawPeer, raw_peer, response, result
 from tests.acceptance.remote import Sleepless, ask, collected, free_port
 
+from trunkline.model.card import AgentInterface
 from trunkline.model.values import Task
 from trunkline.remote import (
     Agents,
@@ -431,6 +432,16 @@ async def test_a_token_endpoint_that_refuses() -> None:
             await agent.get("t")
     assert refused.value.reason == "TOKEN_REFUSED"
     assert refused.value.message.endswith("status 401: invalid_client")
+
+
+async def test_two_interfaces_of_one_agent_are_called_each_at_its_own() -> None:
+    async with raw_peer(Script(fine)) as peer, Agents() as agents:
+        for path in ("/rpc", "/other"):
+            given = AgentInterface(
+                url=peer.url + path, protocol_binding="JSONRPC", protocol_version="1.0"
+            )
+            await agents.at(Target(url=peer.url, interfaces=(given,))).get("t")
+        assert [asked.path for asked in peer.asked if asked.method == "POST"] == ["/rpc", "/other"]
 
 
 async def test_of_many_targets_the_one_not_called_for_longest_is_forgotten() -> None:

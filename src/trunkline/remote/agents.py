@@ -317,6 +317,7 @@ def _key(target: Target) -> tuple[object, ...]:
         target.require_signature,
         target.trusted_origins,
         target.allow_private,
+        target.interfaces,
     )
 
 
