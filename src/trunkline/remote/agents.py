@@ -20,12 +20,13 @@ from trunkline.model.calls import (
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Part, Role, Task
 from trunkline.ports.clock import Clock
-from trunkline.protocol.client_responses import Answers, StreamItem, TaskPage
+from trunkline.protocol.client_responses import StreamItem, TaskPage
 from trunkline.protocol.operations import Operation, PushConfigQuery, RequestValue
+from trunkline.remote.card_cache import CachedCard
 from trunkline.remote.credentials import Bearer, header_of
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.http import Network
-from trunkline.remote.peer_client import PeerClient
+from trunkline.remote.peer_client import CallOptions, PeerClient, ReadResult
 from trunkline.remote.streams import ResumingStream
 from trunkline.remote.target import Limits, Target, check_header, merged, own_headers
 
@@ -71,9 +72,9 @@ class RemoteAgent:
         close: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
         self._client = client
-        self._limits = limits
         target = client.target
-        self._headers = own_headers(headers, *target.headers, *header_of(target.credentials))
+        headers_sent = own_headers(headers, *target.headers, *header_of(target.credentials))
+        self._options = CallOptions(limits, headers_sent)
         # A caller that brings a key of its own may send a message again.
         self._has_key = any(name.lower() == "idempotency-key" for name in headers)
         self._close = close
@@ -93,15 +94,15 @@ class RemoteAgent:
 
     async def card(self, *, fresh: bool = False) -> AgentCard:
         """The card of the agent; `fresh` asks for it even if the last answer is still valid."""
-        return await self._client.card(self._limits, fresh=fresh)
+        return await self._client.card(self._options.limits, fresh=fresh)
 
     async def served_card(self) -> bytes:
         """The card as the agent serves it, with the fields that we do not know."""
-        return (await self._client.cached_card(self._limits)).body
+        return (await self._cached_card()).body
 
     async def is_trunkline(self) -> bool:
         """Whether a Trunkline gateway served the card."""
-        return any((await self._client.cached_card(self._limits)).features)
+        return any((await self._cached_card()).features)
 
     async def extended_card(self) -> AgentCard:
         """The card that the agent shows to authenticated callers."""
@@ -113,14 +114,11 @@ class RemoteAgent:
 
     async def send(self, request: SendMessageRequest | str) -> Task | Message:
         """The answer; unless `return_immediately`, when the task has settled."""
-        headers, is_repeatable = await self._send_headers()
         return await self._client.call(
             Operation.SEND_MESSAGE,
             _as_request(request),
             lambda read, body: read.sent(body),
-            limits=self._limits,
-            headers=headers,
-            is_repeatable=is_repeatable,
+            await self._send_options(),
         )
 
     async def stream(self, request: SendMessageRequest | str) -> AsyncGenerator[StreamItem, None]:
@@ -129,23 +127,17 @@ class RemoteAgent:
         A task within the stream replaces everything before it. An agent that does not stream
         gives its answer as one item.
         """
-        card = (await self._client.cached_card(self._limits)).card
-        if card.capabilities.streaming is False:
+        if (await self._cached_card()).card.capabilities.streaming is False:
             yield await self.send(request)
             return
-        headers, is_repeatable = await self._send_headers()
-        stream = ResumingStream(
-            self._client, limits=self._limits, headers=headers, is_repeatable=is_repeatable
-        )
+        stream = ResumingStream(self._client, await self._send_options())
         async with aclosing(stream.follow(_as_request(request))) as items:
             async for item in items:
                 yield item
 
     def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]:
         """The task as it is, and its events until it ends."""
-        stream = ResumingStream(
-            self._client, limits=self._limits, headers=self._headers, is_repeatable=True
-        )
+        stream = ResumingStream(self._client, self._options)
         return stream.follow(SubscribeToTaskRequest(id=task_id))
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
@@ -195,32 +187,29 @@ class RemoteAgent:
         query = PushConfigQuery(task_id=task_id, id=id)
         await self._call(Operation.DELETE_PUSH_CONFIG, query, lambda read, body: None)
 
-    async def _send_headers(self) -> tuple[Mapping[str, str], bool]:
-        """The headers of a message, and whether it may be sent twice."""
-        wanted = self._client.target.idempotency
+    async def _cached_card(self) -> CachedCard:
+        return await self._client.cached_card(self._options.limits)
+
+    async def _send_options(self) -> CallOptions:
+        """For a message, which may be sent twice with a key that the peer honours."""
+        wanted, options = self._client.target.idempotency, self._options
         if wanted == "auto":
-            features = (await self._client.cached_card(self._limits)).features
+            features = (await self._cached_card()).features
             wanted = "always" if "idempotency-key" in features else "never"
         if self._has_key or wanted == "never":
-            return self._headers, self._has_key
-        return {**self._headers, "Idempotency-Key": new_key()}, True
+            return replace(options, is_repeatable=self._has_key)
+        return replace(options, headers={**options.headers, "Idempotency-Key": new_key()})
 
     async def _call(
         self,
         operation: Operation,
         request: RequestValue,
-        read: Callable[[Answers, bytes], T],
+        read: ReadResult[T],
         *,
         is_repeatable: bool = True,
     ) -> T:
-        return await self._client.call(
-            operation,
-            request,
-            read,
-            limits=self._limits,
-            headers=self._headers,
-            is_repeatable=is_repeatable,
-        )
+        options = replace(self._options, is_repeatable=is_repeatable)
+        return await self._client.call(operation, request, read, options)
 
 
 def _as_request(request: SendMessageRequest | str) -> SendMessageRequest:

@@ -33,6 +33,16 @@ from trunkline.remote.target import Limits, Target
 T = TypeVar("T")
 # One attempt at one endpoint.
 Attempt: TypeAlias = Callable[[Endpoint], Awaitable[T]]
+# Reads the result from its JSON, as the binding and version of the peer have it.
+ReadResult: TypeAlias = Callable[[Answers, bytes], T]
+
+
+class CallOptions(Struct, frozen=True):
+    """`is_repeatable`: the peer may get the request twice, so that it can be tried again."""
+
+    limits: Limits
+    headers: Mapping[str, str]
+    is_repeatable: bool = True
 
 
 class OpenStream(Struct, frozen=True):
@@ -122,26 +132,17 @@ class PeerClient:
             )
 
     async def call(
-        self,
-        operation: Operation,
-        value: RequestValue,
-        read: Callable[[Answers, bytes], T],
-        *,
-        limits: Limits,
-        headers: Mapping[str, str],
-        is_repeatable: bool,
+        self, operation: Operation, value: RequestValue, read: ReadResult[T], options: CallOptions
     ) -> T:
-        """The result, as `read` makes it of its JSON.
-
-        Raises RemoteError, after as many attempts as are safe.
-        """
+        """The result. Raises RemoteError, after as many attempts as are safe."""
+        limits = options.limits
 
         async def once(endpoint: Endpoint) -> tuple[Endpoint, bytes]:
             call, id = self._request(endpoint, operation, value)
             answer = await self._http.fetch(
                 call.method,
                 endpoint.url + call.path,
-                headers=self._authorization.for_call(endpoint, operation, headers),
+                headers=self._authorization.for_call(endpoint, operation, options.headers),
                 body=call.body,
                 limits=limits,
                 max_bytes=limits.max_body_bytes,
@@ -150,7 +151,7 @@ class PeerClient:
 
         with call_timeout(limits.call_s):
             endpoint, payload = await self._retrier.make(
-                partial(self._over_endpoints, once), limits, is_repeatable=is_repeatable
+                partial(self._over_endpoints, once), limits, is_repeatable=options.is_repeatable
             )
         try:
             return read(ANSWERS[endpoint.binding, endpoint.version], payload)
@@ -161,10 +162,8 @@ class PeerClient:
         self,
         operation: Operation,
         value: RequestValue,
+        options: CallOptions,
         *,
-        limits: Limits,
-        headers: Mapping[str, str],
-        is_repeatable: bool,
         within_s: float,
         is_probe: bool = False,
     ) -> OpenStream:
@@ -178,15 +177,15 @@ class PeerClient:
             response = await self._http.open(
                 call.method,
                 endpoint.url + call.path,
-                headers=self._authorization.for_call(endpoint, operation, headers),
+                headers=self._authorization.for_call(endpoint, operation, options.headers),
                 body=call.body,
-                limits=limits,
+                limits=options.limits,
                 within_s=within_s,
             )
             stream = OpenStream(endpoint, response, id)
             try:
                 if response.status != 200:
-                    await self.body(stream, limits)
+                    await self.body(stream, options.limits)
             except BaseException:
                 response.close()
                 raise
@@ -194,8 +193,8 @@ class PeerClient:
 
         return await self._retrier.make(
             partial(self._over_endpoints, once),
-            limits,
-            is_repeatable=is_repeatable,
+            options.limits,
+            is_repeatable=options.is_repeatable,
             is_probe=is_probe,
         )
 

@@ -1,7 +1,7 @@
 """`ResumingStream`: the events of a task over as many connections as it takes."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, closing, suppress
 from typing import Final
 
@@ -25,10 +25,9 @@ from trunkline.remote.errors import (
 )
 from trunkline.remote.http import SSE
 from trunkline.remote.interfaces import Endpoint
-from trunkline.remote.peer_client import OpenStream, PeerClient
+from trunkline.remote.peer_client import CallOptions, OpenStream, PeerClient
 from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import delay_s, is_passing
-from trunkline.remote.target import Limits
 
 # Refusals by which agents say that a task which ended, or waits, has no stream.
 _NOT_STREAMED: Final = frozenset(
@@ -152,14 +151,10 @@ class EventReader:
 class ResumingStream:
     """One stream of events, over as many connections as it takes."""
 
-    def __init__(
-        self, client: PeerClient, *, limits: Limits, headers: Mapping[str, str], is_repeatable: bool
-    ) -> None:
+    def __init__(self, client: PeerClient, options: CallOptions) -> None:
         self._client = client
-        self._limits = limits
-        self._headers = headers
-        # Whether the message that opens the stream may be sent again.
-        self._is_repeatable = is_repeatable
+        self._options = options
+        self._limits = options.limits
         self._seen = Seen()
         self._is_subscription = False
         self._failures = 0
@@ -236,7 +231,7 @@ class ResumingStream:
         if cause.is_unsent and self._failures == 1 and not seen.task_id:
             # The peer was not reached in any of the attempts of a call.
             raise cause
-        if not seen.task_id and not self._is_repeatable:
+        if not seen.task_id and not self._options.is_repeatable:
             if isinstance(cause, BadPeerAnswer):
                 raise cause
             raise StreamEnded(
@@ -282,21 +277,16 @@ class ResumingStream:
             self._seen.meet(task.id)
             return task
 
-        return await self._client.call(
-            Operation.GET_TASK,
-            GetTaskRequest(id=self._seen.task_id),
-            read,
-            limits=self._limits,
-            headers=self._headers,
-            is_repeatable=True,
-        )
+        request, options = GetTaskRequest(id=self._seen.task_id), self._options
+        options = CallOptions(options.limits, options.headers)
+        return await self._client.call(Operation.GET_TASK, request, read, options)
 
     async def _connection(
         self, request: SendMessageRequest | SubscribeToTaskRequest
     ) -> AsyncGenerator[Iterable[StreamItem], None]:
         """The new events of one connection, in the pieces in which they arrive."""
         clock = asyncio.get_running_loop().time
-        headers, limits, seen = self._headers, self._limits, self._seen
+        headers, limits, seen = self._options.headers, self._limits, self._seen
         is_subscribe = isinstance(request, SubscribeToTaskRequest)
         if is_subscribe and seen.last_id:
             headers = {**headers, "Last-Event-ID": seen.last_id}
@@ -306,9 +296,7 @@ class ResumingStream:
         stream = await self._client.open_stream(
             Operation.SUBSCRIBE_TO_TASK if is_subscribe else Operation.SEND_STREAMING_MESSAGE,
             request,
-            limits=limits,
-            headers=headers,
-            is_repeatable=is_subscribe or self._is_repeatable,
+            CallOptions(limits, headers, is_subscribe or self._options.is_repeatable),
             within_s=self._ends_at - clock(),
             # A stream that broke has a backoff of its own, longer than that of a call.
             is_probe=bool(self._failures),
