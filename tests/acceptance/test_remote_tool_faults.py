@@ -13,8 +13,7 @@ from tests.acceptance.test_remote_faults import ALL, AT_ONCE, EXPECTED, PIECES, 
 
 from trunkline.clock import SystemClock, Uuid4Ids
 from trunkline.remote import Agents, Limits, Target
-from trunkline.remote.tool import RemoteAgentTool, ToolConfig
-from trunkline.remote.tool.handle_stores import open_handles
+from trunkline.remote.tool import RemoteAgentTool, ToolConfig, open_handles
 
 # Many failures are what this is about.
 PATIENT = Limits(reconnects=30, attempts=10, circuit_failures=1000)

@@ -162,7 +162,7 @@ async def test_item2_processes_share_a_file_without_losing_a_handle(tmp_path: Pa
     made = await asyncio.gather(*[side.issue(TARGET, "t", "") for side in sides for _ in range(5)])
     assert len(set(made)) == 20
     assert {type(await sides[0].look_up(handle)) for handle in made} == {Live}
-    keys = await asyncio.gather(*[side.signing_key() for side in sides])
+    keys = await asyncio.gather(*[side.store.signing_key() for side in sides])
     assert len(set(keys)) == 1
 
 

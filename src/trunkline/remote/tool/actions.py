@@ -22,10 +22,11 @@ from trunkline.remote.tool import envelope
 from trunkline.remote.tool.config import ToolConfig
 from trunkline.remote.tool.envelope import (
     Envelope,
+    artifact_json,
     capability_diagnostics,
+    continuation_of,
     raw_of,
     raw_stream,
-    summary_of,
 )
 from trunkline.remote.tool.failures import (
     Code,
@@ -144,23 +145,35 @@ class Call:
 
     async def _sign(self) -> str:
         try:
-            key = await self._handles.signing_key()
+            key = await self._handles.store.signing_key()
         except StoreError as error:
             _log.warning("the continuation was not signed", extra={"why": error.message})
             return ""
         return signature_of(key, self.route.target)
 
     def summary(self) -> dict[str, Any]:
-        return summary_of(
-            self.route.target,
-            self.card,
-            self.progress,
-            task_id=self.task_id,
-            context_id=self.context_id,
-            task_handle=self._handle,
-            signature=self._signature,
-            reason=self.route.reason,
-        )
+        target, card, progress = self.route.target, self.card, self.progress
+        streaming = None if card is None else card.capabilities.streaming
+        fields = {
+            "target_alias": target.alias or None,
+            "target_name": (card.name or None) if card else None,
+            "target_url": target.url,
+            "target_reason": self.route.reason or None,
+            "streaming_supported": streaming,
+            "response_kind": progress.kind or None,
+            "message_text": progress.answer() or None,
+            "artifacts": [artifact_json(each) for each in progress.artifacts()] or None,
+            "continuation": continuation_of(
+                target,
+                task_id=self.task_id,
+                context_id=self.context_id,
+                task_handle=self._handle,
+                state=progress.state,
+                streaming=streaming,
+                signature=self._signature,
+            ),
+        }
+        return {name: value for name, value in fields.items() if value is not None}
 
     def result(self, *, is_stream: bool = False) -> Envelope:
         raw = raw_stream(self.events) if is_stream else raw_of(self.events[-1])

@@ -22,7 +22,6 @@ from trunkline.model.values import (
 )
 from trunkline.protocol.client_responses import StreamItem
 from trunkline.protocol.v03_writing import Writer03
-from trunkline.remote.progress import Progress
 from trunkline.remote.target import Target
 from trunkline.remote.tool.ajv import Error
 from trunkline.remote.tool.failures import Code, ToolFailure
@@ -119,42 +118,7 @@ def continuation_of(
     return continuation
 
 
-def summary_of(
-    target: Target,
-    card: AgentCard | None,
-    progress: Progress,
-    *,
-    task_id: str,
-    context_id: str,
-    task_handle: str,
-    signature: str = "",
-    reason: str = "",
-) -> Json:
-    streaming = None if card is None else card.capabilities.streaming
-    continuation = continuation_of(
-        target,
-        task_id=task_id,
-        context_id=context_id,
-        task_handle=task_handle,
-        state=progress.state,
-        streaming=streaming,
-        signature=signature,
-    )
-    fields: Json = {
-        "target_alias": target.alias or None,
-        "target_name": (card.name or None) if card else None,
-        "target_url": target.url,
-        "target_reason": reason or None,
-        "streaming_supported": streaming,
-        "response_kind": progress.kind or None,
-        "message_text": progress.answer() or None,
-        "artifacts": [_artifact(each) for each in progress.artifacts()] or None,
-        "continuation": continuation,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _artifact(artifact: Artifact) -> Json:
+def artifact_json(artifact: Artifact) -> Json:
     shown = _json(_WRITER.artifact(artifact))
     shown["artifact_id"] = shown.pop("artifactId")
     return shown

@@ -75,23 +75,16 @@ class TaskHandles:
     """The handles of one tool."""
 
     def __init__(
-        self, handles: Handles, settings: TaskHandleSettings, clock: Clock, ids: Ids
+        self, store: Handles, settings: TaskHandleSettings, clock: Clock, ids: Ids
     ) -> None:
-        self._handles = handles
+        self.store = store
         self._settings = settings
         self._clock = clock
         self._ids = ids
 
-    @property
-    def is_durable(self) -> bool:
-        return self._handles.is_durable
-
-    async def signing_key(self) -> bytes:
-        return await self._handles.signing_key()
-
     async def look_up(self, handle: str) -> Lookup:
         """A lookup counts as a use, so the handle is not dropped; its expiry does not change."""
-        record, now = await self._handles.get(handle), self._clock.now_ms()
+        record, now = await self.store.get(handle), self._clock.now_ms()
         if record is None or is_forgotten(record, now):
             return Unknown()
         if record.expires_at_ms <= now:
@@ -128,4 +121,4 @@ class TaskHandles:
         await self._put(renewed, now)
 
     async def _put(self, record: HandleRecord, now_ms: int) -> None:
-        await self._handles.put(record, now_ms=now_ms, room=self._settings.max_entries)
+        await self.store.put(record, now_ms=now_ms, room=self._settings.max_entries)

@@ -171,10 +171,11 @@ class RemoteAgentTool:
             if handle:
                 lookup = await self._handles.look_up(handle)
             if continuation is not None and continuation.signature:
-                key = await self._handles.signing_key()
+                key = await self._handles.store.signing_key()
         except StoreError as error:
             _log.warning("the task handles cannot be read", extra={"why": error.message})
-        return resolve(request, self.config, lookup, key=key, is_durable=self._handles.is_durable)
+        is_durable = self._handles.store.is_durable
+        return resolve(request, self.config, lookup, key=key, is_durable=is_durable)
 
     async def _chosen(self, request: ToolRequest, signal: Signal | None) -> Route:
         candidates = tagged(self.config, request.target_tags)
