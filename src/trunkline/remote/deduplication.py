@@ -6,7 +6,6 @@ from typing import Final
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import (
-    INTERRUPTED,
     TERMINAL,
     Artifact,
     Message,
@@ -17,6 +16,7 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.protocol.client_responses import StreamItem
+from trunkline.remote.progress import SETTLED
 
 # The number of event ids that are remembered, to notice an event that comes twice.
 _REMEMBERED: Final = 4096
@@ -49,7 +49,7 @@ class Seen:
     @property
     def is_settled(self) -> bool:
         """Over, or waiting for the caller: a stream may end here."""
-        return self.is_over or (self._status is not None and self._status.state in INTERRUPTED)
+        return self._is_answered or (self._status is not None and self._status.state in SETTLED)
 
     def is_repeated(self, id: str, payload: bytes) -> bool:
         """Whether an event with this id came before. Raises MissingEvent for a gap before it.

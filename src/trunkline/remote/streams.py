@@ -26,6 +26,7 @@ from trunkline.remote.errors import (
 from trunkline.remote.http import SSE
 from trunkline.remote.interfaces import Endpoint
 from trunkline.remote.peer_client import CallOptions, OpenStream, PeerClient
+from trunkline.remote.progress import SETTLED
 from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import delay_s, is_passing
 
@@ -265,9 +266,7 @@ class ResumingStream:
         if refusal.reason not in _NOT_STREAMED:
             raise self._about_task(refusal)
         task = await self._snapshot()
-        probe = Seen()
-        probe.note(task)
-        if not probe.is_settled:
+        if task.status.state not in SETTLED:
             raise self._about_task(refusal)
         return task
 

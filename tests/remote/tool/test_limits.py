@@ -66,7 +66,8 @@ async def test_a_result_that_comes_with_the_limit_is_the_result() -> None:
     # Both wake in the same pass of the loop, and the work was first.
     answered.set()
     await clock.advance(1)
-    assert await work_done == ["in time"]
+    [result] = await work_done
+    assert result == "in time"
 
 
 async def test_the_first_reason_is_the_one_that_is_told() -> None:

@@ -6,7 +6,6 @@ to it must go to a public address.
 """
 
 from collections.abc import Iterable
-from enum import Enum
 from typing import Final
 
 from msgspec import Struct
@@ -17,12 +16,6 @@ from trunkline.remote.http.request import Origin, origin_of
 
 # The same machine by other names. Agents often name the address that they listen on.
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})
-
-
-class Reach(Enum):
-    ANYWHERE = "anywhere"
-    THIS_MACHINE = "this machine"
-    PUBLIC = "public"
 
 
 class Guard(Struct, frozen=True, kw_only=True):
@@ -47,23 +40,20 @@ class Guard(Struct, frozen=True, kw_only=True):
             for one in self.configured
         )
 
-    def reach(self, origin: Origin) -> Reach:
-        if self.allow_private or origin in self.configured:
-            return Reach.ANYWHERE
-        return Reach.THIS_MACHINE if self._is_other_name(origin) else Reach.PUBLIC
-
     def check(self, origin: Origin, addresses: Iterable[str]) -> None:
         """Raises AddressRefused if any of the addresses that a socket has is forbidden.
 
         Any, not all: a name that leads to a public and to a private address is an attempt to
         get past a check of the first one.
         """
-        reach = self.reach(origin)
-        for address in addresses if reach is not Reach.ANYWHERE else ():
-            if reach is Reach.PUBLIC:
-                kind = kind_of(address)
-            else:
+        if self.allow_private or origin in self.configured:
+            return
+        must_be_here = self._is_other_name(origin)
+        for address in addresses:
+            if must_be_here:
                 kind = "" if is_this_machine(address) else "not this machine"
+            else:
+                kind = kind_of(address)
             if kind:
                 raise _refused(origin, address, kind)
 

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from trunkline.model.card import AgentCapabilities, AgentCard, AgentSkill
+from trunkline.model.card import AgentCard, AgentSkill
 from trunkline.model.timestamps import format_timestamp
 from trunkline.remote.target import Target
 from trunkline.remote.tool.config import ToolConfig
@@ -36,7 +36,7 @@ def entry_summary(target: Target, seen: RefreshedCard) -> Json:
         "target_name": (card.name or None) if card else None,
         "description": target.description or (card.description if card else "") or None,
         "streaming_supported": card.capabilities.streaming if card else None,
-        "peer_card": _card(card or _NO_CARD, _snake),
+        "peer_card": _card(card, _snake),
         "last_refresh_error": _error(seen.error),
     }
     return _named(entry)
@@ -59,7 +59,7 @@ def entry_raw(target: Target, seen: RefreshedCard) -> Json:
         "default": target.default,
         "tags": list(target.tags),
         "examples": list(target.examples),
-        "card": _card(card or _NO_CARD),
+        "card": _card(card),
         "lastRefreshError": _error(seen.error),
     }
     if card is not None:
@@ -72,19 +72,6 @@ def entry_raw(target: Target, seen: RefreshedCard) -> Json:
     return _named(entry)
 
 
-# Stands for the card of a peer that was never reached.
-_NO_CARD: Final = AgentCard(
-    name="",
-    description="",
-    supported_interfaces=(),
-    version="",
-    capabilities=AgentCapabilities(),
-    default_input_modes=(),
-    default_output_modes=(),
-    skills=(),
-)
-
-
 def _camel(name: str) -> str:
     return name
 
@@ -93,7 +80,13 @@ def _snake(name: str) -> str:
     return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
-def _card(card: AgentCard, spell: Spelling = _camel) -> Json:
+def _card(card: AgentCard | None, spell: Spelling = _camel) -> Json:
+    """The lists of a peer that was never reached are empty."""
+    if card is None:
+        modes: Json = {"defaultInputModes": [], "defaultOutputModes": []}
+        return _named(
+            {"additionalInterfaces": [], "capabilities": {}, **modes, "skills": []}, spell
+        )
     offered = card.capabilities
     interfaces = dict.fromkeys((one.protocol_binding, one.url) for one in card.supported_interfaces)
     capabilities = {
