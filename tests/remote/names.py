@@ -4,10 +4,10 @@ import asyncio
 import socket
 from collections import Counter
 
-from trunkline.remote.http.connector import AddressInfo, SystemNetwork
+from trunkline.remote.http.connector import AddressInfo, Network
 
 
-class Names:
+class Names(Network):
     """Answers for names, one after the other; the last one stays. Text that stands for an
     address is left to the system.
 
@@ -29,7 +29,7 @@ class Names:
     async def resolve(self, host: str, port: int) -> list[AddressInfo]:
         self.asked[host] += 1
         if host not in self._answers:
-            return await SystemNetwork().resolve(host, port)
+            return await super().resolve(host, port)
         answers = self._answers[host]
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         return [info(address, port) for address in answer]
@@ -41,7 +41,7 @@ class Names:
         address = found[0][4][0]
         if not str(address).startswith("127.") and address not in ("::1", "0.0.0.0", "::"):
             raise ConnectionRefusedError(111, "refused")
-        return await SystemNetwork().dial(found)
+        return await super().dial(found)
 
 
 def info(address: str, port: int) -> AddressInfo:

@@ -23,7 +23,7 @@ from trunkline.ports.clock import Clock
 from trunkline.protocol.client_responses import StreamItem, TaskPage
 from trunkline.protocol.operations import Operation, PushConfigQuery, RequestValue
 from trunkline.remote.card_cache import CachedCard
-from trunkline.remote.credentials import Bearer, header_of
+from trunkline.remote.credentials import Bearer
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.http import Network
 from trunkline.remote.peer_client import CallOptions, PeerClient, ReadResult
@@ -73,8 +73,8 @@ class RemoteAgent:
     ) -> None:
         self._client = client
         target = client.target
-        headers_sent = own_headers(headers, *target.headers, *header_of(target.credentials))
-        self._options = CallOptions(limits, headers_sent)
+        own = own_headers(headers, target.credentials, *target.headers)
+        self._options = CallOptions(limits, own)
         # A caller that brings a key of its own may send a message again.
         self._has_key = any(name.lower() == "idempotency-key" for name in headers)
         self._close = close

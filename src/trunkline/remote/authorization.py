@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from trunkline.ports.clock import Clock
 from trunkline.protocol.operations import STREAMING, Operation
-from trunkline.remote.credentials import ApiKey, Bearer, ClientCredentials, header_of
+from trunkline.remote.credentials import ClientCredentials
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
 from trunkline.remote.http import SSE, Guard, HttpClient, Network
 from trunkline.remote.interfaces import Endpoint
@@ -47,22 +47,15 @@ class Authorization:
     def __init__(self, target: Target, clock: Clock, network: Network | None) -> None:
         self._target = target
         self._clock = clock
-        self._own = own_headers(target.headers, *header_of(target.credentials))
+        self._own = own_headers(target.headers, target.credentials)
         # A header made from the credentials replaces a header of the target.
-        self._credentials: dict[str, str] = {}
+        self._credentials = target.credentials.headers() if target.credentials else {}
         self._client: ClientCredentials | None = None
-        match target.credentials:
-            case Bearer(token=token):
-                self._credentials = {"Authorization": f"Bearer {token}"}
-            case ApiKey(key=key, header=header):
-                self._credentials = {header: key}
-            case ClientCredentials() as client:
-                self._client = client
-                # A client of its own, so that no card can lead to the token endpoint, which
-                # may be private.
-                self._http = HttpClient(Guard.of(client.token_url), network=network)
-            case None:
-                pass
+        if isinstance(target.credentials, ClientCredentials):
+            self._client = target.credentials
+            # A client of its own, so that no card can lead to the token endpoint, which may be
+            # private.
+            self._http = HttpClient(Guard.of(self._client.token_url), network=network)
         self.needs_token = self._client is not None
         self._token = ""
         self._renew_at = 0.0

@@ -1,7 +1,7 @@
 """Credentials: bearer token, API key or OAuth client, each for one target only."""
 
 import base64
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -17,7 +17,14 @@ MASK: Final = "***"
 
 
 class Bearer(Struct, frozen=True):
+    header: ClassVar[str] = "Authorization"
     token: str
+
+    def headers(self) -> dict[str, str]:
+        return {self.header: f"Bearer {self.token}"}
+
+    def secrets(self) -> tuple[str, ...]:
+        return (self.token,)
 
     def __repr__(self) -> str:
         return f"Bearer({MASK})"
@@ -27,6 +34,12 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     key: str
     header: str = "X-API-Key"
 
+    def headers(self) -> dict[str, str]:
+        return {self.header: self.key}
+
+    def secrets(self) -> tuple[str, ...]:
+        return (self.key,)
+
     def __repr__(self) -> str:
         return f"ApiKey({self.header}: {MASK})"
 
@@ -34,11 +47,19 @@ class ApiKey(Struct, frozen=True, kw_only=True):
 class ClientCredentials(Struct, frozen=True, kw_only=True):
     """OAuth 2: a token for the client itself, fetched when needed and kept while it is valid."""
 
+    header: ClassVar[str] = "Authorization"
     token_url: str
     client_id: str
     client_secret: str
     scopes: tuple[str, ...] = ()
     audience: str = ""
+
+    def headers(self) -> dict[str, str]:
+        """Empty: the header holds the token, once it is fetched."""
+        return {}
+
+    def secrets(self) -> tuple[str, ...]:
+        return self.client_secret, self.basic().removeprefix("Basic ")
 
     def __repr__(self) -> str:
         return f"ClientCredentials({self.client_id} at {self.token_url}, {MASK})"
@@ -58,29 +79,6 @@ class ClientCredentials(Struct, frozen=True, kw_only=True):
 
 
 Credentials: TypeAlias = Bearer | ApiKey | ClientCredentials
-
-
-def header_of(credentials: Credentials | None) -> tuple[str, ...]:
-    """The name of the header that carries them, if there are any."""
-    match credentials:
-        case ApiKey(header=header):
-            return (header,)
-        case Bearer() | ClientCredentials():
-            return ("Authorization",)
-        case None:
-            return ()
-
-
-def secrets_of(credentials: Credentials | None) -> tuple[str, ...]:
-    match credentials:
-        case Bearer():
-            return (credentials.token,)
-        case ApiKey():
-            return (credentials.key,)
-        case ClientCredentials():
-            return credentials.client_secret, credentials.basic().removeprefix("Basic ")
-        case None:
-            return ()
 
 
 def credentials_of(given: CredentialSettings | None) -> Credentials | None:

@@ -103,33 +103,28 @@ class PeerClient:
         return await self._cards.for_call(partial(self._fetch_card, limits))
 
     async def _fetch_card(self, limits: Limits, extra: Mapping[str, str]) -> Answer:
-        token = await self._authorization.token()
-        answer = await self._get_card(limits, extra)
-        if answer.status == 401 and token:
-            self._authorization.forget(token)
-            await self._authorization.token()
-            answer = await self._get_card(limits, extra)
-        if answer.status not in (200, 304):
-            raise self.reader.refused(
-                client_responses.http_refusal(answer.status, answer.body), answer
-            )
+        async def once() -> Answer:
+            with call_timeout(limits.card_s):
+                answer = await self._http.fetch(
+                    "GET",
+                    self.target.card_url,
+                    headers=self._authorization.for_card(extra),
+                    body=None,
+                    limits=limits,
+                    max_bytes=limits.max_card_bytes,
+                )
+            if answer.status not in (200, 304):
+                refusal = client_responses.http_refusal(answer.status, answer.body)
+                raise self.reader.refused(refusal, answer)
+            return answer
+
+        answer = await (self._with_token(once) if self._authorization.needs_token else once())
         if answer.media_type in ("text/html", SSE):
             raise BadPeerAnswer(
                 f"there is no agent card at {self.target.card_url}: it answers {answer.media_type}",
                 reason="BAD_CARD",
             )
         return answer
-
-    async def _get_card(self, limits: Limits, extra: Mapping[str, str]) -> Answer:
-        with call_timeout(limits.card_s):
-            return await self._http.fetch(
-                "GET",
-                self.target.card_url,
-                headers=self._authorization.for_card(extra),
-                body=None,
-                limits=limits,
-                max_bytes=limits.max_card_bytes,
-            )
 
     async def call(
         self, operation: Operation, value: RequestValue, read: ReadResult[T], options: CallOptions
@@ -227,7 +222,7 @@ class PeerClient:
         for endpoint in found:
             try:
                 if self._authorization.needs_token and endpoint.is_trusted:
-                    result = await self._with_token(endpoint, once)
+                    result = await self._with_token(partial(once, endpoint))
                 else:
                     result = await once(endpoint)
             except AddressRefused:
@@ -246,17 +241,17 @@ class PeerClient:
                 return result
         raise AssertionError("a card without an endpoint is refused before")
 
-    async def _with_token(self, endpoint: Endpoint, once: Attempt[T]) -> T:
+    async def _with_token(self, once: Callable[[], Awaitable[T]]) -> T:
         token = await self._authorization.token()
         try:
-            return await once(endpoint)
+            return await once()
         except PeerRefused as error:
             if error.status != 401:
                 raise
             # The token may have been withdrawn early. The peer did nothing with the request.
             self._authorization.forget(token)
             await self._authorization.token()
-            return await once(endpoint)
+            return await once()
 
 
 def _without_credentials(error: PeerRefused, endpoint: Endpoint) -> PeerRefused:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from trunkline.model.addresses import without_password
 from trunkline.model.card import AgentInterface
-from trunkline.remote.credentials import MASK, ApiKey, Bearer, Credentials, secrets_of
+from trunkline.remote.credentials import MASK, Credentials
 from trunkline.remote.errors import InvalidTarget
 
 Idempotency: TypeAlias = Literal["auto", "always", "never"]
@@ -96,12 +96,9 @@ class Target(Struct, frozen=True, kw_only=True):
         check_url(self.url)
         for origin in self.trusted_origins:
             check_origin(origin)
-        for name, value in self.headers.items():
+        secret = self.credentials.headers() if self.credentials else {}
+        for name, value in (*self.headers.items(), *secret.items()):
             check_header(name, value)
-        if isinstance(self.credentials, Bearer):
-            check_header("Authorization", self.credentials.token)
-        if isinstance(self.credentials, ApiKey):
-            check_header(self.credentials.header, self.credentials.key)
 
     @property
     def has_secrets(self) -> bool:
@@ -110,7 +107,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
     def secrets(self) -> tuple[str, ...]:
         """Texts that must not be shown, longest first; any header may hold a key."""
-        found = {*self.headers.values(), *secrets_of(self.credentials)}
+        found = {*self.headers.values(), *(self.credentials.secrets() if self.credentials else ())}
         return tuple(sorted((one for one in found if len(one) >= 6), key=len, reverse=True))
 
 
@@ -152,9 +149,12 @@ def check_header(name: str, value: str) -> None:
         raise InvalidTarget(f'the value of the header "{name}" is no UTF-8 text')
 
 
-def own_headers(headers: Mapping[str, str], *known: str) -> dict[str, str]:
-    """Without the headers that the client sets itself; spelled like those that are `known`."""
-    given = spelled_as((*known, "A2A-Version"), headers)
+def own_headers(
+    headers: Mapping[str, str], credentials: Credentials | None, *known: str
+) -> dict[str, str]:
+    """Without the headers that the client sets itself; spelled as `known` and credentials are."""
+    secret = (credentials.header,) if credentials else ()
+    given = spelled_as((*known, *secret, "A2A-Version"), headers)
     return {name: value for name, value in given.items() if name.lower() not in _OWN_HEADERS}
 
 

@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import aiohappyeyeballs
 
@@ -33,25 +33,17 @@ def system_trust() -> ssl.SSLContext:
     return context
 
 
-class Network(Protocol):
+class Network:
     """The functions of the system that a connector uses."""
 
     async def resolve(self, host: str, port: int) -> list[AddressInfo]:
         """The addresses of a name, or of a text that stands for an address. Raises OSError."""
-        ...
-
-    async def dial(self, found: list[AddressInfo]) -> socket.socket:
-        """A socket to the first of them that answers. Raises OSError."""
-        ...
-
-
-class SystemNetwork:
-    async def resolve(self, host: str, port: int) -> list[AddressInfo]:
         loop = asyncio.get_running_loop()
         found: list[AddressInfo] = [*await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
         return found
 
     async def dial(self, found: list[AddressInfo]) -> socket.socket:
+        """A socket to the first of them that answers. Raises OSError."""
         return await aiohappyeyeballs.start_connection(
             found,
             happy_eyeballs_delay=_NEXT_ADDRESS_S,
@@ -67,7 +59,7 @@ class Connector:
         """`tls` names the trusted certificates, if they are not those of the system."""
         self._guard = guard
         self._tls = tls
-        self._network: Network = network or SystemNetwork()
+        self._network = network or Network()
 
     async def connect(self, origin: Origin, make: Callable[[], P], *, within_s: float) -> P:
         """A connection to it. Raises RemoteError; nothing was sent then."""
