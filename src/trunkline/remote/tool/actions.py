@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from trunkline.model.calls import SendMessageRequest
+from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import StoreError
-from trunkline.model.values import INTERRUPTED, TERMINAL, Message, Task
+from trunkline.model.values import INTERRUPTED, TERMINAL, Message, Role, Task
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import OnUpdate
 from trunkline.protocol.client_responses import StreamItem
@@ -53,33 +53,22 @@ _POLL_GROWTH: Final = 1.5
 _encode = msgspec.json.Encoder().encode
 
 
-class Call:
-    def __init__(
-        self,
-        request: ToolRequest,
-        route: Route,
-        peer: Peer,
-        *,
-        config: ToolConfig,
-        handles: TaskHandles,
-        limit: Limit,
-        on_update: OnUpdate | None,
-    ) -> None:
-        self.request = request
-        self.route = route
-        self.peer = peer
-        self.limit = limit
-        self.card: AgentCard | None = None
-        self.progress = Progress()
-        self.events: list[StreamItem] = []
-        self._heard_bytes = 0
-        self._config = config
-        self._handles = handles
-        self._on_update = on_update
-        # The task that `_handle` stands for.
-        self._held = ""
-        self._handle = ""
-        self._signature = ""
+class Call(msgspec.Struct, kw_only=True, eq=False):
+    request: ToolRequest
+    route: Route
+    peer: Peer
+    config: ToolConfig
+    handles: TaskHandles
+    limit: Limit
+    on_update: OnUpdate | None
+    card: AgentCard | None = None
+    progress: Progress = msgspec.field(default_factory=Progress)
+    events: list[StreamItem] = []
+    _heard_bytes: int = 0
+    # The task that `_handle` stands for.
+    _held: str = ""
+    _handle: str = ""
+    _signature: str = ""
 
     async def open(self) -> AgentCard:
         self.card = await self.peer.card()
@@ -89,7 +78,7 @@ class Call:
     async def hear(self, item: StreamItem) -> None:
         """Add an answer or event of the peer."""
         self.events.append(item)
-        most = self._config.defaults.max_stream_events
+        most = self.config.defaults.max_stream_events
         if len(self.events) > most:
             raise too_many_events(most)
         self._heard_bytes += len(_encode(item))
@@ -102,16 +91,16 @@ class Call:
     async def report(self, item: StreamItem) -> None:
         """Add it, and send the caller an update."""
         await self.hear(item)
-        if self._on_update is None:
+        if self.on_update is None:
             return
         told = envelope.success(self.request.action, self.summary(), raw_of(item), is_update=True)
         try:
-            done = self._on_update(told)
+            done = self.on_update(told)
             if inspect.isawaitable(done):
                 await done
         except Exception:  # noqa: BLE001 - logged; the result still matters
             _log.exception("on_update failed; it is not called again")
-            self._on_update = None
+            self.on_update = None
         self.limit.touch()
 
     @property
@@ -125,7 +114,7 @@ class Call:
 
     async def _hold(self) -> None:
         """Make sure that the task has a handle: that of the request, if it is for this task."""
-        if not self._signature and not is_configured(self.route.target, self._config):
+        if not self._signature and not is_configured(self.route.target, self.config):
             self._signature = await self._sign()
         task_id, record = self.task_id, self.route.record
         if not task_id or task_id == self._held:
@@ -134,18 +123,16 @@ class Call:
         try:
             if record is not None and record.task_id == task_id:
                 self._handle = record.handle
-                await self._handles.refresh(record, context_id=self.context_id)
+                await self.handles.refresh(record, context_id=self.context_id)
             else:
-                self._handle = await self._handles.issue(
-                    self.route.target, task_id, self.context_id
-                )
+                self._handle = await self.handles.issue(self.route.target, task_id, self.context_id)
         except StoreError as error:
             # The work is under way; without a handle its id still leads back to it.
             _log.warning("the task handle was not stored", extra={"why": error.message})
 
     async def _sign(self) -> str:
         try:
-            key = await self._handles.store.signing_key()
+            key = await self.handles.store.signing_key()
         except StoreError as error:
             _log.warning("the continuation was not signed", extra={"why": error.message})
             return ""
@@ -196,13 +183,39 @@ class Call:
         elif self.events:
             more["partial_event_count"] = len(self.events)
         if self.request.action == "send":
-            modes = self.request.accepted_output_modes
             more["capability_diagnostics"] = capability_diagnostics(
-                self.request.parts,
-                self._config.policy.accepted_output_modes if modes is None else modes,
-                self.card,
+                self.request.parts, self._output_modes, self.card
             )
         return why.with_details(more)
+
+    @property
+    def _output_modes(self) -> tuple[str, ...]:
+        modes = self.request.accepted_output_modes
+        return self.config.policy.accepted_output_modes if modes is None else modes
+
+    def message(self, new_id: str) -> SendMessageRequest:
+        """The request to the peer. No output modes means that any will do."""
+        request, route = self.request, self.route
+        return SendMessageRequest(
+            message=Message(
+                message_id=request.message_id or new_id,
+                role=Role.USER,
+                parts=request.parts,
+                task_id=route.task_id,
+                context_id=route.context_id,
+                reference_task_ids=request.reference_task_ids,
+            ),
+            configuration=SendMessageConfiguration(
+                accepted_output_modes=self._output_modes,
+                history_length=request.history_length,
+                task_push_notification_config=request.push_notification_config,
+                # A caller that wants the task, or waits for it here, must know of it at once.
+                return_immediately=request.needs_task
+                or request.wait_timeout_ms is not None
+                or not request.blocking,
+            ),
+            metadata=request.metadata,
+        )
 
     @property
     def may_cancel(self) -> bool:

@@ -33,7 +33,7 @@ from trunkline.remote.tool.handle_stores import open_handles
 from trunkline.remote.tool.handles import Handles, Lookup, TaskHandles, Unknown
 from trunkline.remote.tool.limits import Limit, bounded
 from trunkline.remote.tool.peers import MOST_S, PeerCards, Peers
-from trunkline.remote.tool.request import ToolRequest, message_request, read_request
+from trunkline.remote.tool.request import ToolRequest, read_request
 from trunkline.remote.tool.resolve import Route, check_transports, resolve
 from trunkline.remote.tool.validation import action_of, as_json, problems_of
 
@@ -103,9 +103,9 @@ class RemoteAgentTool:
         follows = request.follow_updates or request.action == "watch"
         cap_s = self.config.defaults.max_stream_ms / 1000 if follows else timeout_s
         call = Call(
-            request,
-            route,
-            self._peers.at(route.target, headers=headers, timeout_s=timeout_s),
+            request=request,
+            route=route,
+            peer=self._peers.at(route.target, headers=headers, timeout_s=timeout_s),
             config=self.config,
             handles=self._handles,
             limit=Limit(self._clock, idle_s=timeout_s, cap_s=cap_s),
@@ -137,16 +137,8 @@ class RemoteAgentTool:
     async def _act(self, call: Call) -> Envelope:
         if call.request.action in _FOLLOW_UPS:
             return await _FOLLOW_UPS[call.request.action](call)
-        message = message_request(
-            call.request,
-            message_id=self._ids.new(),
-            task_id=call.route.task_id,
-            context_id=call.route.context_id,
-            default_output_modes=self.config.policy.accepted_output_modes,
-        )
-        if call.request.follow_updates:
-            return await actions.send_and_follow(call, message)
-        return await actions.send(call, message)
+        act = actions.send_and_follow if call.request.follow_updates else actions.send
+        return await act(call, call.message(self._ids.new()))
 
     async def _called_off(self, call: Call, failure: ToolFailure) -> ToolFailure:
         """Cancel the remote task too, if an aborting caller wants that."""

@@ -1,4 +1,4 @@
-"""`ToolRequest`: a valid request as a value, and the message that it becomes."""
+"""`ToolRequest`: a valid request as a value."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -6,13 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from trunkline.model.calls import (
-    AuthenticationInfo,
-    SendMessageConfiguration,
-    SendMessageRequest,
-    TaskPushNotificationConfig,
-)
-from trunkline.model.values import Message, Part, Role
+from trunkline.model.calls import AuthenticationInfo, TaskPushNotificationConfig
+from trunkline.model.values import Part
 
 # The largest number on the wire (int32); in milliseconds 24 days.
 _INT32_MAX: Final = 2**31 - 1
@@ -61,38 +56,6 @@ class ToolRequest(Struct, frozen=True, kw_only=True):
     @property
     def needs_task(self) -> bool:
         return self.task_requirement == "required"
-
-
-def message_request(
-    request: ToolRequest,
-    *,
-    message_id: str,
-    task_id: str,
-    context_id: str,
-    default_output_modes: tuple[str, ...],
-) -> SendMessageRequest:
-    """The request to the peer. No output modes means that any will do."""
-    modes = request.accepted_output_modes
-    return SendMessageRequest(
-        message=Message(
-            message_id=request.message_id or message_id,
-            role=Role.USER,
-            parts=request.parts,
-            task_id=task_id,
-            context_id=context_id,
-            reference_task_ids=request.reference_task_ids,
-        ),
-        configuration=SendMessageConfiguration(
-            accepted_output_modes=default_output_modes if modes is None else modes,
-            history_length=request.history_length,
-            task_push_notification_config=request.push_notification_config,
-            # A caller that wants the task, or waits for it here, must know of it at once.
-            return_immediately=request.needs_task
-            or request.wait_timeout_ms is not None
-            or not request.blocking,
-        ),
-        metadata=request.metadata,
-    )
 
 
 def _part(part: Mapping[str, Any]) -> Part:
