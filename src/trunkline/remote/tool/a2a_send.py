@@ -4,19 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from trunkline.ports.tools import OnUpdate, Signal
-from trunkline.remote.tool import envelope
+from trunkline.remote.tool import envelope, schema
 from trunkline.remote.tool.ajv import Error, ajv_error, errors_of
 from trunkline.remote.tool.envelope import Envelope
 from trunkline.remote.tool.failures import ToolFailure
 from trunkline.remote.tool.remote_agent import RemoteAgentTool
-from trunkline.remote.tool.schema import (
-    ANYTHING,
-    URL,
-    Schema,
-    closed_object,
-    id_of,
-    of_type,
-)
 from trunkline.remote.tool.validation import as_json
 
 NAME: Final = "a2a_send"
@@ -38,21 +30,23 @@ _FIELDS: Final = {
 _OURS: Final = {f"/{theirs}": f"/{ours}" for ours, theirs in _FIELDS.items()}
 
 
-def input_schema(aliases: Sequence[str] = ()) -> Schema:
-    agent = id_of("Name of the agent.") | ({"enum": list(aliases)} if aliases else {})
+def input_schema(aliases: Sequence[str] = ()) -> schema.Schema:
+    agent = schema.id_of("Name of the agent.") | ({"enum": list(aliases)} if aliases else {})
     url = "URL of an agent without a name, where the policy allows it."
     properties = {
         "agent": agent,
-        "url": URL | {"description": url},
-        "message": id_of("What to say."),
-        "data": of_type("object", "Structured data beside the message."),
-        "context_id": id_of("The conversation to go on with."),
-        "task_id": id_of("The task to go on with."),
-        "metadata": ANYTHING,
-        "wait": of_type("boolean", "false: return as soon as there is a task. Default: true."),
+        "url": schema.URL | {"description": url},
+        "message": schema.id_of("What to say."),
+        "data": schema.of_type("object", "Structured data beside the message."),
+        "context_id": schema.id_of("The conversation to go on with."),
+        "task_id": schema.id_of("The task to go on with."),
+        "metadata": schema.ANYTHING,
+        "wait": schema.of_type(
+            "boolean", "false: return as soon as there is a task. Default: true."
+        ),
         "timeout_ms": {"type": "integer", "minimum": 1},
     }
-    return closed_object(properties, ["message"])
+    return schema.closed_object(properties, ["message"])
 
 
 class A2aSend:

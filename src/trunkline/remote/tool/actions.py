@@ -18,23 +18,10 @@ from trunkline.protocol.client_responses import StreamItem
 from trunkline.remote.agents import Peer
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused, RemoteError
 from trunkline.remote.progress import Progress
-from trunkline.remote.tool import envelope
+from trunkline.remote.tool import envelope, failures
 from trunkline.remote.tool.config import ToolConfig
-from trunkline.remote.tool.envelope import (
-    Envelope,
-    artifact_json,
-    capability_diagnostics,
-    continuation_of,
-    raw_of,
-    raw_stream,
-)
-from trunkline.remote.tool.failures import (
-    Code,
-    ToolFailure,
-    no_events,
-    too_many_bytes,
-    too_many_events,
-)
+from trunkline.remote.tool.envelope import Envelope
+from trunkline.remote.tool.failures import Code, ToolFailure
 from trunkline.remote.tool.handles import TaskHandles
 from trunkline.remote.tool.limits import Limit
 from trunkline.remote.tool.request import ToolRequest
@@ -80,10 +67,10 @@ class Call(msgspec.Struct, kw_only=True, eq=False):
         self.events.append(item)
         most = self.config.defaults.max_stream_events
         if len(self.events) > most:
-            raise too_many_events(most)
+            raise failures.too_many_events(most)
         self._heard_bytes += len(_encode(item))
         if self._heard_bytes > MAX_STREAM_BYTES:
-            raise too_many_bytes(MAX_STREAM_BYTES)
+            raise failures.too_many_bytes(MAX_STREAM_BYTES)
         self.progress.add(item)
         self.limit.touch()
         await self._hold()
@@ -93,7 +80,9 @@ class Call(msgspec.Struct, kw_only=True, eq=False):
         await self.hear(item)
         if self.on_update is None:
             return
-        told = envelope.success(self.request.action, self.summary(), raw_of(item), is_update=True)
+        told = envelope.success(
+            self.request.action, self.summary(), envelope.raw_of(item), is_update=True
+        )
         try:
             done = self.on_update(told)
             if inspect.isawaitable(done):
@@ -149,8 +138,8 @@ class Call(msgspec.Struct, kw_only=True, eq=False):
             "streaming_supported": streaming,
             "response_kind": progress.kind or None,
             "message_text": progress.answer() or None,
-            "artifacts": [artifact_json(each) for each in progress.artifacts()] or None,
-            "continuation": continuation_of(
+            "artifacts": [envelope.artifact_json(each) for each in progress.artifacts()] or None,
+            "continuation": envelope.continuation_of(
                 target,
                 task_id=self.task_id,
                 context_id=self.context_id,
@@ -163,7 +152,7 @@ class Call(msgspec.Struct, kw_only=True, eq=False):
         return {name: value for name, value in fields.items() if value is not None}
 
     def result(self, *, is_stream: bool = False) -> Envelope:
-        raw = raw_stream(self.events) if is_stream else raw_of(self.events[-1])
+        raw = envelope.raw_stream(self.events) if is_stream else envelope.raw_of(self.events[-1])
         return envelope.success(self.request.action, self.summary(), raw)
 
     def explain(self, why: ToolFailure) -> ToolFailure:
@@ -183,7 +172,7 @@ class Call(msgspec.Struct, kw_only=True, eq=False):
         elif self.events:
             more["partial_event_count"] = len(self.events)
         if self.request.action == "send":
-            more["capability_diagnostics"] = capability_diagnostics(
+            more["capability_diagnostics"] = envelope.capability_diagnostics(
                 self.request.parts, self._output_modes, self.card
             )
         return why.with_details(more)
@@ -244,7 +233,7 @@ async def send_and_follow(call: Call, message: SendMessageRequest) -> Envelope:
         return call.result(is_stream=True)
     await _follow(call, call.peer.stream(message), is_answer=bool(call.route.task_id))
     if not call.events:
-        raise no_events("stream ended without events")
+        raise failures.no_events("stream ended without events")
     return call.result(is_stream=True)
 
 
@@ -257,7 +246,7 @@ async def _create_and_follow(call: Call, message: SendMessageRequest, *, streams
     if streams and not call.progress.is_settled:
         await _follow(call, call.peer.subscribe(call.task_id), after=first)
         if len(call.events) == 1:
-            raise no_events("stream ended without watch events")
+            raise failures.no_events("stream ended without watch events")
     return call.result(is_stream=True)
 
 
@@ -316,7 +305,7 @@ async def watch(call: Call) -> Envelope:
             raise _cannot_watch(call) from refused
         raise
     if not call.events:
-        raise no_events("stream ended without watch events")
+        raise failures.no_events("stream ended without watch events")
     return call.result(is_stream=True)
 
 

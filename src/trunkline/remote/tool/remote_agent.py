@@ -16,19 +16,12 @@ from trunkline.ports.tools import OnUpdate, Signal
 from trunkline.remote.agents import Agents
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.target import Limits, Target, spelled_as
-from trunkline.remote.tool import actions, envelope
+from trunkline.remote.tool import actions, envelope, failures
 from trunkline.remote.tool.actions import Call
 from trunkline.remote.tool.catalog import RefreshedCard, choose, entry_raw, entry_summary, tagged
 from trunkline.remote.tool.config import ToolConfig, parse_config, with_usable_targets
 from trunkline.remote.tool.envelope import Envelope
-from trunkline.remote.tool.failures import (
-    Code,
-    ToolFailure,
-    from_remote_error,
-    internal,
-    stream_too_long,
-    timed_out,
-)
+from trunkline.remote.tool.failures import Code, ToolFailure
 from trunkline.remote.tool.handle_stores import open_handles
 from trunkline.remote.tool.handles import Handles, Lookup, TaskHandles, Unknown
 from trunkline.remote.tool.limits import Limit, bounded
@@ -86,10 +79,10 @@ class RemoteAgentTool:
         except ToolFailure as failure:
             return envelope.failure(action, failure)
         except RemoteError as error:
-            return envelope.failure(action, from_remote_error(error))
+            return envelope.failure(action, failures.from_remote_error(error))
         except Exception as error:  # noqa: BLE001 - logged; the model learns its name only
             _log.exception("remote_agent failed")
-            return envelope.failure(action, internal(error))
+            return envelope.failure(action, failures.internal(error))
 
     async def _run(
         self, request: ToolRequest, on_update: OnUpdate | None, signal: Signal | None
@@ -114,13 +107,14 @@ class RemoteAgentTool:
         try:
             return await self._perform(call, signal, follows=follows)
         except RemoteError as error:
-            raise call.explain(from_remote_error(error)) from error
+            raise call.explain(failures.from_remote_error(error)) from error
         except ToolFailure as failure:
             raise call.explain(await self._called_off(call, failure)) from None
 
     async def _perform(self, call: Call, signal: Signal | None, *, follows: bool) -> Envelope:
         def late(which: Literal["idle", "cap"]) -> ToolFailure:
-            return stream_too_long() if follows and which == "cap" else timed_out()
+            is_too_long = follows and which == "cap"
+            return failures.stream_too_long() if is_too_long else failures.timed_out()
 
         result = await bounded(lambda: self._act(call), call.limit, signal, at=late)
         wait_ms = call.request.wait_timeout_ms
