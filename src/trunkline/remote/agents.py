@@ -8,15 +8,8 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from trunkline.clock import SystemClock, chance, new_key
-from trunkline.model.calls import (
-    CancelTaskRequest,
-    GetExtendedAgentCardRequest,
-    GetTaskRequest,
-    ListTasksRequest,
-    SendMessageRequest,
-    SubscribeToTaskRequest,
-    TaskPushNotificationConfig,
-)
+from trunkline.model import calls
+from trunkline.model.calls import SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Part, Role, Task
 from trunkline.ports.clock import Clock
@@ -108,7 +101,7 @@ class RemoteAgent:
         """The card that the agent shows to authenticated callers."""
         return await self._call(
             Operation.GET_EXTENDED_AGENT_CARD,
-            GetExtendedAgentCardRequest(),
+            calls.GetExtendedAgentCardRequest(),
             lambda _, body: self._client.read_card(body),
         )
 
@@ -138,30 +131,30 @@ class RemoteAgent:
     def subscribe(self, task_id: str) -> AsyncGenerator[StreamItem, None]:
         """The task as it is, and its events until it ends."""
         stream = ResumingStream(self._client, self._options)
-        return stream.follow(SubscribeToTaskRequest(id=task_id))
+        return stream.follow(calls.SubscribeToTaskRequest(id=task_id))
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
-        request = GetTaskRequest(id=task_id, history_length=history_length)
+        request = calls.GetTaskRequest(id=task_id, history_length=history_length)
         task = await self._call(Operation.GET_TASK, request, lambda read, body: read.task(body))
         return _same(task_id, task)
 
-    async def list(self, request: ListTasksRequest | None = None) -> TaskPage:
+    async def list(self, request: calls.ListTasksRequest | None = None) -> TaskPage:
         """One page of the caller's tasks. Agents of 0.3 need not know this call."""
-        request = request or ListTasksRequest()
+        request = request or calls.ListTasksRequest()
         return await self._call(Operation.LIST_TASKS, request, lambda read, body: read.page(body))
 
     async def cancel(self, task_id: str) -> Task:
         task = await self._call(
             Operation.CANCEL_TASK,
-            CancelTaskRequest(id=task_id),
+            calls.CancelTaskRequest(id=task_id),
             lambda read, body: read.task(body),
             is_repeatable=False,
         )
         return _same(task_id, task)
 
     async def set_push_config(
-        self, config: TaskPushNotificationConfig
-    ) -> TaskPushNotificationConfig:
+        self, config: calls.TaskPushNotificationConfig
+    ) -> calls.TaskPushNotificationConfig:
         """Have the agent report about the task `config.task_id` to `config.url`."""
         return await self._call(
             Operation.CREATE_PUSH_CONFIG,
@@ -171,13 +164,13 @@ class RemoteAgent:
             is_repeatable=bool(config.id),
         )
 
-    async def get_push_config(self, task_id: str, id: str) -> TaskPushNotificationConfig:
+    async def get_push_config(self, task_id: str, id: str) -> calls.TaskPushNotificationConfig:
         query = PushConfigQuery(task_id=task_id, id=id)
         return await self._call(
             Operation.GET_PUSH_CONFIG, query, lambda read, body: read.push_config(body)
         )
 
-    async def list_push_configs(self, task_id: str) -> tuple[TaskPushNotificationConfig, ...]:
+    async def list_push_configs(self, task_id: str) -> tuple[calls.TaskPushNotificationConfig, ...]:
         query = PushConfigQuery(task_id=task_id)
         return await self._call(
             Operation.LIST_PUSH_CONFIGS, query, lambda read, body: read.push_configs(body)

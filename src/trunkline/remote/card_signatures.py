@@ -6,13 +6,7 @@ import msgspec
 
 from trunkline.extras import install_command
 from trunkline.model.card import AgentCard, AgentCardSignature
-from trunkline.protocol import card_reading
-from trunkline.protocol.card_signing import (
-    candidates,
-    protected_of,
-    signing_input,
-    unpadded,
-)
+from trunkline.protocol import card_reading, card_signing
 from trunkline.remote.errors import BadPeerAnswer, InvalidTarget
 
 if TYPE_CHECKING:
@@ -48,7 +42,7 @@ class CardKeys:
         for any other card.
         """
         card = card_reading.decode(body)
-        forms = candidates(body) if card.signatures else []
+        forms = card_signing.candidates(body) if card.signatures else []
         signatures = card.signatures[:_MAX_SIGNATURES]
         for form in forms:
             good = [one for one in signatures if self._is_good(one, form)]
@@ -56,9 +50,7 @@ class CardKeys:
                 signed = card_reading.decode(form)
                 return msgspec.structs.replace(signed, signatures=tuple(good))
         own = {_kid(key) for key in self._keys}
-        refuted = [
-            found.kid for one in signatures if (found := protected_of(one)) and found.kid in own
-        ]
+        refuted = [kid for kid in _kids_of(signatures) if kid in own]
         if refuted and refuted[-1]:
             raise _bad(
                 f'the agent card is not what the key "{refuted[-1][:64]}" signed: it was changed '
@@ -74,15 +66,15 @@ class CardKeys:
         return msgspec.structs.replace(card, signatures=())
 
     def _is_good(self, signature: AgentCardSignature, payload: bytes) -> bool:
-        protected = protected_of(signature)
+        protected = card_signing.protected_of(signature)
         # RFC 7515, 4.1.11: critical headers must be understood, and we understand none.
         if protected is None or protected.crit or protected.alg not in _ALGORITHMS:
             return False
         try:
-            raw = unpadded(signature.signature)
+            raw = card_signing.unpadded(signature.signature)
         except ValueError:
             return False
-        data = signing_input(signature.protected, payload)
+        data = card_signing.signing_input(signature.protected, payload)
         return any(
             _verify(key, protected.alg, data, raw)
             for key in self._keys
@@ -92,7 +84,11 @@ class CardKeys:
 
 def signers(card: AgentCard) -> tuple[str, ...]:
     """The ids of the keys that a card was checked with; none if it is not signed."""
-    found = (protected_of(one) for one in card.signatures)
+    return _kids_of(card.signatures)
+
+
+def _kids_of(signatures: tuple[AgentCardSignature, ...]) -> tuple[str, ...]:
+    found = (card_signing.protected_of(one) for one in signatures)
     return tuple([one.kid for one in found if one is not None])
 
 

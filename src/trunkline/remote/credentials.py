@@ -6,12 +6,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from trunkline.config.called_agents import (
-    ApiKeyCredentials,
-    BearerCredentials,
-    CredentialSettings,
-    OAuth2Credentials,
-)
+from trunkline.config import called_agents
 
 MASK: Final = "***"
 
@@ -81,13 +76,13 @@ class ClientCredentials(Struct, frozen=True, kw_only=True):
 Credentials: TypeAlias = Bearer | ApiKey | ClientCredentials
 
 
-def credentials_of(given: CredentialSettings | None) -> Credentials | None:
+def credentials_of(given: called_agents.CredentialSettings | None) -> Credentials | None:
     match given:
-        case BearerCredentials():
+        case called_agents.BearerCredentials():
             return Bearer(given.token.reveal())
-        case ApiKeyCredentials():
+        case called_agents.ApiKeyCredentials():
             return ApiKey(key=given.key.reveal(), header=given.header)
-        case OAuth2Credentials():
+        case called_agents.OAuth2Credentials():
             return ClientCredentials(
                 token_url=given.token_url,
                 client_id=given.client_id,

@@ -5,22 +5,10 @@ part, so a streamed answer reads like one that was not streamed.
 """
 
 from trunkline.engine.growing_artifact import GrowingArtifact
-from trunkline.model.values import (
-    INTERRUPTED,
-    TERMINAL,
-    Artifact,
-    Message,
-    Part,
-    Role,
-    Task,
-    TaskArtifactUpdateEvent,
-    TaskState,
-    TaskStatus,
-    TaskStatusUpdateEvent,
-)
+from trunkline.model import values
 from trunkline.protocol.client_responses import StreamItem
 
-SETTLED = TERMINAL | INTERRUPTED
+SETTLED = values.TERMINAL | values.INTERRUPTED
 
 
 class Progress:
@@ -29,20 +17,20 @@ class Progress:
         self._keeps_artifacts = keeps_artifacts
         self.task_id = ""
         self.context_id = ""
-        self.status: TaskStatus | None = None
+        self.status: values.TaskStatus | None = None
         self.has_task = False
         self.messages = 0
-        self.last_message: Message | None = None
-        self._task: Task | None = None
+        self.last_message: values.Message | None = None
+        self._task: values.Task | None = None
         self._artifacts: dict[str, GrowingArtifact] = {}
 
     def add(self, item: StreamItem) -> None:
         match item:
-            case Message():
+            case values.Message():
                 self.messages += 1
                 self.last_message = item
                 self._met(item.task_id, item.context_id)
-            case Task():
+            case values.Task():
                 self.status, self.has_task = item.status, True
                 self._met(item.id, item.context_id)
                 if self._keeps_artifacts:
@@ -50,10 +38,10 @@ class Progress:
                     self._artifacts = {
                         each.artifact_id: GrowingArtifact(each) for each in item.artifacts
                     }
-            case TaskStatusUpdateEvent():
+            case values.TaskStatusUpdateEvent():
                 self.status, self.has_task = item.status, True
                 self._met(item.task_id, item.context_id)
-            case TaskArtifactUpdateEvent():
+            case values.TaskArtifactUpdateEvent():
                 self.has_task = True
                 self._met(item.task_id, item.context_id)
                 if not self._keeps_artifacts:
@@ -69,7 +57,7 @@ class Progress:
         self.context_id = context_id or self.context_id
 
     @property
-    def state(self) -> TaskState | None:
+    def state(self) -> values.TaskState | None:
         return None if self.status is None else self.status.state
 
     @property
@@ -82,13 +70,13 @@ class Progress:
             return "task"
         return "message" if self.messages == 1 else ""
 
-    def artifacts(self) -> tuple[Artifact, ...]:
+    def artifacts(self) -> tuple[values.Artifact, ...]:
         return tuple([each.artifact() for each in self._artifacts.values()])
 
-    def task(self) -> Task:
+    def task(self) -> values.Task:
         """The task as of now, folded from all items."""
-        status = self.status or TaskStatus(state=TaskState.UNSPECIFIED)
-        return Task(
+        status = self.status or values.TaskStatus(state=values.TaskState.UNSPECIFIED)
+        return values.Task(
             id=self.task_id,
             context_id=self.context_id,
             status=status,
@@ -114,12 +102,12 @@ class Progress:
         said: list[str] = []
         for message in self._task.history if self._task else ():
             # Messages before the last question answered an earlier one.
-            if message.role is Role.USER:
+            if message.role is values.Role.USER:
                 said = []
             elif text := _text(message.parts):
                 said.append(text)
         return said
 
 
-def _text(parts: tuple[Part, ...]) -> str:
+def _text(parts: tuple[values.Part, ...]) -> str:
     return "\n\n".join([part.text for part in parts if part.text])

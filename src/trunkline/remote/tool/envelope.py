@@ -8,18 +8,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET
 
+from trunkline.model import values
 from trunkline.model.card import AgentCard
-from trunkline.model.values import (
-    TERMINAL,
-    Artifact,
-    Message,
-    Part,
-    Task,
-    TaskArtifactUpdateEvent,
-    TaskState,
-    TaskStatus,
-    TaskStatusUpdateEvent,
-)
 from trunkline.protocol.client_responses import StreamItem
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.remote.target import Target
@@ -57,13 +47,13 @@ def invalid(errors: list[Error]) -> ToolFailure:
 
 def raw_of(item: StreamItem) -> Json:
     match item:
-        case Task():
+        case values.Task():
             return _json(_WRITER.task(item))
-        case Message():
+        case values.Message():
             return _json(_WRITER.message(item))
-        case TaskStatusUpdateEvent():
+        case values.TaskStatusUpdateEvent():
             return _json(_WRITER.status_update(item))
-        case TaskArtifactUpdateEvent():
+        case values.TaskArtifactUpdateEvent():
             return _json(_WRITER.artifact_update(item))
 
 
@@ -72,8 +62,8 @@ def raw_stream(events: list[StreamItem]) -> Json:
     return {"events": shown, "finalEvent": shown[-1]}
 
 
-def state_name(state: TaskState) -> str:
-    return _WRITER.status(TaskStatus(state=state)).state
+def state_name(state: values.TaskState) -> str:
+    return _WRITER.status(values.TaskStatus(state=state)).state
 
 
 def target_json(target: Target, signature: str = "") -> Json:
@@ -93,7 +83,7 @@ def continuation_of(
     task_id: str,
     context_id: str,
     task_handle: str = "",
-    state: TaskState | None = None,
+    state: values.TaskState | None = None,
     streaming: bool | None = None,
     signature: str = "",
 ) -> Json | None:
@@ -102,7 +92,7 @@ def continuation_of(
         return None
     continuation: Json = {"target": target_json(target, signature)}
     if task_id:
-        is_open = state not in TERMINAL
+        is_open = state not in values.TERMINAL
         continuation["task"] = {
             "task_id": task_id,
             **({"task_handle": task_handle} if task_handle else {}),
@@ -118,7 +108,7 @@ def continuation_of(
     return continuation
 
 
-def artifact_json(artifact: Artifact) -> Json:
+def artifact_json(artifact: values.Artifact) -> Json:
     shown = _json(_WRITER.artifact(artifact))
     shown["artifact_id"] = shown.pop("artifactId")
     return shown
@@ -131,7 +121,7 @@ def _json(value: msgspec.Struct) -> Json:
 
 
 def capability_diagnostics(
-    parts: tuple[Part, ...], output_modes: tuple[str, ...], card: AgentCard | None
+    parts: tuple[values.Part, ...], output_modes: tuple[str, ...], card: AgentCard | None
 ) -> dict[str, Any]:
     inputs = [mode_of(part) for part in parts]
     offered_in, offered_out = _offered(card)
@@ -150,7 +140,7 @@ def capability_diagnostics(
     }
 
 
-def mode_of(part: Part) -> str:
+def mode_of(part: values.Part) -> str:
     if part.text is not None:
         return "text/plain"
     if part.data is not UNSET:
