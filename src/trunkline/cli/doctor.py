@@ -1,6 +1,5 @@
 """`trunkline doctor`."""
 
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +7,7 @@ import typer
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
-from trunkline.cli.output import counted, json_document, one_line, prepare_streams
+from trunkline.cli.output import counted, has_colours, json_document, one_line, prepare_streams
 
 if TYPE_CHECKING:
     from trunkline.app.doctor import Examined
@@ -79,7 +78,7 @@ async def _examine(
 
 def _line(one: "Examined") -> str:
     sign, colour = _SIGNS[one.finding.level]
-    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+    if has_colours(sys.stdout):
         sign = f"\x1b[{colour}m{sign}\x1b[0m"
     what, *more = filter(None, map(one_line, one.finding.what.splitlines()))
     text = f"{sign} {one_line(one.part)}: {what}"

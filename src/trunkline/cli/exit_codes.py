@@ -10,6 +10,7 @@ from enum import IntEnum
 
 import typer
 
+from trunkline.cli.output import has_colours
 from trunkline.model.errors import ConfigError, TrunklineError
 from trunkline.model.values import TaskState
 
@@ -84,8 +85,7 @@ def reported(context: typer.Context) -> Iterator[None]:
 
 def complain(message: str) -> None:
     """Print an error on stderr."""
-    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    label = "\x1b[1;31merror:\x1b[0m" if coloured else "error:"
+    label = "\x1b[1;31merror:\x1b[0m" if has_colours(sys.stderr) else "error:"
     print(f"{label} {message}", file=sys.stderr, flush=True)
 
 

@@ -4,7 +4,7 @@ import io
 import os
 import re
 import sys
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import msgspec
 
@@ -46,6 +46,10 @@ def json_line(value: Any) -> str:
 
 def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def has_colours(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
 def program() -> str:

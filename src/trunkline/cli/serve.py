@@ -1,6 +1,5 @@
 """`trunkline serve`, and the text that it prints once the gateway listens."""
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import typer
 
 from trunkline.cli.options import ConfigFlags, Database, DataFolder, store_overrides, whole
-from trunkline.cli.output import json_line, program
+from trunkline.cli.output import has_colours, json_line, program
 from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -118,11 +117,14 @@ def announce(
     out: TextIO | None = None,
 ) -> None:
     stream = out if out is not None else sys.stdout
-    coloured = stream.isatty() and not os.environ.get("NO_COLOR")
-    key = "" if settings.allows_anonymous() else key_in_shell(settings)
-    # The card names the public address, so only the url of the interface leads here.
-    by_interface = bool(settings.public_urls())
-    text = screen(started, key=key, by_interface=by_interface, notes=notes, coloured=coloured)
+    text = screen(
+        started,
+        key="" if settings.allows_anonymous() else key_in_shell(settings),
+        # The card names the public address, so only the url of the interface leads here.
+        by_interface=bool(settings.public_urls()),
+        notes=notes,
+        coloured=has_colours(stream),
+    )
     # A supervisor reads this through a pipe and waits for it.
     print(text, file=stream, flush=True)
 

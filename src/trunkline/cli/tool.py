@@ -3,8 +3,8 @@
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from trunkline.settings import Settings
 
 
-Vendor: TypeAlias = Literal["json", "openai", "anthropic"]
 # A request that each tool takes as it is.
 _EXAMPLES = {"remote_agent": '{"action":"list_targets"}', "a2a_send": '{"message":"Hello"}'}
 
@@ -53,7 +52,7 @@ def tool(
     ] = None,
     list_tools: Annotated[bool, typer.Option("--list", help="List the tools.")] = False,
     schema: Annotated[
-        Vendor | None,
+        Literal["json", "openai", "anthropic"] | None,
         typer.Option(
             help="Print the schema of NAME, or of all tools, as JSON Schema or in the format of "
             "a model vendor.",
@@ -74,12 +73,41 @@ def tool(
     Exit codes: 0 if the result is ok, 2 if the request is wrong, 1 for any other failure, 130
     after Ctrl+C, 141 if the reader of the output is gone.
     """
+    import asyncio
+
+    from trunkline.app.tools import definitions
+    from trunkline.ports.tools import ToolDefinition
+
     settings = flags.settings()
-    if list_tools or schema is not None:
-        _print_definitions(settings, name, schema)
+    found = definitions(settings)
+    named = [_named(found, name)] if name is not None else []
+    if schema is not None:
+        formats = {
+            "json": ToolDefinition.as_json,
+            "openai": ToolDefinition.as_openai,
+            "anthropic": ToolDefinition.as_anthropic,
+        }
+        shown = [formats[schema](each) for each in named or found]
+        print(json.dumps(shown[0] if named else shown, indent=2, ensure_ascii=False))
         return Exit.DONE
-    named, given = _request(settings, name, request)
-    return _call(settings, named, given, quiet=quiet)
+    if list_tools:
+        for each in named or found:
+            print(f"{each.name}  {each.description}")
+        return Exit.DONE
+    if name is None:
+        raise ConfigError(
+            f"name a tool and give it a request: {program()} tool remote_agent "
+            f'\'{{"action":"list_targets"}}\'. {program()} tool --list has the names.'
+        )
+    text = _text(request)
+    if not text.strip():
+        raise ConfigError(
+            f"there is no request. Give it as JSON: {program()} tool {name} "
+            f"'{_EXAMPLES.get(name, '{}')}', or on stdin."
+        )
+    given = from_json(text, what="the request")
+    log_warnings(settings)
+    return asyncio.run(_call(settings, name, given, quiet=quiet))
 
 
 def log_warnings(settings: "Settings") -> None:
@@ -88,26 +116,6 @@ def log_warnings(settings: "Settings") -> None:
     from trunkline.server import logs
 
     logs.configure(level="warning", form="human", secrets=secrets_in(settings))
-
-
-def _print_definitions(settings: "Settings", name: str | None, schema: Vendor | None) -> None:
-    from trunkline.app.tools import definitions
-    from trunkline.ports.tools import ToolDefinition
-
-    found = definitions(settings)
-    if name is not None:
-        found = [_named(found, name)]
-    if schema is None:
-        for each in found:
-            print(f"{each.name}  {each.description}")
-        return
-    formats = {
-        "json": ToolDefinition.as_json,
-        "openai": ToolDefinition.as_openai,
-        "anthropic": ToolDefinition.as_anthropic,
-    }
-    shown = [formats[schema](each) for each in found]
-    print(json.dumps(shown[0] if name is not None else shown, indent=2, ensure_ascii=False))
 
 
 def _named(found: "list[ToolDefinition]", name: str) -> "ToolDefinition":
@@ -121,24 +129,6 @@ def _named(found: "list[ToolDefinition]", name: str) -> "ToolDefinition":
     return found[names.index(name)]
 
 
-def _request(settings: "Settings", name: str | None, given: str | None) -> tuple[str, object]:
-    from trunkline.app.tools import definitions
-
-    if name is None:
-        raise ConfigError(
-            f"name a tool and give it a request: {program()} tool remote_agent "
-            f'\'{{"action":"list_targets"}}\'. {program()} tool --list has the names.'
-        )
-    _named(definitions(settings), name)
-    text = _text(given)
-    if not text.strip():
-        raise ConfigError(
-            f"there is no request. Give it as JSON: {program()} tool {name} "
-            f"'{_EXAMPLES.get(name, '{}')}', or on stdin."
-        )
-    return name, from_json(text, what="the request")
-
-
 def _text(given: str | None) -> bytes:
     if given is not None and given != "-":
         return given.encode(errors="surrogateescape")
@@ -147,36 +137,29 @@ def _text(given: str | None) -> bytes:
     return sys.stdin.buffer.read()
 
 
-def _call(settings: "Settings", name: str, request: object, *, quiet: bool) -> Exit:
-    import asyncio
-
+async def _call(settings: "Settings", name: str, request: object, *, quiet: bool) -> Exit:
     from trunkline.app.tools import open_tools
 
-    log_warnings(settings)
+    async with open_tools(settings) as tools:
+        with interrupt_event() as interrupted:
 
-    async def call() -> Exit:
-        async with open_tools(settings) as tools:
-            with interrupt_event() as interrupted:
+            def on_update(update: dict[str, Any]) -> None:
+                try:
+                    _print_envelope(update)
+                except BrokenPipeError:
+                    # The reader of the updates is gone; the result names the task.
+                    interrupted.set()
 
-                def on_update(update: dict[str, Any]) -> None:
-                    try:
-                        _print_envelope(update)
-                    except BrokenPipeError:
-                        # The reader of the updates is gone; the result names the task.
-                        interrupted.set()
-
-                result = await tools[name].run(
-                    request, on_update=None if quiet else on_update, signal=interrupted
-                )
-                _print_envelope(result)
-                if interrupted.is_set():
-                    return Exit.INTERRUPTED
-        if result["ok"]:
-            return Exit.DONE
-        is_wrong_use = result["error"]["code"] == "VALIDATION_ERROR"
-        return Exit.WRONG_USE if is_wrong_use else Exit.FAILED
-
-    return asyncio.run(call())
+            result = await tools[name].run(
+                request, on_update=None if quiet else on_update, signal=interrupted
+            )
+            _print_envelope(result)
+            if interrupted.is_set():
+                return Exit.INTERRUPTED
+    if result["ok"]:
+        return Exit.DONE
+    is_wrong_use = result["error"]["code"] == "VALIDATION_ERROR"
+    return Exit.WRONG_USE if is_wrong_use else Exit.FAILED
 
 
 @contextmanager
@@ -187,27 +170,24 @@ def interrupt_event() -> "Iterator[asyncio.Event]":
 
     loop = asyncio.get_running_loop()
     interrupted = asyncio.Event()
-    caught: list[signal.Signals] = []
+
+    def restore() -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(each)
 
     def stop() -> None:
         interrupted.set()
         restore()
 
-    def restore() -> None:
-        while caught:
-            loop.remove_signal_handler(caught.pop())
-
-    for each in (signal.SIGINT, signal.SIGTERM):
-        try:
+    # Windows has no such handlers: Ctrl+C ends the process as it always does.
+    with suppress(NotImplementedError):
+        for each in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(each, stop)
-        except NotImplementedError:
-            # Windows: Ctrl+C ends the process as it always does.
-            continue
-        caught.append(each)
     try:
         yield interrupted
     finally:
-        restore()
+        with suppress(NotImplementedError):
+            restore()
 
 
 def _print_envelope(envelope: dict[str, Any]) -> None:

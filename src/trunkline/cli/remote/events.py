@@ -74,58 +74,55 @@ class ToolUse(Struct, frozen=True, kw_only=True):
 Display: TypeAlias = TextPiece | Attachment | Note | StateChange | ToolUse
 
 
-class _ShownArtifact:
+class _ShownArtifact(Struct):
     """The part of one artifact that the reader has seen; digests stand for a long text.
 
     An agent may repeat the whole text so far with every event, which must be recognised, and
     its text may be endless, so it cannot be kept.
     """
 
-    __slots__ = ("_digests", "_text", "chars", "is_new", "made")
-
-    def __init__(self) -> None:
-        self.chars = 0
-        self.made = 0
-        # Whether any of the text is newer than the message.
-        self.is_new = False
-        self._text = ""
-        # Digests of a long text, and of the same text without spaces.
-        self._digests: tuple[blake2b, blake2b] | None = None
+    chars: int = 0
+    made: int = 0
+    # Whether any of the text is newer than the message.
+    is_new: bool = False
+    text: str = ""
+    # Digests of a long text, and of the same text without spaces.
+    digests: tuple[blake2b, blake2b] | None = None
 
     def append(self, text: str) -> None:
         self.chars += len(text)
-        if self._digests is None and self.chars <= _SHORT_CHARS:
-            self._text += text
+        if self.digests is None and self.chars <= _SHORT_CHARS:
+            self.text += text
             return
-        if self._digests is None:
-            told = self._text.encode()
-            self._digests = blake2b(told), blake2b(told.translate(None, _SPACES))
-            self._text = ""
-        whole, letters = self._digests
+        if self.digests is None:
+            told = self.text.encode()
+            self.digests = blake2b(told), blake2b(told.translate(None, _SPACES))
+            self.text = ""
+        whole, letters = self.digests
         for block in _blocks(text):
             whole.update(block)
             letters.update(block.translate(None, _SPACES))
 
     def replace(self, text: str) -> None:
-        self.chars, self._text, self._digests = 0, "", None
+        self.chars, self.text, self.digests = 0, "", None
         self.append(text)
 
     def begins(self, text: str) -> bool:
         """Whether the text begins with the text that was shown."""
-        if self._digests is None:
-            return text.startswith(self._text)
+        if self.digests is None:
+            return text.startswith(self.text)
         if len(text) < self.chars:
             return False
         other = blake2b()
         for block in _blocks(text, self.chars):
             other.update(block)
-        return other.digest() == self._digests[0].digest()
+        return other.digest() == self.digests[0].digest()
 
     def reads_like(self, letters: bytes) -> bool:
         """Whether the digest is that of the shown text, without its spaces and line breaks."""
-        if self._digests is None:
-            return letters_of(self._text) == letters
-        return self._digests[1].digest() == letters
+        if self.digests is None:
+            return letters_of(self.text) == letters
+        return self.digests[1].digest() == letters
 
 
 def letters_of(text: str) -> bytes:

@@ -1,9 +1,7 @@
 """Content of messages as files: what a user sends, and what is saved of an answer."""
 
-import errno
 import io
 import mimetypes
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -221,21 +219,16 @@ def save(content: Content, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     stem, dot, suffix = content.name.rpartition(".")
     stem, suffix = (stem, f"{dot}{suffix}") if stem else (content.name, "")
-    number = 1
+    path, number = folder / content.name, 1
     while True:
-        name = content.name if number == 1 else f"{stem}-{number}{suffix}"
-        number += 1
-        # O_NOFOLLOW: a symbolic link of that name is not followed either.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
         try:
-            handle = os.open(folder / name, flags, 0o666)
-        except OSError as error:
-            if error.errno in (errno.EEXIST, errno.ELOOP):
-                continue
-            raise
-        with os.fdopen(handle, "wb") as out:
-            out.write(content.body)
-        return folder / name
+            # Mode x creates the file itself: it does not follow a symbolic link of that name.
+            with path.open("xb") as out:
+                out.write(content.body)
+            return path
+        except FileExistsError:
+            number += 1
+            path = folder / f"{stem}-{number}{suffix}"
 
 
 def check_folder(folder: Path | None) -> None:

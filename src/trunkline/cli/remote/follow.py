@@ -139,18 +139,15 @@ class TaskFollower:
         self.progress.add(item)
         self.call.task_id = self.progress.task_id
         if self._size.total > self._max_bytes:
-            raise self._too_much()
+            error = BadPeerAnswer(
+                f"the answer is larger than {self._max_bytes} bytes", reason="TOO_LARGE"
+            )
+            error.task_id = self.progress.task_id
+            raise error
         self._remember()
         self.view.item(item)
         if not self.progress.is_settled and not isinstance(item, Message):
             self.view.wait()
-
-    def _too_much(self) -> BadPeerAnswer:
-        error = BadPeerAnswer(
-            f"the answer is larger than {self._max_bytes} bytes", reason="TOO_LARGE"
-        )
-        error.task_id = self.progress.task_id
-        return error
 
     def _remember(self) -> None:
         """Remember the conversation early, so that --continue works after Ctrl+C too."""
