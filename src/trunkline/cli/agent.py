@@ -1,19 +1,14 @@
 """`trunkline agent try`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit, complain, exit_of
-from trunkline.cli.options import Form
 from trunkline.cli.output import prepare_streams
 from trunkline.cli.usage import command
-
-if TYPE_CHECKING:
-    from trunkline.cli.remote.screen import PlainScreen
-    from trunkline.model.values import Part
-    from trunkline.settings import Settings
+from trunkline.model.values import INTERRUPTED, Message, Role, Task
 
 app = typer.Typer(help="Try the agents of a configuration without a gateway.", no_args_is_help=True)
 
@@ -55,8 +50,13 @@ def try_agent(
     """
     import asyncio
 
+    from trunkline.app.try_agent import trial
     from trunkline.cli.remote.files import message_parts
-    from trunkline.cli.remote.screen import screen_for
+    from trunkline.cli.remote.screen import View, screen_for
+    from trunkline.clock import new_key
+    from trunkline.model.calls import SendMessageRequest
+    from trunkline.remote.progress import Progress
+    from trunkline.server import logs
 
     prepare_streams()
     is_code = ".py" in agent or ":" in agent
@@ -65,12 +65,43 @@ def try_agent(
     turns = [message_parts(texts[0] if texts else None, file or [], data or [])]
     turns += [message_parts(one, [], []) for one in texts[1:]]
     screen = screen_for(output=output, quiet=quiet, verbose=verbose, shows_stream=True)
+    keys = [key.key.reveal() for key in settings.auth.keys.values() if key.key is not None]
+    logs.configure(level="warning", form="human", secrets=keys)
+
+    async def converse() -> Exit:
+        before: Task | None = None
+        context_id, code = "", Exit.DONE
+        handle = "" if is_code else agent
+        async with asyncio.timeout(timeout), trial(settings, handle) as tried:
+            for turn, parts in enumerate(turns, 1):
+                progress = Progress()
+                waiting_for = f"{tried.handle} is working"
+                view = View(screen, output=output, waiting_for=waiting_for, before=before)
+                message = Message(
+                    message_id=new_key(),
+                    role=Role.USER,
+                    parts=parts,
+                    context_id=context_id,
+                    task_id=before.id if before is not None else "",
+                )
+                view.wait()
+                async for event in tried.send(SendMessageRequest(message=message)):
+                    progress.add(event)
+                    view.item(event)
+                    if not progress.is_settled:
+                        view.wait()
+                screen.close()
+                context_id, code = progress.context_id, exit_of(progress.state)
+                # In a pipe only the last turn gets a line, and only if it did not go well.
+                is_problem = code is not Exit.DONE and turn == len(turns) and not quiet
+                if output == "text" and (screen.talks or is_problem):
+                    screen.ended(progress.state, progress.task_id, reason=view.reason)
+                before = progress.task() if progress.state in INTERRUPTED else None
+        return code
+
     try:
         try:
-            handle = "" if is_code else agent
-            return asyncio.run(
-                _try(settings, handle, turns, screen, timeout, output=output, quiet=quiet)
-            )
+            return asyncio.run(converse())
         finally:
             screen.close()
     except TimeoutError:
@@ -78,56 +109,3 @@ def try_agent(
         return Exit.TIMEOUT
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-
-
-async def _try(
-    settings: "Settings",
-    handle: str,
-    turns: "list[tuple[Part, ...]]",
-    screen: "PlainScreen",
-    timeout_s: float | None,
-    *,
-    output: Form,
-    quiet: bool,
-) -> Exit:
-    import asyncio
-
-    from trunkline.app.try_agent import trial
-    from trunkline.cli.remote.screen import View
-    from trunkline.clock import new_key
-    from trunkline.model.calls import SendMessageRequest
-    from trunkline.model.values import INTERRUPTED, Message, Role, Task
-    from trunkline.remote.progress import Progress
-    from trunkline.server import logs
-
-    keys = [key.key.reveal() for key in settings.auth.keys.values() if key.key is not None]
-    logs.configure(level="warning", form="human", secrets=keys)
-    before: Task | None = None
-    context_id = ""
-    code = Exit.DONE
-    async with asyncio.timeout(timeout_s), trial(settings, handle) as agent:
-        for turn, parts in enumerate(turns, 1):
-            progress = Progress()
-            waiting_for = f"{agent.handle} is working"
-            view = View(screen, output=output, waiting_for=waiting_for, before=before)
-            message = Message(
-                message_id=new_key(),
-                role=Role.USER,
-                parts=parts,
-                context_id=context_id,
-                task_id=before.id if before is not None else "",
-            )
-            view.wait()
-            async for event in agent.send(SendMessageRequest(message=message)):
-                progress.add(event)
-                view.item(event)
-                if not progress.is_settled:
-                    view.wait()
-            screen.close()
-            context_id, code = progress.context_id, exit_of(progress.state)
-            # In a pipe only the last turn gets a line, and only if it did not go well.
-            is_problem = code is not Exit.DONE and turn == len(turns) and not quiet
-            if output == "text" and (screen.talks or is_problem):
-                screen.ended(progress.state, progress.task_id, reason=view.reason)
-            before = progress.task() if progress.state in INTERRUPTED else None
-    return code

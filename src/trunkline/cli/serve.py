@@ -117,14 +117,10 @@ def announce(
     out: TextIO | None = None,
 ) -> None:
     stream = out if out is not None else sys.stdout
-    text = screen(
-        started,
-        key="" if settings.allows_anonymous() else key_in_shell(settings),
-        # The card names the public address, so only the url of the interface leads here.
-        by_interface=bool(settings.public_urls()),
-        notes=notes,
-        coloured=has_colours(stream),
-    )
+    key = "" if settings.allows_anonymous() else key_in_shell(settings)
+    # The card names the public address, so only the url of the interface leads here.
+    by_interface, coloured = bool(settings.public_urls()), has_colours(stream)
+    text = screen(started, key=key, by_interface=by_interface, notes=notes, coloured=coloured)
     # A supervisor reads this through a pipe and waits for it.
     print(text, file=stream, flush=True)
 

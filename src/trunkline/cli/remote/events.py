@@ -103,9 +103,8 @@ class _ShownArtifact(Struct):
             whole.update(block)
             letters.update(block.translate(None, _SPACES))
 
-    def replace(self, text: str) -> None:
+    def clear(self) -> None:
         self.chars, self.text, self.digests = 0, "", None
-        self.append(text)
 
     def begins(self, text: str) -> bool:
         """Whether the text begins with the text that was shown."""
@@ -181,34 +180,26 @@ class EventReader:
         self, place: str, name: str, parts: tuple[Part, ...], *, append: bool = False
     ) -> Iterator[Display]:
         shown = self._shown.setdefault(place, _ShownArtifact())
+        text, replaces = text_of(parts), False
         others = [part for part in parts if part.text is None]
-        if not append:
-            # The event has the whole artifact: skip the parts that were shown.
-            known, shown.made = shown.made, len(others)
-            others = others[known:]
-        else:
-            shown.made += len(others)
-        text = text_of(parts)
-        yield from self._words(shown, place, name, text, append=append)
-        for part in others:
-            yield tool_in(part) or Attachment(name=part.filename or name, part=part)
-
-    def _words(
-        self, shown: _ShownArtifact, place: str, name: str, text: str, *, append: bool
-    ) -> Iterator[TextPiece]:
-        if append or not shown.chars:
-            if text:
-                shown.append(text)
-                shown.is_new = True
-                yield TextPiece(place=place, name=name, text=text)
-            return
-        if shown.begins(text):
-            yield from self._words(shown, place, name, text[shown.chars :], append=True)
-        # Agents join the pieces of a text differently; other line breaks are not a new text.
-        elif not shown.reads_like(letters_of(text)):
-            shown.replace(text)
+        # An event that does not append has the whole artifact: skip what was shown of it.
+        known = 0 if append else shown.made
+        shown.made += len(others) - known
+        if shown.chars and not append:
+            if shown.begins(text):
+                text = text[shown.chars :]
+            # Agents join the pieces of a text differently; other line breaks are not a new text.
+            elif shown.reads_like(letters_of(text)):
+                text = ""
+            else:
+                shown.clear()
+                replaces = True
+        if text or replaces:
+            shown.append(text)
             shown.is_new = True
-            yield TextPiece(place=place, name=name, text=text, replaces=True)
+            yield TextPiece(place=place, name=name, text=text, replaces=replaces)
+        for part in others[known:]:
+            yield tool_in(part) or Attachment(name=part.filename or name, part=part)
 
     def _status(self, status: TaskStatus) -> Iterator[Display]:
         message = status.message

@@ -4,16 +4,17 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
+from msgspec.structs import replace
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit, exit_of
 from trunkline.cli.output import json_document
 from trunkline.cli.remote.invocation import Invocation, agent_command
+from trunkline.model.calls import ListTasksRequest
 from trunkline.model.errors import ConfigError
-from trunkline.model.values import HAS_WORK, TaskState
+from trunkline.model.values import HAS_WORK, Task, TaskState
 
 if TYPE_CHECKING:
-    from trunkline.model.calls import ListTasksRequest
     from trunkline.remote import RemoteAgent, TaskPage
 
 _PAGE = 100
@@ -71,8 +72,6 @@ async def list_tasks(
     all_: Annotated[bool, typer.Option("--all", "-a", help="List all tasks.")] = False,
 ) -> Exit:
     """List your tasks at an agent, newest first."""
-    from trunkline.model.calls import ListTasksRequest
-
     state = TaskState[(status or "unspecified").upper().replace("-", "_")]
     request = ListTasksRequest(context_id=context, status=state, history_length=1)
     async with call.agent() as (agent, _):
@@ -84,13 +83,8 @@ async def list_tasks(
     return Exit.DONE
 
 
-async def _pages(
-    agent: "RemoteAgent", request: "ListTasksRequest", limit: int | None
-) -> "TaskPage":
+async def _pages(agent: "RemoteAgent", request: ListTasksRequest, limit: int | None) -> "TaskPage":
     """All pages up to the limit as one page, whose token continues after the last task."""
-    from msgspec.structs import replace
-
-    from trunkline.model.values import Task
     from trunkline.remote import TaskPage
 
     tasks: list[Task] = []
