@@ -11,7 +11,6 @@ from trunkline.cli.output import counted, has_colours, json_document, one_line, 
 
 if TYPE_CHECKING:
     from trunkline.app.doctor import Examined
-    from trunkline.settings import Settings
 
 _SIGNS = {"ok": ("✓", "32"), "warning": ("!", "33"), "error": ("✗", "31")}
 
@@ -33,10 +32,31 @@ def doctor(
 
     import msgspec
 
+    from trunkline.app.doctor import Examined, examine
+    from trunkline.app.outbound import tool_config
+    from trunkline.cli.remote.targets import ask_targets
+    from trunkline.ports.backend import Finding
+
     prepare_streams()
-    found = asyncio.run(
-        _examine(flags.settings(), timeout, prints=output == "text", prints_ok=not quiet)
-    )
+    settings = flags.settings()
+    found: list[Examined] = []
+
+    def add(one: Examined) -> None:
+        found.append(one)
+        if output == "text" and not (quiet and one.finding.level == "ok"):
+            print(_line(one), flush=True)
+
+    async def examine_all() -> None:
+        async for one in examine(settings):
+            add(one)
+        targets, _ = await ask_targets(tool_config(settings).targets, timeout)
+        for target in targets:
+            finding = Finding("ok", f"{target.url} is {target.name}")
+            if target.error:
+                finding = Finding("error", target.error)
+            add(Examined(f"targets.{target.alias}", finding))
+
+    asyncio.run(examine_all())
     levels = [one.finding.level for one in found]
     if output == "json":
         rows = [{"part": one.part, **msgspec.to_builtins(one.finding)} for one in found]
@@ -47,33 +67,6 @@ def doctor(
             f"{levels.count('ok')} ok, {counted(warnings, 'warning')}, {counted(errors, 'error')}"
         )
     return Exit.FAILED if "error" in levels else Exit.DONE
-
-
-async def _examine(
-    settings: "Settings", timeout_s: float, *, prints: bool, prints_ok: bool
-) -> "list[Examined]":
-    """Everything that was found, which is printed as it is found."""
-    from trunkline.app.doctor import Examined, examine
-    from trunkline.app.outbound import tool_config
-    from trunkline.cli.remote.targets import ask_targets
-    from trunkline.ports.backend import Finding
-
-    found = []
-
-    def add(one: Examined) -> None:
-        found.append(one)
-        if prints and (prints_ok or one.finding.level != "ok"):
-            print(_line(one), flush=True)
-
-    async for one in examine(settings):
-        add(one)
-    targets, _ = await ask_targets(tool_config(settings).targets, timeout_s)
-    for target in targets:
-        finding = Finding("ok", f"{target.url} is {target.name}")
-        if target.error:
-            finding = Finding("error", target.error)
-        add(Examined(f"targets.{target.alias}", finding))
-    return found
 
 
 def _line(one: "Examined") -> str:

@@ -2,13 +2,9 @@
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.tool import ToolFlags, interrupt_event, log_warnings
-
-if TYPE_CHECKING:
-    from trunkline.settings import Settings
 
 
 def mcp(flags: ToolFlags) -> None:
@@ -19,6 +15,9 @@ def mcp(flags: ToolFlags) -> None:
     """
     import asyncio
 
+    from trunkline.app.tools import serve_stdio
+    from trunkline.background import BackgroundTasks
+
     settings = flags.settings()
     log_warnings(settings)
     if sys.stdin.isatty():
@@ -27,31 +26,26 @@ def mcp(flags: ToolFlags) -> None:
             "Stop with Ctrl+D.",
             file=sys.stderr,
         )
-    asyncio.run(_serve(settings))
 
+    async def serve() -> None:
+        background, calls_ended = BackgroundTasks("mcp"), asyncio.Event()
+        serving = asyncio.current_task()
+        with interrupt_event() as interrupted:
 
-async def _serve(settings: "Settings") -> None:
-    import asyncio
-
-    from trunkline.app.tools import serve_stdio
-    from trunkline.background import BackgroundTasks
-
-    background, calls_ended = BackgroundTasks("mcp"), asyncio.Event()
-    serving = asyncio.current_task()
-    with interrupt_event() as interrupted:
-
-        async def exit_on_interrupt() -> None:
-            await interrupted.wait()
-            if serving is not None:
-                serving.cancel()
-            await calls_ended.wait()
-            # Python would wait for the thread that reads stdin, which nothing can wake.
-            os._exit(Exit.INTERRUPTED)
-
-        background.spawn(exit_on_interrupt(), name="exit on interrupt")
-        try:
-            await serve_stdio(settings, on_end=calls_ended.set)
-        finally:
-            if interrupted.is_set():
+            async def exit_on_interrupt() -> None:
+                await interrupted.wait()
+                if serving is not None:
+                    serving.cancel()
+                await calls_ended.wait()
+                # Python would wait for the thread that reads stdin, which nothing can wake.
                 os._exit(Exit.INTERRUPTED)
-            await background.close()
+
+            background.spawn(exit_on_interrupt(), name="exit on interrupt")
+            try:
+                await serve_stdio(settings, on_end=calls_ended.set)
+            finally:
+                if interrupted.is_set():
+                    os._exit(Exit.INTERRUPTED)
+                await background.close()
+
+    asyncio.run(serve())

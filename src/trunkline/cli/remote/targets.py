@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.output import json_document, one_line, prepare_streams
+from trunkline.model.calls import ListTasksRequest
 from trunkline.model.errors import ConfigError
 from trunkline.model.values import Task
 
@@ -112,31 +113,27 @@ async def _ask(
 ) -> tuple[TargetAnswer, Exit]:
     from trunkline.cli.remote.failures import explained
     from trunkline.cli.remote.invocation import Invocation
-    from trunkline.model.calls import ListTasksRequest
     from trunkline.remote import Limits, RemoteError, connect
 
     limits = Limits(card_s=timeout_s, connect_s=timeout_s, call_s=timeout_s, attempts=1)
-    listed = _listed(target)
-    is_card = True
-    try:
-        if task_limit is None:
-            async with connect(target, limits=limits) as agent:
-                card = await agent.card()
-            name = f"{card.name} {card.version}".strip()
-            about = target.description or card.description
-            return replace(listed, is_reachable=True, name=name, description=about), Exit.DONE
+    listed, call = _listed(target), Invocation(named=target.url, target=target)
+    if task_limit is not None:
         listed = TargetAnswer(alias=target.alias, url=target.url)
         # The time limit of the target is for its answers, which may take long.
-        async with connect(replace(target, timeout_s=None), limits=limits) as agent:
-            await agent.card()
-            is_card = False
-            page = await agent.list(ListTasksRequest(page_size=task_limit, history_length=1))
-        return replace(listed, tasks=page.tasks[:task_limit]), Exit.DONE
+        target = replace(target, timeout_s=None)
+    try:
+        async with connect(target, limits=limits) as agent:
+            card = await agent.card()
+            call.has_card = True
+            if task_limit is not None:
+                page = await agent.list(ListTasksRequest(page_size=task_limit, history_length=1))
+                return replace(listed, tasks=page.tasks[:task_limit]), Exit.DONE
     except RemoteError as error:
-        call = Invocation(named=target.url, target=target)
-        code, text = explained(error, call, is_card=is_card)
+        code, text = explained(error, call, is_card=not call.has_card)
         is_reachable = False if task_limit is None else None
         return replace(listed, is_reachable=is_reachable, error=text), code
+    name, about = f"{card.name} {card.version}".strip(), target.description or card.description
+    return replace(listed, is_reachable=True, name=name, description=about), Exit.DONE
 
 
 def _print_targets(found: list[TargetAnswer], *, checked: bool) -> None:
