@@ -52,7 +52,8 @@ def try_agent(
 
     from trunkline.app.try_agent import trial
     from trunkline.cli.remote.files import message_parts
-    from trunkline.cli.remote.screen import View, screen_for
+    from trunkline.cli.remote.follow import View
+    from trunkline.cli.remote.screen import screen_for
     from trunkline.clock import new_key
     from trunkline.model.calls import SendMessageRequest
     from trunkline.remote.progress import Progress

@@ -7,9 +7,8 @@ from trunkline.cli.exit_codes import Exit, exit_of
 from trunkline.cli.output import json_document, one_line, program
 from trunkline.cli.remote.conversations import last_with, task_or_last
 from trunkline.cli.remote.files import check_folder, save_all
-from trunkline.cli.remote.follow import TaskFollower
+from trunkline.cli.remote.follow import TaskFollower, View, wrapped
 from trunkline.cli.remote.invocation import Invocation
-from trunkline.cli.remote.screen import View, wrapped
 from trunkline.cli.remote.send import MessageFlags
 from trunkline.clock import new_key
 from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest

@@ -1,8 +1,12 @@
-"""`EventReader`: what the events of a stream tell a reader, each thing once and in order."""
+"""`EventReader`: what the events of a stream tell a reader, each thing once and in order.
+
+`Answer` keeps the text of it, and `AnswerSize` the memory that it takes.
+"""
 
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from sys import getsizeof
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -25,12 +29,15 @@ from trunkline.model.values import (
 from trunkline.remote import StreamItem
 
 _MESSAGE: Final = "\x00message"
+_HISTORY: Final = "\x00history"
 _NOT_DONE: Final = TERMINAL - {TaskState.COMPLETED}
 _SPACES: Final = b" \t\n\r\v\f"
 # Texts up to this length are kept, to be recognised when the agent repeats them.
 _SHORT_CHARS: Final = 4096
 # Longer texts are handled in blocks of this length.
 _BLOCK_CHARS: Final = 1024 * 1024
+# The memory of an artifact without content, which several objects here remember.
+_ENTRY_BYTES: Final = 1024
 
 
 class TextPiece(Struct, frozen=True, kw_only=True):
@@ -315,3 +322,67 @@ def answer_of(said: Iterable[Display]) -> str:
     for each in said:
         answer.add(each)
     return "".join(answer.blocks())
+
+
+class AnswerSize:
+    """`total` is the memory in bytes that the answer takes once it is kept.
+
+    JSON may take twenty times its length, a text four times. An artifact that is sent again
+    counts once, so that an agent may send a long text anew as it grows. Messages about work in
+    progress are not kept and do not count.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._sizes: dict[str, int] = {}
+
+    def add(self, item: StreamItem) -> None:
+        match item:
+            case Message():
+                self._put(_MESSAGE + item.message_id, _message(item))
+            case TaskStatusUpdateEvent():
+                self._status(item.status)
+            case TaskArtifactUpdateEvent(artifact=artifact):
+                more = self._sizes.get(artifact.artifact_id, 0) if item.append else 0
+                self._put(artifact.artifact_id, more + _artifact(artifact))
+            case Task():
+                for artifact in item.artifacts:
+                    self._put(artifact.artifact_id, _artifact(artifact))
+                self._put(_HISTORY, sum(map(_message, item.history)) + _memory((), item.metadata))
+                self._status(item.status)
+
+    def _status(self, status: TaskStatus) -> None:
+        if status.message is not None and status.state not in HAS_WORK:
+            self._put(_MESSAGE + status.message.message_id, _message(status.message))
+
+    def _put(self, place: str, size: int) -> None:
+        before = self._sizes.get(place)
+        self._sizes[place] = size
+        # The total never falls: the screen may still hold parts of the previous value.
+        self.total += _ENTRY_BYTES + size if before is None else max(0, size - before)
+
+
+def _message(message: Message) -> int:
+    return _memory(message.parts, message.metadata)
+
+
+def _artifact(artifact: Artifact) -> int:
+    return _memory(artifact.parts, artifact.metadata, artifact.description or None)
+
+
+def _memory(parts: tuple[Part, ...], *more: Any) -> int:
+    """The bytes of all content of the parts, and of further values that are not None."""
+    pending = [*more]
+    for part in parts:
+        data = None if part.data is UNSET else part.data
+        pending += (part.text, part.raw, part.url, part.metadata, data)
+    size, pending = 0, [one for one in pending if one is not None]
+    while pending:
+        one = pending.pop()
+        size += getsizeof(one)
+        if isinstance(one, dict):
+            pending.extend(one)
+            pending.extend(one.values())
+        elif isinstance(one, list | tuple):
+            pending.extend(one)
+    return size

@@ -1,31 +1,23 @@
-"""`TaskFollower`: sends a message or watches a task, and follows it until it has settled."""
+"""`TaskFollower`: sends a message or watches a task until it settles; `View` shows its items."""
 
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from sys import getsizeof
-from typing import Any, Final
+from typing import Final
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
+from trunkline.cli.options import Form
+from trunkline.cli.output import json_line
 from trunkline.cli.remote.conversations import Conversation, Conversations, address_of
+from trunkline.cli.remote.events import Answer, AnswerSize, Attachment, EventReader, StateChange
 from trunkline.cli.remote.invocation import Invocation
-from trunkline.cli.remote.screen import View
+from trunkline.cli.remote.screen import PlainScreen
 from trunkline.clock import SystemClock
 from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ConfigError
-from trunkline.model.values import (
-    HAS_WORK,
-    Artifact,
-    Message,
-    Part,
-    Task,
-    TaskArtifactUpdateEvent,
-    TaskStatus,
-    TaskStatusUpdateEvent,
-)
+from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 from trunkline.ports.clock import Clock
 from trunkline.remote import BadPeerAnswer, PeerRefused, PeerTimeout, RemoteAgent, StreamItem
 from trunkline.remote.progress import SETTLED, Progress
@@ -41,10 +33,62 @@ _LONGEST_PAUSE_S: Final = 5.0
 # The memory of one answer: twice the maximum of a request or an event, so that the process
 # stays below 200 MB whatever the agent sends.
 MAX_STREAM_BYTES: Final = 32 * 1024 * 1024
-# The memory of an artifact without content, which several objects here remember.
-_ENTRY_BYTES: Final = 1024
-_MESSAGE: Final = "\x00message"
-_HISTORY: Final = "\x00history"
+_NAMES: dict[type, str] = {
+    Task: "task",
+    Message: "message",
+    TaskStatusUpdateEvent: "statusUpdate",
+    TaskArtifactUpdateEvent: "artifactUpdate",
+}
+
+
+def wrapped(item: StreamItem) -> dict[str, StreamItem]:
+    """The item under the name that it has in a response of A2A 1.0."""
+    return {_NAMES[type(item)]: item}
+
+
+class View:
+    """Shows the items of a stream as they come; with `prints`, each as a line of JSON."""
+
+    def __init__(
+        self,
+        screen: PlainScreen,
+        *,
+        output: Form = "text",
+        prints: bool = True,
+        waiting_for: str = "",
+        before: Task | None = None,
+    ) -> None:
+        """`before` is the task before the message, which is not shown again."""
+        self.screen = screen
+        # The answer, unless the screen shows it as it comes.
+        self.answer = None if screen.shows_text or output == "json" else Answer()
+        # The agent's words on why the task ended without being done.
+        self.reason = ""
+        # How many files came along.
+        self.files = 0
+        self._output = output
+        self._prints = prints
+        self._waiting_for = waiting_for
+        self._events = EventReader(before)
+
+    def item(self, item: StreamItem) -> None:
+        if self._output == "json":
+            if self._prints:
+                self.screen.close()
+                print(json_line(wrapped(item)), flush=True)
+            return
+        for event in self._events.read(item):
+            if isinstance(event, StateChange):
+                self.reason = event.reason
+            elif isinstance(event, Attachment):
+                self.files += event.part.raw is not None
+            if self.answer is not None:
+                self.answer.add(event)
+            self.screen.show(event)
+
+    def wait(self) -> None:
+        if self._output == "text":
+            self.screen.wait(self._waiting_for)
 
 
 class TaskFollower:
@@ -178,67 +222,3 @@ def _ends(item: StreamItem, before: Task | None) -> bool:
     if status is None or (before is not None and status == before.status):
         return False
     return status.state in SETTLED
-
-
-class AnswerSize:
-    """`total` is the memory in bytes that the answer takes once it is kept.
-
-    JSON may take twenty times its length, a text four times. An artifact that is sent again
-    counts once, so that an agent may send a long text anew as it grows. Messages about work in
-    progress are not kept and do not count.
-    """
-
-    def __init__(self) -> None:
-        self.total = 0
-        self._sizes: dict[str, int] = {}
-
-    def add(self, item: StreamItem) -> None:
-        match item:
-            case Message():
-                self._put(_MESSAGE + item.message_id, _message(item))
-            case TaskStatusUpdateEvent():
-                self._status(item.status)
-            case TaskArtifactUpdateEvent(artifact=artifact):
-                more = self._sizes.get(artifact.artifact_id, 0) if item.append else 0
-                self._put(artifact.artifact_id, more + _artifact(artifact))
-            case Task():
-                for artifact in item.artifacts:
-                    self._put(artifact.artifact_id, _artifact(artifact))
-                self._put(_HISTORY, sum(map(_message, item.history)) + _memory((), item.metadata))
-                self._status(item.status)
-
-    def _status(self, status: TaskStatus) -> None:
-        if status.message is not None and status.state not in HAS_WORK:
-            self._put(_MESSAGE + status.message.message_id, _message(status.message))
-
-    def _put(self, place: str, size: int) -> None:
-        before = self._sizes.get(place)
-        self._sizes[place] = size
-        # The total never falls: the screen may still hold parts of the previous value.
-        self.total += _ENTRY_BYTES + size if before is None else max(0, size - before)
-
-
-def _message(message: Message) -> int:
-    return _memory(message.parts, message.metadata)
-
-
-def _artifact(artifact: Artifact) -> int:
-    return _memory(artifact.parts, artifact.metadata, artifact.description or None)
-
-
-def _memory(parts: tuple[Part, ...], *more: Any) -> int:
-    """The bytes of all content of the parts, and of further values that are not None."""
-    pending = [*more]
-    for part in parts:
-        data = None if part.data is UNSET else part.data
-        pending += (part.text, part.raw, part.url, part.metadata, data)
-    size, pending = 0, [one for one in pending if one is not None]
-    while pending:
-        one = pending.pop()
-        size += getsizeof(one)
-        if isinstance(one, dict):
-            pending.extend(one)
-            pending.extend(one.values())
-        elif isinstance(one, list | tuple):
-            pending.extend(one)
-    return size

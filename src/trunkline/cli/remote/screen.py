@@ -1,4 +1,4 @@
-"""`PlainScreen` and `View`: an answer as text without a terminal, or as lines of JSON.
+"""`PlainScreen`: an answer as text without a terminal.
 
 `terminal.py` has the screen for people, which needs rich: that takes longer to load than most
 answers take.
@@ -8,23 +8,9 @@ import sys
 from collections.abc import Iterable
 
 from trunkline.cli.options import Form
-from trunkline.cli.output import clean, json_line, one_line
-from trunkline.cli.remote.events import (
-    Answer,
-    Attachment,
-    Display,
-    EventReader,
-    StateChange,
-    TextPiece,
-)
-from trunkline.model.values import (
-    Message,
-    Task,
-    TaskArtifactUpdateEvent,
-    TaskState,
-    TaskStatusUpdateEvent,
-)
-from trunkline.remote import StreamItem
+from trunkline.cli.output import clean, one_line
+from trunkline.cli.remote.events import Display, TextPiece
+from trunkline.model.values import TaskState
 
 # How each state shows: a sign, a colour, words.
 SIGNS: dict[TaskState, tuple[str, str, str]] = {
@@ -38,17 +24,6 @@ SIGNS: dict[TaskState, tuple[str, str, str]] = {
     TaskState.SUBMITTED: ("…", "cyan", "submitted"),
     TaskState.UNSPECIFIED: ("…", "cyan", "in an unknown state"),
 }
-_NAMES: dict[type, str] = {
-    Task: "task",
-    Message: "message",
-    TaskStatusUpdateEvent: "statusUpdate",
-    TaskArtifactUpdateEvent: "artifactUpdate",
-}
-
-
-def wrapped(item: StreamItem) -> dict[str, StreamItem]:
-    """The item under the name that it has in a response of A2A 1.0."""
-    return {_NAMES[type(item)]: item}
 
 
 class PlainScreen:
@@ -131,51 +106,6 @@ class PlainScreen:
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
-
-
-class View:
-    """Shows the items of a stream as they come; with `prints`, each as a line of JSON."""
-
-    def __init__(
-        self,
-        screen: PlainScreen,
-        *,
-        output: Form = "text",
-        prints: bool = True,
-        waiting_for: str = "",
-        before: Task | None = None,
-    ) -> None:
-        """`before` is the task before the message, which is not shown again."""
-        self.screen = screen
-        # The answer, unless the screen shows it as it comes.
-        self.answer = None if screen.shows_text or output == "json" else Answer()
-        # The agent's words on why the task ended without being done.
-        self.reason = ""
-        # How many files came along.
-        self.files = 0
-        self._output = output
-        self._prints = prints
-        self._waiting_for = waiting_for
-        self._events = EventReader(before)
-
-    def item(self, item: StreamItem) -> None:
-        if self._output == "json":
-            if self._prints:
-                self.screen.close()
-                print(json_line(wrapped(item)), flush=True)
-            return
-        for event in self._events.read(item):
-            if isinstance(event, StateChange):
-                self.reason = event.reason
-            elif isinstance(event, Attachment):
-                self.files += event.part.raw is not None
-            if self.answer is not None:
-                self.answer.add(event)
-            self.screen.show(event)
-
-    def wait(self) -> None:
-        if self._output == "text":
-            self.screen.wait(self._waiting_for)
 
 
 def screen_for(*, output: Form, quiet: bool, verbose: bool, shows_stream: bool) -> PlainScreen:

@@ -2,7 +2,7 @@ import pytest
 from tests.unit.cli.remote.test_events import COMPLETED, WORKING, artifact, chunk, message, moved
 from tests.unit.cli.remote.test_events import task as task_of
 
-from trunkline.cli.remote.follow import AnswerSize
+from trunkline.cli.remote.events import AnswerSize
 from trunkline.model.values import Part
 from trunkline.remote import StreamItem
 

@@ -14,7 +14,8 @@ from trunkline.cli.remote.events import (
     ToolUse,
     answer_of,
 )
-from trunkline.cli.remote.screen import PlainScreen, View
+from trunkline.cli.remote.follow import View
+from trunkline.cli.remote.screen import PlainScreen
 from trunkline.model.values import (
     Artifact,
     Message,

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from trunkline.cli.remote.follow import TaskFollower
+from trunkline.cli.remote.follow import TaskFollower, View
 from trunkline.cli.remote.invocation import Invocation
-from trunkline.cli.remote.screen import PlainScreen, View
+from trunkline.cli.remote.screen import PlainScreen
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.card import AgentCapabilities, AgentCard
 from trunkline.model.values import (
