@@ -13,7 +13,7 @@ from trunkline.model.addresses import without_password
 from trunkline.model.card import AgentCard, AgentInterface
 from trunkline.model.errors import ConfigError
 from trunkline.remote import BadPeerAnswer, PeerRefused, RemoteAgent, RemoteError, Target
-from trunkline.settings.server import is_loopback_host
+from trunkline.settings.server import is_loopback_host, is_loopback_url
 
 # `:8642`, `localhost:8642`, `[::1]:8642/path`, `agents.example.com:443`
 _HOST_AND_PORT: Final = re.compile(
@@ -80,11 +80,11 @@ async def other_way(agent: RemoteAgent, open_agent: Open) -> tuple[AgentCard, Ta
                     return found
         raise
     typed = urlsplit(agent.target.url)
-    if not is_loopback_host(typed.hostname or ""):
+    if not is_loopback_url(agent.target.url):
         return card, None
     # A gateway on this machine may name a public address, which may not lead here, or not yet;
     # the address that was typed does.
-    elsewhere = [one for one in card.supported_interfaces if not _is_local(one.url)]
+    elsewhere = [one for one in card.supported_interfaces if not is_loopback_url(one.url)]
     if not elsewhere or not await agent.is_trunkline():
         return card, None
     here = _called_at(typed, card) or tuple(
@@ -152,13 +152,6 @@ def _parents(path: str) -> Iterator[str]:
         yield path
         if not path:
             return
-
-
-def _is_local(url: str) -> bool:
-    try:
-        return is_loopback_host(urlsplit(url).hostname or "")
-    except ValueError:
-        return False
 
 
 def _at(typed: SplitResult, path: str) -> str:

@@ -140,7 +140,12 @@ def finish(
     call, progress, view = follower.call, follower.progress, follower.view
     view.screen.close()
     if save is not None:
-        _save(follower, save, before)
+        message = progress.status.message if progress.status is not None else progress.last_message
+        known = before.artifacts if before is not None else ()
+        new = [one for one in progress.artifacts() if one not in known]
+        line = call.command("status", progress.task_id, "--save", "DIR")
+        again = line if progress.has_task else ""
+        save_all(new, message, save, quiet=call.given.quiet, again=again)
     state = progress.state
     is_well = state in (None, TaskState.COMPLETED) or (not waits and state in HAS_WORK)
     if view.screen.talks or (not is_well and not call.given.quiet):
@@ -149,15 +154,6 @@ def finish(
         )
         _hint(follower, is_saved=save is not None)
     return Exit.DONE if is_well else exit_of(state)
-
-
-def _save(follower: TaskFollower, folder: Path, before: Task | None) -> None:
-    call, progress = follower.call, follower.progress
-    message = progress.status.message if progress.status is not None else progress.last_message
-    known = before.artifacts if before is not None else ()
-    new = [one for one in progress.artifacts() if one not in known]
-    again = call.command("status", progress.task_id, "--save", "DIR") if progress.has_task else ""
-    save_all(new, message, folder, quiet=call.given.quiet, again=again)
 
 
 def _hint(follower: TaskFollower, *, is_saved: bool) -> None:

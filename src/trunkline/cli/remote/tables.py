@@ -23,16 +23,12 @@ _GAP: Final = 2
 # A narrower column is left out.
 _LEAST: Final = 8
 _LABEL: Final = 11
+# A narrower terminal has room for an id, a state and a time alone.
 _WIDE: Final = 100
 
 
 def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
-
-
-def is_narrow() -> bool:
-    """Whether stdout is a terminal without room for more than an id, a state and a time."""
-    return sys.stdout.isatty() and console().width < _WIDE
 
 
 def print_rows(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -99,7 +95,8 @@ def task_row(task: Task) -> tuple[str, str, str, str]:
     # In a pipe there is no heading that names the zone.
     zone = "" if sys.stdout.isatty() else " UTC"
     since = shown_time(task.status.timestamp, zone=zone)
-    if is_narrow() and _UTC.fullmatch(task.status.timestamp):
+    is_narrow = sys.stdout.isatty() and console().width < _WIDE
+    if is_narrow and _UTC.fullmatch(task.status.timestamp):
         since = since[len("2026-") : -len(":56")]
     return task.id, state_name(task.status.state), since, words
 
