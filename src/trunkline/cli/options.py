@@ -105,7 +105,7 @@ Database = Annotated[
     str | None, typer.Option(metavar="URL", help="Database URL: sqlite:///FILE or memory:.")
 ]
 
-# Of commands that call agents.
+# Flags of commands that call agents.
 TargetArgument = Annotated[
     str,
     typer.Argument(

@@ -1,4 +1,4 @@
-"""What commands print: text that is safe on a terminal, JSON, counts, lines for a shell."""
+"""Output of commands: text that is safe on a terminal, JSON, counts and lines for a shell."""
 
 import io
 import os

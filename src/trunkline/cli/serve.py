@@ -126,7 +126,7 @@ def announce(
 
 
 def print_draining(drain_s: float) -> None:
-    """Tell a person at a terminal; a supervisor has its own limits, and the log."""
+    """Tell a person at a terminal how long it takes; a supervisor has its own limits."""
     if sys.stderr.isatty():
         print(
             f"\nStopping: running turns have {drain_s:g} s to finish. Ctrl+C again stops now.",

@@ -1,6 +1,6 @@
-"""`EventReader`: what the events of a stream tell a reader, each thing once and in order.
+"""`EventReader`: makes of the events of a stream pieces to display, each once and in order.
 
-`Answer` keeps the text of it, and `AnswerSize` the memory that it takes.
+`Answer` keeps the text of an answer, and `AnswerSize` counts the memory that it takes.
 """
 
 from codecs import getincrementaldecoder
@@ -36,7 +36,7 @@ _SPACES: Final = b" \t\n\r\v\f"
 _SHORT_CHARS: Final = 4096
 # Longer texts are handled in blocks of this length.
 _BLOCK_CHARS: Final = 1024 * 1024
-# The memory of an artifact without content, which several objects here remember.
+# The memory that a command needs to remember an artifact without content.
 _ENTRY_BYTES: Final = 1024
 
 
@@ -189,7 +189,7 @@ class EventReader:
         shown = self._shown.setdefault(place, _ShownArtifact())
         text, replaces = text_of(parts), False
         others = [part for part in parts if part.text is None]
-        # An event that does not append has the whole artifact: skip what was shown of it.
+        # An event that does not append has the whole artifact: skip the parts that were shown.
         known = 0 if append else shown.made
         shown.made += len(others) - known
         if shown.chars and not append:

@@ -19,7 +19,7 @@ from trunkline.remote import (
 from trunkline.remote.http.request import origin_of
 
 _NO_ACCESS: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "TOKEN_REFUSED"})
-# A gateway with many agents may list all of them where it has none.
+# A gateway may answer a wrong path with a list of its agents, which may be long.
 _SAID_CHARS: Final = 400
 _BASE: Final = "Give the base URL of an A2A agent, of its card or of one of its interfaces."
 
@@ -65,7 +65,7 @@ def _reach(error: PeerUnreachable | StreamEnded, call: Invocation, *, is_card: b
 def _unusable(
     error: RemoteError, call: Invocation, said: str, *, is_card: bool
 ) -> tuple[Exit, str]:
-    """An answer came that the client does not accept."""
+    """The client does not accept the answer of the agent."""
     where = _where(call)
     match error.reason:
         case "REDIRECT":

@@ -1,4 +1,4 @@
-"""Content of messages as files: what a user sends, and what is saved of an answer."""
+"""Files that a user sends in a message, and files saved from an answer."""
 
 import io
 import mimetypes

@@ -27,7 +27,7 @@ from trunkline.settings.stores import data_dir
 _NOT_STREAMED: Final = frozenset(
     {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}
 )
-# The pause before an agent that does not stream is asked again, which grows.
+# An agent that does not stream is asked again after a pause, which grows.
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 5.0
 # The memory of one answer: twice the maximum of a request or an event, so that the process

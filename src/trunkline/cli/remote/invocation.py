@@ -120,8 +120,8 @@ class Invocation(Struct, kw_only=True):
         from trunkline.cli.remote.addresses import other_way
         from trunkline.remote import Limits, RemoteAgent, Target, connect
 
-        # A command calls one agent, so giving up early would spare nobody: it waits about a
-        # minute for a restart. Silence on the stream of a known task leads to a new connection.
+        # A command has no other call to make, so it waits about a minute for an agent that
+        # restarts. Silence on the stream of a known task leads to a new connection.
         limits = Limits(
             call_s=600.0, idle_s=120.0, stream_s=30 * 86_400.0, reconnects=12, circuit_failures=1000
         )

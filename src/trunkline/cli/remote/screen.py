@@ -29,7 +29,7 @@ SIGNS: dict[TaskState, tuple[str, str, str]] = {
 class PlainScreen:
     """The answer on stdout, and on stderr the state of a task that did not end well.
 
-    `shows_text`: the answer is written as it comes. `talks`: so is what leads to it.
+    With `shows_text` the screen writes the answer as it comes, with `talks` also the progress.
     """
 
     talks = False
@@ -41,7 +41,7 @@ class PlainScreen:
         self._is_line_open = False
 
     def wait(self, text: str) -> None:
-        """Show that the command waits, and for what."""
+        """Show what the command waits for."""
 
     def close(self) -> None:
         """Leave the cursor on a line of its own."""

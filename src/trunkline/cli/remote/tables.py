@@ -92,7 +92,7 @@ def task_row(task: Task) -> tuple[str, str, str, str]:
     """The cells of a list, under `HEADS`; on a narrow terminal the time is to the minute."""
     message = task.status.message or (task.history[-1] if task.history else None)
     words = text_of(message.parts)[:200] if message is not None else ""
-    # In a pipe there is no heading that names the zone.
+    # A pipe gets no heading, which would name the zone.
     zone = "" if sys.stdout.isatty() else " UTC"
     since = shown_time(task.status.timestamp, zone=zone)
     is_narrow = sys.stdout.isatty() and console().width < _WIDE

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TargetAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A configured target, and what it answered."""
+    """A configured target and its answer."""
 
     alias: str
     url: str
