@@ -43,24 +43,23 @@ if TYPE_CHECKING:
     from trunkline.server.mcp.http import McpEndpoint
 
 
-class Runtimes:
+class Runtimes(Struct, frozen=True):
     """The runtimes of a gateway: one for each store that its agents use."""
 
-    def __init__(self, runtimes: tuple[Runtime, ...]) -> None:
-        self._runtimes = runtimes
+    each: tuple[Runtime, ...]
 
     def __iter__(self) -> Iterator[Runtime]:
-        return iter(self._runtimes)
+        return iter(self.each)
 
     def problems(self) -> list[str]:
         """The reasons why the gateway should get no traffic now, for `/readyz`."""
-        return [problem for runtime in self._runtimes for problem in runtime.problems()]
+        return [problem for runtime in self.each for problem in runtime.problems()]
 
     async def open(self) -> None:
         """Open all runtimes, or none if one cannot be opened."""
         opened: list[Runtime] = []
         try:
-            for runtime in self._runtimes:
+            for runtime in self.each:
                 opened.append(runtime)
                 await runtime.open()
         except BaseException:
@@ -70,11 +69,11 @@ class Runtimes:
 
     async def drain(self, *, grace_s: float) -> None:
         async with asyncio.TaskGroup() as draining:
-            for runtime in self._runtimes:
+            for runtime in self.each:
                 draining.create_task(runtime.drain(grace_s=grace_s))
 
     async def close(self) -> None:
-        for runtime in self._runtimes:
+        for runtime in self.each:
             await runtime.close()
 
 

@@ -136,7 +136,6 @@ class _Answers03(Answers):
     """A2A 0.3 on one binding."""
 
     def __init__(self, *, is_rest: bool) -> None:
-        self._is_rest = is_rest
         self._reader = reader = Reader03(is_rest=is_rest)
         self._objects: dict[str, tuple[type, Callable[[Any], StreamItem]]] = {
             "task": (v03.Task, reader.task),
@@ -153,7 +152,7 @@ class _Answers03(Answers):
             raise InvalidAgentResponse(f"the answer is not valid: {error}") from None
 
     def event(self, payload: bytes) -> StreamItem:
-        if self._is_rest:
+        if self._reader.is_rest:
             item = _read(payload, _Item03)
             value = (
                 item.artifact_update or item.status_update or item.task or item.message or item.msg

@@ -100,4 +100,4 @@ def v03_dialect(profile: Profile, *, is_rest: bool) -> V03Dialect:
         refuses_files = profile.files == "reject" and profile.files_reject_code == -32602
         lenient = openclaw.LENIENT_DIALECTS[profile.message_checks]
         return lenient(reader, writer, refuses_files=refuses_files)
-    return V03Dialect(reader, writer, is_rest=is_rest, is_legacy=is_legacy)
+    return V03Dialect(reader, writer, is_legacy=is_legacy)

@@ -43,16 +43,13 @@ class V03Dialect:
 
     version = Version.V0_3
 
-    def __init__(
-        self, reader: Reader03, writer: Writer03, *, is_rest: bool = False, is_legacy: bool = False
-    ) -> None:
+    def __init__(self, reader: Reader03, writer: Writer03, *, is_legacy: bool = False) -> None:
         self.reader = reader
         self.writer = writer
-        self._is_rest = is_rest
         self._is_legacy = is_legacy
         # The keys of encoded events in `Entry.wire`: for the last event of a stream, and for
         # others.
-        memo = "0.3-rest" if is_rest else "0.3"
+        memo = "0.3-rest" if reader.is_rest else "0.3"
         self._memos = (memo, f"{memo}-on")
         self.decoders: Mapping[Operation, Decoder] = _DECODERS | {
             Operation.SEND_MESSAGE: self.decode_send,
@@ -60,7 +57,7 @@ class V03Dialect:
         }
 
     def decode_send(self, params: bytes) -> SendMessageRequest:
-        if not self._is_rest:
+        if not self.reader.is_rest:
             return self._send(protojson.decode(params, v03.Send))
         given = protojson.decode(params, v03.RestSend)
         message = given.message or given.request
@@ -108,7 +105,7 @@ class V03Dialect:
         return self._named(b"statusUpdate", writer.status_update(event, goes_on=goes_on))
 
     def _named(self, name: bytes, value: Struct) -> bytes:
-        return b'{"%b":%b}' % (name, _encode(value)) if self._is_rest else _encode(value)
+        return b'{"%b":%b}' % (name, _encode(value)) if self.reader.is_rest else _encode(value)
 
     def page(
         self, tasks: Sequence[bytes], *, next_page_token: str, page_size: int, total_size: int
@@ -170,4 +167,4 @@ _DECODERS: Final[dict[Operation, Decoder]] = V1.decoders | {
 }
 
 V03: Final = V03Dialect(Reader03(is_rest=False, requires_kind=True), Writer03(is_rest=False))
-V03_REST: Final = V03Dialect(Reader03(is_rest=True), Writer03(is_rest=True), is_rest=True)
+V03_REST: Final = V03Dialect(Reader03(is_rest=True), Writer03(is_rest=True))

@@ -5,6 +5,8 @@ import binascii
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from trunkline.model import values
 from trunkline.model.calls import (
     AuthenticationInfo,
@@ -20,17 +22,14 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-class Reader03:
+class Reader03(Struct, frozen=True, kw_only=True):
     """For one of the two bindings of 0.3."""
 
-    def __init__(
-        self, *, is_rest: bool, is_legacy: bool = False, requires_kind: bool = False
-    ) -> None:
-        """`is_legacy`: a part may say `type` in place of `kind`. `requires_kind`: it must say it,
-        as 0.3 demands over JSON-RPC; some agents leave it out of their answers."""
-        self._is_rest = is_rest
-        self._is_legacy = is_legacy
-        self._requires_kind = requires_kind
+    is_rest: bool
+    # A part may say `type` in place of `kind`.
+    is_legacy: bool = False
+    # A part must say its kind, as 0.3 demands over JSON-RPC. Some agents leave it out of answers.
+    requires_kind: bool = False
 
     def part(self, part: v03.Part, path: str) -> values.Part:
         if (part.text is not None) + (part.file is not None) + (part.data is not None) != 1:
@@ -47,16 +46,16 @@ class Reader03:
     def _check_kind(self, part: v03.Part, kind: str, path: str) -> None:
         if part.kind:
             _check_kind(part.kind, kind, join(path, "kind"))
-        elif self._requires_kind:
+        elif self.requires_kind:
             raise InvalidParams.at(join(path, "kind"), f'is required; here it is "{kind}"')
-        elif self._is_legacy and part.type is not None:
+        elif self.is_legacy and part.type is not None:
             _check_kind(str(part.type), kind, join(path, "type"))
 
     def _data(self, part: v03.Part) -> values.Part:
         data: dict[str, Any] = part.data or {}
         # A REST client that sends the shapes of JSON-RPC names the kind, and does not wrap the
         # data.
-        if self._is_rest and not part.kind and isinstance(data.get("data"), dict):
+        if self.is_rest and not part.kind and isinstance(data.get("data"), dict):
             data = data["data"]
         metadata = part.metadata
         if metadata and metadata.get(v03.WRAPPED) is True and "value" in data:
@@ -69,13 +68,13 @@ class Reader03:
         if message.content and message.parts:
             raise InvalidParams.at(path, "has parts and content; send one of them")
         parts = message.content or message.parts
-        if self._requires_kind and message.kind not in ("", "message"):
+        if self.requires_kind and message.kind not in ("", "message"):
             why = f'is {quote(message.kind)}, but here it must be "message"'
             raise InvalidParams.at(join(path, "kind"), why)
         if not message.message_id:
             raise InvalidParams.at(join(path, "messageId"), "must not be empty")
         if not parts:
-            where = join(path, "content" if self._is_rest else "parts")
+            where = join(path, "content" if self.is_rest else "parts")
             raise InvalidParams.at(where, "must hold at least one part")
         return values.Message(
             message_id=message.message_id,

@@ -44,9 +44,8 @@ def decode(document: object, *, problems: list[Problem]) -> Settings:
     return cast(Settings, _Decoder(problems).struct(Settings, document, ()))
 
 
-class _Decoder:
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = problems
+class _Decoder(Struct):
+    problems: list[Problem]
 
     def struct(self, cls: type[Struct], value: object, path: Path, hint: str = "") -> Struct | None:
         table = self.table(cls, value, path, hint or (cls.__doc__ or "").strip())
