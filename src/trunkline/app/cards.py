@@ -24,11 +24,9 @@ from trunkline.protocol.dialects import card_shape_of, dialects_for
 from trunkline.protocol.versions import Version
 from trunkline.settings import AgentSettings, Settings
 from trunkline.settings.agent_card import DEFAULT_MODES, ExtensionSettings, SkillSettings
+from trunkline.settings.agents import ROOT_PATHS
 from trunkline.version import VERSION
 
-_ROOT_CARD = "/.well-known/agent-card.json"
-_ROOT_JSONRPC = "/a2a/jsonrpc"
-_ROOT_REST = "/a2a/rest"
 _DEFAULT_VERSION = "1.0.0"
 
 
@@ -85,17 +83,13 @@ def addresses_of(handle: str, settings: AgentSettings, *, is_default: bool) -> l
     chosen = (settings.agent_card_path, settings.jsonrpc_path, settings.rest_path)
     if not is_default and not any(chosen) and settings.addresses == "all":
         return [by_handle]
-    card, jsonrpc, rest = (
-        (_ROOT_CARD, _ROOT_JSONRPC, _ROOT_REST)
-        if is_default
-        else (by_handle.card_paths[0], own, own)
-    )
+    card, jsonrpc, rest = ROOT_PATHS.values() if is_default else (by_handle.card_paths[0], own, own)
     card, jsonrpc = settings.agent_card_path or card, settings.jsonrpc_path or jsonrpc
     if settings.addresses == "exact":
         return [Addresses(card_paths=(card,), jsonrpc=jsonrpc, rest=None)]
     jsonrpc = jsonrpc.rstrip("/")
     # Clients look for the card below the address that they were given.
-    below = (f"{jsonrpc}{_ROOT_CARD}",) if settings.jsonrpc_path else ()
+    below = (f"{jsonrpc}{ROOT_PATHS['agent_card_path']}",) if settings.jsonrpc_path else ()
     preferred = Addresses(
         card_paths=(card, *below),
         jsonrpc=jsonrpc,

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, did_you_mean, one_of
-from trunkline.config.secret import MASK, Secret
+from trunkline.config.secret import Secret
 from trunkline.config.urls import URL_TEXT, url_fault
 
 CARD_PATH = "/.well-known/agent-card.json"
@@ -120,9 +120,19 @@ def header_problems(
     """`path` is that of the table which holds both."""
     for name, value in headers.items():
         yield from _header(name, value, (*path, "headers", name))
-    if credentials is not None:
-        yield from _twice(headers, credentials, path)
-        yield from _credentials(credentials, (*path, "credentials"))
+    if credentials is None:
+        return
+    taken = "Authorization"
+    if isinstance(credentials, ApiKeyCredentials):
+        taken = credentials.header
+    for name in headers:
+        if name.lower() == taken.lower():
+            yield Problem(
+                (*path, "headers", name),
+                "is set by the credentials already",
+                "Keep one of the two.",
+            )
+    yield from _credentials(credentials, (*path, "credentials"))
 
 
 def _header(name: str, value: Secret, path: Path) -> Iterator[Problem]:
@@ -135,11 +145,10 @@ def _header(name: str, value: Secret, path: Path) -> Iterator[Problem]:
     elif name.lower() in OWN_HEADERS:
         yield Problem(path, "is a header that the call itself decides", "Remove it.")
     if not HEADER_VALUE.fullmatch(value.reveal()):
-        yield Problem(
-            path=path,
-            value=MASK,
-            what="holds characters that cannot be sent in a header",
-            remedy="Use visible ASCII characters, without line breaks.",
+        yield bad_value(
+            path,
+            "holds characters that cannot be sent in a header",
+            "Use visible ASCII characters, without line breaks.",
         )
 
 
@@ -164,31 +173,14 @@ def _credentials(credentials: CredentialSettings, path: Path) -> Iterator[Proble
 def _secret(secret: Secret | None, path: Path) -> Iterator[Problem]:
     text = secret.reveal() if secret is not None else "-"
     if not text.strip():
-        yield Problem(
-            path=path,
-            value=MASK,
-            what="is empty",
-            remedy="Set the environment variable that it refers to, or leave credentials out.",
+        yield bad_value(
+            path,
+            "is empty",
+            "Set the environment variable that it refers to, or leave credentials out.",
         )
     elif not HEADER_VALUE.fullmatch(text) or text != text.strip():
-        yield Problem(
-            path=path,
-            value=MASK,
-            what="holds characters that cannot be sent in a header",
-            remedy="Look for a line break or spaces at its end.",
+        yield bad_value(
+            path,
+            "holds characters that cannot be sent in a header",
+            "Look for a line break or spaces at its end.",
         )
-
-
-def _twice(
-    headers: Mapping[str, Secret], credentials: CredentialSettings, path: Path
-) -> Iterator[Problem]:
-    taken = "Authorization"
-    if isinstance(credentials, ApiKeyCredentials):
-        taken = credentials.header
-    for name in headers:
-        if name.lower() == taken.lower():
-            yield Problem(
-                (*path, "headers", name),
-                "is set by the credentials already",
-                "Keep one of the two.",
-            )
