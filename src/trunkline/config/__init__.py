@@ -5,12 +5,6 @@ They are below `backends`, so that each backend keeps its own settings and rules
 and `called_agents.py` (whatever calls other agents).
 """
 
-from typing import Any
+from trunkline.model.profile import doc
 
-from msgspec import Meta
-
-
-def doc(description: str, **bounds: Any) -> Meta:
-    """The description of a key, for the reference, for editors and for errors; `bounds` are those
-    of msgspec."""
-    return Meta(description=description, **bounds)
+__all__ = ["doc"]

@@ -17,9 +17,10 @@ RestartPolicy = Literal[
 ResultPlace = Literal["artifact", "status", "history"]
 
 
-def key(row: str, description: str, **bounds: Any) -> Meta:
-    """`row` names the point of difference; `bounds` are those of msgspec."""
-    return Meta(description=description, extra={"row": row}, **bounds)
+def doc(description: str, **bounds: Any) -> Meta:
+    """The description of a key, for the reference, for editors and for errors; `bounds` are those
+    of msgspec."""
+    return Meta(description=description, **bounds)
 
 
 class GatewayTexts(Struct, frozen=True, kw_only=True):
@@ -34,242 +35,235 @@ class ProfileKeys(Struct, frozen=True, kw_only=True):
     """The keys of a profile. The defaults are the preset `standard`.
 
     The keys that are plain texts here choose a style. The settings have names of their own for
-    the styles, and describe them.
+    the styles, and describe them. The comments name the rows of docs/evidence/inbound.md.
     """
 
+    # Wire dialect (X-01).
     dialect: Annotated[
         Literal["auto", "v1.0", "v0.3", "v0.3-legacy"],
-        key(
-            "X-01",
+        doc(
             "Protocol versions of the agent. `auto`: both; each request shows its "
             "version. `v0.3-legacy` also accepts parts with `type` instead of `kind`, "
-            "and method names such as `message.send` and `sendMessage`.",
+            "and method names such as `message.send` and `sendMessage`."
         ),
     ] = "auto"
+    # No version stated (X-02).
     default_version: Annotated[
         Literal["1.0", "0.3"],
-        key(
-            "X-02",
+        doc(
             "Protocol version of a request without `A2A-Version`. `1.0`: its form tells the "
             "version, and 1.0 is what shows none. `0.3`: always 0.3, as A2A 1.0 says, so that "
-            "requests of 1.0 must state their version.",
+            "requests of 1.0 must state their version."
         ),
     ] = "1.0"
+    # Retention (X-03).
     retention_s: Annotated[
         float,
-        key(
-            "X-03",
-            "Seconds that ended tasks and answers without a task are kept. 0: for ever.",
-            ge=0,
-        ),
+        doc("Seconds that ended tasks and answers without a task are kept. 0: for ever.", ge=0),
     ] = 7 * DAY_S
     retention_max_tasks: Annotated[
         int,
-        key(
-            "X-03",
+        doc(
             "Maximum number of ended tasks; the oldest are deleted first. 0: no limit. "
             "Answers without a task do not count.",
             ge=0,
         ),
     ] = 0
+    # Contexts (X-04).
     context_mode: Annotated[
         Literal["session", "task", "client", "stateless"],
-        key(
-            "X-04",
+        doc(
             "Unit that has a session and a queue: all tasks of one `contextId`, each "
-            "task, all tasks of one caller, or none.",
+            "task, all tasks of one caller, or none."
         ),
     ] = "session"
     stateless_context: Annotated[
         Literal["reject", "echo"],
-        key("X-04", "With `stateless`: how a `contextId` of the client is treated."),
+        doc("With `stateless`: how a `contextId` of the client is treated."),
     ] = "reject"
+    # Session key (X-05).
     session_key: Annotated[
         Literal["scoped", "literal"],
-        key(
-            "X-05",
+        doc(
             "`literal`: always `agent:{agentId}:a2a:{contextId}`. `scoped`: also has a "
             "mark of the caller, unless the caller is anonymous, for backends that see "
-            "only the key.",
+            "only the key."
         ),
     ] = "scoped"
+    # Busy agent (X-06).
     busy: Annotated[
         Literal["queue", "fail"],
-        key(
-            "X-06",
+        doc(
             "When the agent already works on the context: `queue` lets the message "
-            "wait, `fail` fails its task.",
+            "wait, `fail` fails its task."
         ),
     ] = "queue"
     max_queue_per_context: Annotated[
-        int, key("X-06", "Maximum number of waiting messages per context; more are refused.", ge=1)
+        int, doc("Maximum number of waiting messages per context; more are refused.", ge=1)
     ] = 9999
     max_concurrency: Annotated[
-        int, key("X-06", "Maximum number of turns that run at once. 0: no limit.", ge=0)
+        int, doc("Maximum number of turns that run at once. 0: no limit.", ge=0)
     ] = 0
     queued_send: Annotated[
         Literal["wait", "return"],
-        key(
-            "X-06",
+        doc(
             "Whether a blocking send that is queued waits for the end of its task or "
-            "returns at once.",
+            "returns at once."
         ),
     ] = "wait"
+    # Full queue (X-07).
     overflow: Annotated[
         Literal["task", "error"],
-        key("X-07", "Answer when the queue is full: a rejected task, or an error and no task."),
+        doc("Answer when the queue is full: a rejected task, or an error and no task."),
     ] = "task"
+    # Cancel (X-08).
     cancel: Annotated[
-        Literal["supported", "unsupported"], key("X-08", "Whether callers may cancel tasks.")
+        Literal["supported", "unsupported"], doc("Whether callers may cancel tasks.")
     ] = "supported"
     cancel_terminal: Annotated[
         Literal["error", "passthrough"],
-        key("X-08", "Answer to the cancel of an ended task: an error, or the task as it is."),
+        doc("Answer to the cancel of an ended task: an error, or the task as it is."),
     ] = "error"
     cancel_unsupported_code: Annotated[
-        Literal[-32004, -32601], key("X-08", "JSON-RPC error when cancel is not supported.")
+        Literal[-32004, -32601], doc("JSON-RPC error when cancel is not supported.")
     ] = -32004
+    # Timeouts (X-09).
     reply_wait_s: Annotated[
-        float,
-        key("X-09", "Maximum seconds that a blocking send waits. 0: until the task ends.", ge=0),
+        float, doc("Maximum seconds that a blocking send waits. 0: until the task ends.", ge=0)
     ] = 0.0
     on_reply_wait: Annotated[
         Literal["return_working", "fail"],
-        key("X-09", "After `reply_wait_s`: answer with the task as it is, or fail the task."),
+        doc("After `reply_wait_s`: answer with the task as it is, or fail the task."),
     ] = "return_working"
     task_deadline_s: Annotated[
-        float, key("X-09", "Maximum seconds of a turn; then its task fails.", gt=0)
+        float, doc("Maximum seconds of a turn; then its task fails.", gt=0)
     ] = 1800.0
     cancel_grace_s: Annotated[
-        float, key("X-09", "Seconds that a canceled run has to stop by itself.", ge=0)
+        float, doc("Seconds that a canceled run has to stop by itself.", ge=0)
     ] = 5.0
+    # Late output (X-10).
     late_output: Annotated[
         Literal["keep", "drop"],
-        key(
-            "X-10", "Output of an agent after the end of its task: kept in an artifact, or dropped."
-        ),
+        doc("Output of an agent after the end of its task: kept in an artifact, or dropped."),
     ] = "drop"
+    # Restart (X-11).
     on_restart: Annotated[
         tuple[RestartPolicy, ...],
-        key(
-            "X-11",
+        doc(
             "How a restart treats unfinished tasks. `resume_queued` runs waiting tasks."
             " `resume_running` resumes running tasks if the backend can. `fail_running`"
             " fails running tasks with a reason. `retry_running` runs them again. "
             "`leave_orphaned` leaves all other tasks as they are. Without "
-            "`leave_orphaned` and `resume_queued`, waiting tasks fail too.",
+            "`leave_orphaned` and `resume_queued`, waiting tasks fail too."
         ),
     ] = ("resume_queued", "resume_running", "fail_running")
+    # Replay and subscriptions (X-12).
     stream_replay: Annotated[
-        bool, key("X-12", "Replay missed events to a client that sends `Last-Event-ID`.")
+        bool, doc("Replay missed events to a client that sends `Last-Event-ID`.")
     ] = True
+    # Message or task (X-13).
     agent_style: Annotated[
         Literal["declared", "task-generating", "hybrid"],
-        key(
-            "X-13",
+        doc(
             "`task-generating`: every message makes a task. `hybrid`: a short answer is"
             " a message, and a task is made when it is needed. `declared`: tasks, "
-            "unless the agent itself answers with a message.",
+            "unless the agent itself answers with a message."
         ),
     ] = "declared"
     promote_after_ms: Annotated[
         int,
-        key(
-            "X-13",
+        doc(
             "With `hybrid`: a run that takes longer, including time in the queue, "
             "becomes a task. 0: never.",
             ge=0,
         ),
     ] = 0
+    # Shape of a stream (X-14).
     stream_shape: Annotated[
         Literal["events", "status-text", "snapshots"],
-        key(
-            "X-14",
+        doc(
             "How an answer is streamed: as chunks of an artifact, as texts of the "
-            "working status, or as the whole task at its start and end.",
+            "working status, or as the whole task at its start and end."
         ),
     ] = "events"
+    # Place of the answer (X-15).
     result_in: Annotated[
         tuple[ResultPlace, ...],
-        key(
-            "X-15",
-            "Places that hold the answer of a task. `history` keeps the message of the status.",
-        ),
+        doc("Places that hold the answer of a task. `history` keeps the message of the status."),
     ] = ("artifact", "status", "history")
+    # Files (X-17).
     files: Annotated[
-        Literal["accept", "reject", "ignore"],
-        key("X-17", "How file parts of messages are treated."),
+        Literal["accept", "reject", "ignore"], doc("How file parts of messages are treated.")
     ] = "accept"
     files_reject_code: Annotated[
-        Literal[-32005, -32602], key("X-17", "JSON-RPC error for a rejected file part.")
+        Literal[-32005, -32602], doc("JSON-RPC error for a rejected file part.")
     ] = -32005
     max_file_bytes: Annotated[
-        int, key("X-17", "Maximum size of a file in a message. 0: limited only by the body.", ge=0)
+        int, doc("Maximum size of a file in a message. 0: limited only by the body.", ge=0)
     ] = 0
     unnamed_output: Annotated[
         Literal["any", "card"],
-        key(
-            "X-17",
+        doc(
             "What a caller gets that names no output modes: anything, or only the media types on "
-            "the card, so that no file goes out unless the card names its type.",
+            "the card, so that no file goes out unless the card names its type."
         ),
     ] = "any"
+    # Outbound on the channel (X-21).
     origin_routing_policy: Annotated[
         Literal["suppress-generic-followup", "legacy-origin-routing"],
-        key(
-            "X-21",
-            "Whether the backend learns an origin to which it could route follow-ups itself.",
-        ),
+        doc("Whether the backend learns an origin to which it could route follow-ups itself."),
     ] = "suppress-generic-followup"
     message_context: str = "channel"
+    # State of a refusal (X-25).
     refusal_state: Annotated[
         Literal["rejected", "failed"],
-        key("X-25", "State of a task that the agent or a full queue refused."),
+        doc("State of a task that the agent or a full queue refused."),
     ] = "rejected"
+    # Hidden lists (X-28).
     list_tasks: Annotated[
-        Literal["served", "hidden"], key("X-28", "Whether callers may list their tasks.")
+        Literal["served", "hidden"], doc("Whether callers may list their tasks.")
     ] = "served"
+    # History (X-29).
     history_default: Annotated[
-        Literal["all", "none"],
-        key("X-29", "History in the answer to GetTask without `historyLength`."),
+        Literal["all", "none"], doc("History in the answer to GetTask without `historyLength`.")
     ] = "all"
+    # Replay and subscriptions (X-12).
     subscribe_ended: Annotated[
         Literal["error", "snapshot"],
-        key(
-            "X-12",
+        doc(
             "Answer to a subscription to an ended task: an error, or the task and the "
-            "end of the stream.",
+            "end of the stream."
         ),
     ] = "error"
     subscribe_pause: Annotated[
         Literal["by-version", "stay", "close"],
-        key(
-            "X-12",
+        doc(
             "Whether a subscription stays open when the task asks a question. "
             "`by-version`: it stays open in 1.0 and closes in 0.3, where a question is "
-            "final.",
+            "final."
         ),
     ] = "by-version"
+    # Shape of a stream (X-14).
     question_is_final: Annotated[
-        bool,
-        key("X-14", "Whether the question that ends a 0.3 stream has `final: true`."),
+        bool, doc("Whether the question that ends a 0.3 stream has `final: true`.")
     ] = True
     artifact_style: str = "answer"
+    # Addresses and cards (X-20).
     addresses: Annotated[
         Literal["all", "exact"],
-        key(
-            "X-20",
+        doc(
             "Addresses of the agent. `exact`: the card and JSON-RPC, at one path each. "
-            "`all`: also below its handle, and with the HTTP+JSON binding.",
+            "`all`: also below its handle, and with the HTTP+JSON binding."
         ),
     ] = "all"
     card_style: str = "standard"
     message_checks: str = "strict"
     error_style: str = "standard"
-    streaming: Annotated[bool, key("X-14", "Offer streams, and announce them on the card.")] = True
+    # Shape of a stream (X-14).
+    streaming: Annotated[bool, doc("Offer streams, and announce them on the card.")] = True
+    # Busy agent (X-06).
     deduplicate_messages: Annotated[
-        bool,
-        key("X-06", "When a caller sends a message id again, return the first task."),
+        bool, doc("When a caller sends a message id again, return the first task.")
     ] = False
 
 

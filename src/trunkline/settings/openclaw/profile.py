@@ -5,48 +5,48 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from trunkline.model.profile import GatewayTexts, Profile, ProfileKeys, key
+from trunkline.model.profile import GatewayTexts, Profile, ProfileKeys, doc
 
 
 class ProfileSettings(ProfileKeys, frozen=True, kw_only=True):
     """The keys of a profile, with the names and descriptions of its styles."""
 
+    # Outbound on the channel (X-21).
     message_context: Annotated[
         Literal["openclaw-inbound", "openclaw-design"],
-        key("X-21", "Mapping of the message for backends that serve OpenClaw channels."),
+        doc("Mapping of the message for backends that serve OpenClaw channels."),
     ] = "openclaw-inbound"
+    # Shape of a stream (X-14).
     artifact_style: Annotated[
         Literal["answer", "openclaw-inbound", "openclaw-design"],
-        key(
-            "X-14",
+        doc(
             "Artifacts that the gateway makes of the output. `answer`: one for each "
             "message and each tool call. `openclaw-inbound`: `assistant-output-0001`, "
             "`tool-progress-…`, `tool-result-0001`; a task also reports `submitted` "
             "before `working`, and a canceled task ends with the last text of the "
-            "agent. `openclaw-design`: only tool results, as JSON text.",
+            "agent. `openclaw-design`: only tool results, as JSON text."
         ),
     ] = "answer"
+    # Addresses and cards (X-20).
     card_style: Annotated[
         Literal["standard", "openclaw-inbound", "openclaw-design"],
-        key(
-            "X-20",
+        doc(
             "Additions to the 0.3 card. `openclaw-inbound` lists the interface twice "
             "and sets `stateTransitionHistory` to false; `openclaw-design` sets it to "
-            "true and also lists the schemes in `authentication`.",
+            "true and also lists the schemes in `authentication`."
         ),
     ] = "standard"
+    # Wire dialect (X-01).
     message_checks: Annotated[
         Literal["strict", "openclaw-inbound"],
-        key(
-            "X-01",
+        doc(
             "`openclaw-inbound` accepts messages of either role and media types that "
             "are not on the card, ignores 0.3 JSON-RPC parts of an unknown kind, and "
-            "answers an empty message with a message that says so.",
+            "answers an empty message with a message that says so."
         ),
     ] = "strict"
     error_style: Annotated[
-        Literal["standard", "openclaw-inbound"],
-        key("X-01", "Codes and texts of JSON-RPC errors."),
+        Literal["standard", "openclaw-inbound"], doc("Codes and texts of JSON-RPC errors.")
     ] = "standard"
 
     def own_profile(self) -> Profile:
