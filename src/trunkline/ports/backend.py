@@ -1,4 +1,4 @@
-"""Agents: how the runtime runs one turn of whatever stands behind a published agent.
+"""`Backend`: how the runtime runs one turn of the program behind a published agent.
 
 The contract, proved for every backend by `trunkline.testing.check_backend`:
 
@@ -6,14 +6,14 @@ The contract, proved for every backend by `trunkline.testing.check_backend`:
 - The iterator ends after an output that ends the turn, or by itself, which means done.
 - An exception out of the iterator fails the turn; its text stays in the log.
 - After `cancel(run_id)` the iterator ends soon, if the agent can be stopped at all. The
-  runtime does not wait for it for long, and drops whatever comes late.
+  runtime waits for a short time only, and drops later outputs.
 - Several runs may be under way at once; they do not see each other.
 - A run that ended with a question or a need of credentials may be held by the backend until
   `start` brings the answer for the same task. `cancel(run_id)` then says that none will come.
-- Where `can_resume`, a run outlives its iterator: one that is closed without a `cancel` was let
-  go because the gateway stops, and the run itself goes on. A later `start` with `is_resumed`
-  and the same `run_id`, perhaps in another process, picks it up and reports what it has said
-  as a whole (`TextReplaced`, artifacts without `append`), so that nothing is doubled.
+- Where `can_resume`, a run outlives its iterator: the runtime closes the iterator without a
+  `cancel` when the gateway stops, and the run continues. A later `start` with `is_resumed` and
+  the same `run_id`, perhaps in another process, resumes it and reports its output so far as a
+  whole (`TextReplaced`, artifacts without `append`), so that no output is doubled.
 """
 
 from collections.abc import AsyncIterator
@@ -27,11 +27,11 @@ from trunkline.model.values import Artifact, Message
 
 
 class Notes(Protocol):
-    """Texts that a backend keeps for itself. They survive a restart, and are forgotten when
-    they are older than what the agent keeps (`retention_s`), counted from the last `keep`."""
+    """Texts that a backend keeps for itself. They survive a restart. The gateway forgets a text
+    `retention_s` of the agent after its last `keep`."""
 
     async def recall(self, name: str) -> str | None:
-        """What was kept last under the name."""
+        """The text that the backend kept last under the name."""
         ...
 
     async def keep(self, name: str, text: str) -> None:
@@ -47,7 +47,8 @@ class Session(Notes, Protocol):
 
     @property
     def key(self) -> str:
-        """Names the session where agents know it by a name, `agent:{agentId}:a2a:{contextId}`."""
+        """The name of the session for agents that name sessions:
+        `agent:{agentId}:a2a:{contextId}`."""
         ...
 
     @property
@@ -57,24 +58,24 @@ class Session(Notes, Protocol):
         ...
 
     def context(self) -> MsgContext:
-        """The message as the host of a channel takes it."""
+        """The message in the form that the host of a channel takes."""
         ...
 
     async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
-        """What was said in the session before this task, oldest first, the last `limit`.
+        """The last `limit` messages of the session before this task, oldest first.
 
-        The messages of one task stay together, in the order in which tasks were last
-        heard of. Those of the task itself are in `TurnRequest.history`.
+        The messages of one task stay together, in the order in which the tasks last
+        changed. Those of the task itself are in `TurnRequest.history`.
         """
         ...
 
     async def follow_up(self, payload: ReplyPayload) -> Delivered:
-        """Say something on the task, in this turn or long after it."""
+        """Add a reply to the task, in this turn or long after it."""
         ...
 
 
 class TurnRequest(Struct, frozen=True, kw_only=True):
-    """Everything a backend may know about the turn it runs."""
+    """All that a backend may know about the turn that it runs."""
 
     run_id: str
     agent: str
@@ -84,7 +85,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     message: Message
     # The task's earlier messages, oldest first, without `message` itself.
     history: tuple[Message, ...] = ()
-    # What earlier turns of the task produced.
+    # The artifacts of earlier turns of the task.
     artifacts: tuple[Artifact, ...] = ()
     principal: str
     tenant: str = ""
@@ -94,8 +95,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
     # None only where there is no gateway, as in a test of an agent alone.
     session: Session | None = None
-    # The run is under way since before a restart. `history` and `artifacts` then hold what it
-    # has said itself, too.
+    # The run began before a restart. `history` and `artifacts` then hold its own output as
+    # well.
     is_resumed: bool = False
 
 
@@ -103,11 +104,11 @@ class Backend(Protocol):
     # True when an agent may answer with a message and no task. Its runs start before
     # anything is stored, and become a task with their first other output.
     may_reply_directly: bool
-    # True when a turn changes nothing outside of itself. It may then start before its
-    # message is stored: should the store refuse, it is as if it had never run. What it
-    # says is shown when it is committed, like everything else.
+    # True when a turn changes nothing outside of itself. The runtime may then start it before
+    # the store has its message: if the store refuses the message, the turn leaves no trace.
+    # Callers see its output once the store has committed it, as always.
     is_pure: bool
-    # True when a run goes on without the gateway, and can be picked up after a restart.
+    # True when a run continues without the gateway, and can be resumed after a restart.
     can_resume: bool
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]: ...
@@ -121,7 +122,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class Abandons(Protocol):
-    """A backend that needs its notes to end a run of which this process has never heard."""
+    """A backend that needs its notes to end a run of an earlier process."""
 
     async def abandon(self, run_id: str, notes: Notes) -> None:
         """Called in place of `cancel` for a run that waits for an answer which will not come,
@@ -131,7 +132,7 @@ class Abandons(Protocol):
 
 @runtime_checkable
 class NamesSessions(Protocol):
-    """A backend whose agents know the sessions by names of their own."""
+    """A backend whose agents have their own names for sessions."""
 
     def session_key_of(self, *, agent: str, tenant: str, principal: str, context_id: str) -> str:
         """The name of the session, for `Session.key` and for the records of its tasks."""
@@ -140,12 +141,12 @@ class NamesSessions(Protocol):
 
 @runtime_checkable
 class Opens(Protocol):
-    """A backend that has something to do from the start on."""
+    """A backend that begins work before its first turn."""
 
     async def open(self, agent: str, notes: Notes) -> None:
-        """Called once, before the first turn; `agent` is the handle it is published under, and
-        `notes` are those of the agent as a whole. It does not wait for anything outside, for
-        the gateway waits for it."""
+        """Called once, before the first turn. `agent` is the handle of the published agent, and
+        `notes` are those of the agent as a whole. The gateway waits for the call, so it must
+        not wait for anything outside."""
         ...
 
 

@@ -17,5 +17,5 @@ class Clock(Protocol):
 
 class Ids(Protocol):
     def new(self) -> str:
-        """A fresh id that nobody can guess; later ids sort after earlier ones."""
+        """A new id that cannot be guessed; later ids sort after earlier ones."""
         ...

@@ -1,8 +1,8 @@
 """Durable tasks: the one port that every store implements.
 
 A store keeps, per task, a *head* (owner, context, state, time of the status), the
-*journal* and the latest *snapshot*. It never interprets an event: what the runtime
-hands in is what readers get back, byte for byte.
+*journal* and the latest *snapshot*. It never interprets an event: readers get back the
+bytes that the runtime handed in.
 
 The contract, proved for every store by `trunkline.testing.check_store`:
 
@@ -14,21 +14,21 @@ The contract, proved for every store by `trunkline.testing.check_store`:
   idempotency key its scope has used before is refused with `KeyTaken`. A refused append
   leaves no trace and does not disturb others in the same commit. When the commit itself
   fails, every append of it is refused with `StoreUnusable`, and later ones are tried anew.
-- What `submit` acknowledged survives a crash. What a read returns was committed.
+- An acknowledged append survives a crash. A read returns committed data only.
 - Entries that leave a task in a terminal state come with a snapshot, which then holds all of
-  its journal; a store may go by that.
+  its journal; a store may rely on that.
 - A reader that pages through a journal by sequence misses nothing and sees nothing twice.
-- A read raises StoreUnusable when the stored data cannot be read. Once data is found to be
-  gone or damaged, every later append is refused until the store is opened again.
+- A read raises StoreUnusable when the store cannot read its data. Once a store finds data
+  missing or damaged, it refuses every append until it is opened again.
 - A store that `keeps_large_values` writes those of an append in slices, in commits of their
-  own, before it commits the append; appends of other tasks do not wait for that. Until the
-  append is committed its values do not exist for anybody, and a crash leaves none of them.
-  They go when the task goes.
-- Every read by a caller names its `Scope`; a task of another scope is as good as absent.
+  own, before it commits the append; appends of other tasks do not wait for that. No reader
+  sees the values before the append is committed, and a crash before it leaves none of them
+  behind. The store deletes them with the task.
+- Every read for a caller names its `Scope`; the store hides tasks of other scopes.
 
-Stores group what arrives together into one commit. Several nodes may share a store (a
-PostgreSQL database): each task has an owner node and an `epoch` that rises with every
-change of owner, and fences off the appends of the owner before.
+A store groups appends that arrive together into one commit. Several nodes may share a store
+(a PostgreSQL database): each task has an owner node and an `epoch` that rises with every
+change of owner, so that the store refuses late appends of a former owner.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ from trunkline.model.values import TaskState
 
 
 class Scope(Struct, frozen=True, cache_hash=True, gc=False):
-    """Whose tasks these are. Nothing is visible across scopes."""
+    """The caller that owns tasks of an agent. No caller sees anything of another scope."""
 
     agent: str
     tenant: str
@@ -61,7 +61,7 @@ class Snapshot(Struct, frozen=True, gc=False):
 
 
 class Creation(Struct, frozen=True, gc=False):
-    """What the first append of a task says beside its entries."""
+    """The facts of a new task, beside the entries of its first append."""
 
     scope: Scope
     context_id: str
@@ -119,12 +119,12 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
     # Texts that entries and snapshot refer to from here on; only for a store that
     # `keeps_large_values`.
     values: tuple[LargeValue, ...] = ()
-    # How large entries and snapshot are together; 0 when whoever made it has not counted.
+    # The size of entries and snapshot together; 0 when the runtime did not count it.
     counted_bytes: int = 0
 
     @property
     def size_bytes(self) -> int:
-        """How much a commit writes for it, large values aside."""
+        """How many bytes a commit writes for it, without the large values."""
         if self.counted_bytes:
             return self.counted_bytes
         size = sum([len(entry.body) for entry in self.entries])
@@ -150,7 +150,7 @@ class StoredTask(Struct, frozen=True, kw_only=True, gc=False):
     # The journal after the snapshot (all of it when there is none), so that
     # snapshot and tail together are the task as committed.
     tail: tuple[Entry, ...]
-    # The session that the record names, in stores whose records other programs write, too.
+    # The session that the record names, in stores whose records other programs write as well.
     session_key: str = ""
 
 
@@ -183,7 +183,7 @@ class Store(Protocol):
         while it takes them."""
         ...
 
-    # Whether it takes `Append.values`. For one that does not, nothing is referred to.
+    # Whether the store takes `Append.values`. Without, the runtime keeps large texts inline.
     @property
     def keeps_large_values(self) -> bool: ...
 
@@ -197,7 +197,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Commits what was submitted, then lets go. Safe to call twice."""
+        """Commits all submitted appends, then releases the files. Safe to call twice."""
         ...
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
@@ -207,7 +207,7 @@ class Store(Protocol):
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None: ...
 
     async def owner(self, task_id: str) -> Scope | None:
-        """Whose task it is. For the gateway's own work, never to answer a caller."""
+        """The scope of a task. For the gateway's own work, never to answer a caller."""
         ...
 
     async def remember(self, exchange: Exchange) -> None:
@@ -219,14 +219,14 @@ class Store(Protocol):
     ) -> tuple[Exchange, ...]:
         """The latest exchanges of the scope, the latest first, in one context or in all.
 
-        Of those of one moment, what was remembered last comes first.
+        Of exchanges of the same millisecond, the one remembered last comes first.
         """
         ...
 
     async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
         """Forget up to `limit` exchanges of an agent that are older, the oldest first.
 
-        Returns how many went.
+        Returns how many it forgot.
         """
         ...
 
@@ -235,8 +235,8 @@ class Store(Protocol):
         ...
 
     async def keep(self, note: KeptNote) -> None:
-        """Keep a note in place of the one of that name, or forget it; what this did survives
-        a crash when it returns. Raises StoreUnusable."""
+        """Keep a note in place of the one of that name, or forget it if it is empty. The change
+        survives a crash when this returns. Raises StoreUnusable."""
         ...
 
     async def kept(self, scope: Scope, context_id: str, name: str) -> str | None: ...
@@ -276,16 +276,16 @@ class Store(Protocol):
     ) -> tuple[StoredTask, ...]:
         """Take over tasks that no living node owns, oldest first, and raise their epoch.
 
-        Without `task_id`: tasks with work to do (submitted or working); paused ones
-        wait for their caller and finished ones for nobody. With it: that task alone, in
+        Without `task_id`: tasks with work to do (submitted or working), not paused ones, which
+        wait for their caller, and not finished ones. With it: that task alone, in
         any state. The claimed tasks come back with their new epoch. Tasks of `node` itself and of
         nodes whose heartbeat still holds are left alone.
         """
         ...
 
     async def scopes(self) -> tuple[Scope, ...]:
-        """All scopes that have tasks, exchanges or notes; for who looks after the store, not
-        for callers."""
+        """All scopes that have tasks, exchanges or notes. For maintenance, never to answer a
+        caller."""
         ...
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
@@ -296,7 +296,8 @@ class Store(Protocol):
         """Delete up to `limit` terminal tasks of an agent with all they have, the longest
         ended first; with `before_ms` only those whose status is older.
 
-        Returns how many went. Small steps, so that traffic is not held up.
+        Returns how many it deleted. Callers prune in small steps, so that traffic does not
+        wait.
         """
         ...
 

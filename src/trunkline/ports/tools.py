@@ -1,4 +1,4 @@
-"""Tools that models and scripts call, whatever carries the call."""
+"""`Tool` and `TurnTool`: tools that models and scripts call, by any protocol."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeAlias
@@ -12,7 +12,7 @@ OnUpdate: TypeAlias = Callable[[Envelope], Awaitable[None] | None]
 
 
 class Signal(Protocol):
-    """How a caller calls a request off; an `asyncio.Event` is one."""
+    """A caller sets it to cancel a request; an `asyncio.Event` is one."""
 
     def is_set(self) -> bool: ...
 
@@ -22,8 +22,8 @@ class Signal(Protocol):
 class Run(Protocol):
     """One request in, one envelope out; its `ok` tells a result from a failure.
 
-    Raises nothing for what a request holds. `on_update` gets an envelope for everything that
-    happens on the way, `signal` calls the request off.
+    An invalid request gives a failure and does not raise. `on_update` gets an envelope for every
+    event on the way, `signal` cancels the request.
     """
 
     def __call__(
@@ -32,7 +32,7 @@ class Run(Protocol):
 
 
 class ToolDefinition(Struct, frozen=True, kw_only=True):
-    """What a model is told of a tool: `input_schema` is JSON Schema, of an object."""
+    """The description of a tool for a model. `input_schema` is JSON Schema, of an object."""
 
     name: str
     title: str
@@ -73,15 +73,15 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """What a call in a turn gave, as JSON. An error is for the model to read, and make up for."""
+    """The JSON result of a call in a turn. The model reads an error and may correct its call."""
 
     value: Any
     is_error: bool = False
 
 
 class TurnTool(Protocol):
-    """A tool as an agent uses it while it runs a turn. It raises for a fault of its own only:
-    the model learns no more than that."""
+    """A tool as an agent uses it while it runs a turn. It raises for its own faults only, and the
+    model does not see their text."""
 
     @property
     def definition(self) -> ToolDefinition: ...
@@ -89,12 +89,12 @@ class TurnTool(Protocol):
     async def call(
         self, arguments: Any, *, turn: TurnRequest, on_update: Callable[[Any], None]
     ) -> ToolResult:
-        """`arguments` are whatever JSON the model wrote. To cancel the call is to stop it.
+        """`arguments` are the JSON that the model wrote, unchecked. Cancelling the call stops it.
 
-        An update stands for all before it: those that nobody had time to read are left out.
+        An update replaces all updates before it, so a slow reader gets the latest only.
         """
         ...
 
     async def close(self) -> None:
-        """Whoever calls afterwards opens it again."""
+        """Release the tool. A later call opens it again."""
         ...

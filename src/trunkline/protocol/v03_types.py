@@ -40,7 +40,7 @@ class File(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
     mime_type: str = ""
     content: bytes | None = field(default=None, name="bytes")
     uri: str | None = None
-    # REST
+    # The names of `bytes` and `uri` in REST.
     file_with_bytes: bytes | None = None
     file_with_uri: str | None = None
 
@@ -61,7 +61,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     message_id: str
     role: str
     parts: tuple[Part, ...] = ()
-    # REST
+    # The name of `parts` in REST.
     content: tuple[Part, ...] = ()
     context_id: str = ""
     task_id: str = ""
@@ -133,7 +133,7 @@ class Configuration(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     blocking: bool | None = None
     history_length: int | None = None
     push_notification_config: PushConfig | None = None
-    # REST
+    # The name of `push_notification_config` in REST.
     push_notification: PushConfig | None = None
 
 

@@ -1,4 +1,4 @@
-"""Where tasks are kept: one module or package per store, each passing `check_store`.
+"""Stores of tasks: one module or package per store, each passing `check_store`.
 
 Imports `ports`, `model` and `background`; `jsonfile` also the shapes of A2A 0.3 and the fold,
 for the records that other programs read. Read `commits` (the steps that every store takes for a

@@ -48,7 +48,7 @@ else:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names of new files survive a power cut."""
+    """Sync a folder, so that the names of new files survive a power cut."""
     if sys.platform == "win32":  # which syncs the entries of a folder by itself
         return
     fd = os.open(folder, os.O_RDONLY)

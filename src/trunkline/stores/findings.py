@@ -12,7 +12,7 @@ _MAX_FAULTS = 1000
 
 
 class Fault(Struct, frozen=True):
-    # One of: file, page, reference, count, task, record, log. Programs go by it.
+    # One of: file, page, reference, count, task, record, log. Scripts rely on these words.
     kind: str
     what: str
     remedy: str

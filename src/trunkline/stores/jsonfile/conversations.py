@@ -75,7 +75,7 @@ class Conversation(Struct, eq=False):
         """Write the pending changes of a conversation that only grows."""
         fd = os.open(folder / self.file_name, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            # A line that a crash or a full disk has cut off never counted.
+            # Remove a line that a crash or a full disk cut off: it was never acknowledged.
             size = os.fstat(fd).st_size
             whole = os.pread(fd, size, 0).rfind(b"\n") + 1
             if whole < size:

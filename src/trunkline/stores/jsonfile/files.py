@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and the problems of doing so."""
+"""Files that the store writes completely or not at all, and the problems of writing them."""
 
 import base64
 import errno

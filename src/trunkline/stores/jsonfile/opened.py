@@ -60,7 +60,7 @@ class Opened:
 
     async def load(self) -> None:
         await self.in_files(self._load)
-        # Changes that a crash left in the log go to their files at leisure.
+        # Write the changes that a crash left in the log to their files, in the background.
         self.state.retire()
         self.write_files()
 

@@ -110,9 +110,9 @@ def _event(entry: Entry) -> Struct | None:
 
 
 def session_key_in(head: Head, contents: Contents) -> str:
-    """The session that the record names; empty where there is none to go by.
+    """The session that the record names; empty when the record names none to rely on.
 
-    Earlier versions named the account in place of the agent, whatever the agent was told.
+    Earlier versions named the account in place of the agent, whatever session the agent got.
     """
     if contents.binding is None:
         return ""

@@ -36,7 +36,7 @@ class LargeValues:
         self._enqueue = enqueue
         (last,) = opened.writer.connection.execute(SQL["last_value"]).fetchone()
         self._last_number: int = last
-        # Of appends that are not settled: loose, and not to be swept.
+        # The values of appends that are not settled: loose, but the sweep must spare them.
         self._in_use: dict[int, list[int]] = {}
         self._is_sweeping = False
         self._is_closing = False
@@ -92,7 +92,7 @@ class LargeValues:
             self._tasks.spawn(self._sweep(), name="sweep loose values")
 
     def stop_sweeping(self) -> None:
-        """For good. The next start sweeps the remaining ones."""
+        """Stop for good. The next start sweeps the remaining values."""
         self._is_closing = True
 
     async def _sweep(self) -> None:
@@ -101,7 +101,7 @@ class LargeValues:
                 for number in loose:
                     await self._sweep_value(number)
         except StoreError as error:
-            # The next large value, or the next start, sweeps the remaining ones.
+            # The next large value, or the next start, sweeps the remaining values.
             _log.warning("loose values could not be deleted", extra={"reason": error.message})
         finally:
             self._is_sweeping = False

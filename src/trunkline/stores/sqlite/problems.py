@@ -77,7 +77,7 @@ def read_problem(error: sqlite3.Error) -> Problem | None:
     return None
 
 
-# Looks at the log are that much rarer.
+# The store looks at the log once in this many looks at the file.
 _LOG_FACTOR = 25
 
 
@@ -105,8 +105,8 @@ class FileWatch:
         os.close(self._log_fd)
 
     def problem_before_commit(self, now: float) -> Problem | None:
-        """Before it, because afterwards a log that was cut short is as long as it should be,
-        with a hole, and what is refused would be stored."""
+        """Looks before the commit: after it, a log that was cut short has its old length again,
+        with a hole, and SQLite would have stored an append that the store refuses."""
         self.next_look = now + self._every_s
         problem = self._file_problem()
         if problem is not None or now < self._next_log_look:
@@ -128,7 +128,7 @@ class FileWatch:
         return None
 
     def _log_problem(self) -> Problem | None:
-        """A cut that took less than was written since the last look is not seen."""
+        """Misses a cut that removed less than the writer has added since the last look."""
         log = os.fstat(self._log_fd)
         if log.st_size != self._log_size:
             if log.st_size < self._log_size and not self._writes_log_back():
@@ -161,8 +161,8 @@ class FileWatch:
         return bool(size >= pages * page_bytes)
 
     def _writes_log_back(self) -> bool:
-        # SQLite cuts the log to its limit when all of it is in the database. To write it
-        # back once more does nothing then, and fails where some of it is missing.
+        # SQLite cuts the log to its limit when all of it is in the database. A checkpoint then
+        # does nothing, and it fails when a part of the log is missing.
         try:
             is_busy, _, _ = self._db.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
         except sqlite3.Error:

@@ -1,4 +1,4 @@
-"""Deletes ended tasks, entries that a snapshot covers, old exchanges and old notes."""
+"""Deletions of ended tasks, of entries that a snapshot covers, of old exchanges and notes."""
 
 from collections.abc import Iterable
 
@@ -49,7 +49,7 @@ def prune_journal(writer: Writer, task_id: str, *, up_to: int) -> None:
         start = key << SEQ_BITS
         last = min(up_to, folded)
         db.execute(SQL["delete_entries"], (start, start | last))
-        # The row that is next may begin before it should now.
+        # The next row may begin with entries that are to go.
         rows = db.execute(SQL["get_entries"], (start, start | MAX_SEQ, 1)).fetchall()
         if rows and rows[0][1] == PACKED:
             kept: list[int | str | Blob] = []

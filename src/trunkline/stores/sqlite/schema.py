@@ -1,4 +1,4 @@
-"""Bringing a database file to the schema of this release."""
+"""`prepare`: brings a database file to the schema of this release."""
 
 import re
 import sqlite3

@@ -30,7 +30,7 @@ from trunkline.stores.sqlite.writer import take_over
 T = TypeVar("T")
 
 # The least time between two looks whether the file is still there. The store may acknowledge
-# appends for this long after the file was deleted or replaced. To look at every commit made a
+# appends for this long after the file was deleted or replaced. A look at every commit made a
 # single send 13 % more expensive.
 LOOK_EVERY_S = 0.01
 # The loop writes a batch in one go, at about 10 µs per append; this bounds the pause.
@@ -259,7 +259,7 @@ class SqliteStore(DiskStore[Opened]):
         return await self._enqueue(partial(opened.in_transaction, work))
 
     async def _delete(self, delete: Callable[..., int], found: Sequence[Any], *args: Any) -> int:
-        """Delete what a reader found, unless it found nothing. Returns how many went."""
+        """Delete the rows that a reader found, if any. Returns how many were deleted."""
         return await self._change(delete, found, *args) if found else 0
 
     async def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:

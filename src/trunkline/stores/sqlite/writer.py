@@ -58,7 +58,7 @@ class _Staged(Struct, eq=False):
 
     next_key: int
     changes: dict[str, _Change] = {}
-    # Of tasks that have not ended. Nothing follows on an ended one, except a rare snapshot.
+    # Heads of tasks that have not ended. An ended task gets a rare snapshot at most.
     heads: dict[str, Head] = {}
     ended: list[str] = []
     exchanges: list[int | str | Blob] = []
@@ -293,7 +293,7 @@ class Writer:
             self._write_rare()
 
     def _write_rare(self) -> None:
-        """Notes and large values, which most batches have none of."""
+        """Write notes and large values, which most batches lack."""
         notes = self._staged.notes.items()
         kept = [(*key, *note) for key, note in notes if note[1]]
         self.connection.executemany(SQL["put_note"], kept)

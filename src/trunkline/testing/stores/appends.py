@@ -208,7 +208,7 @@ async def close_commits_what_was_submitted(store: Store) -> None:
 
 
 async def large_bodies_come_back(store: Store) -> None:
-    """Whatever makes them large: files, or very many parts."""
+    """Files, or very many parts, make a body large."""
     body = bytes(range(256)).hex().encode() * 3_000
     first, second = Snapshot(1, b'"%b1"' % body, b'["%b"]' % body), Snapshot(2, b'"%b2"' % body)
     large = Entry(1, TASK, b'"%b"' % body)
@@ -249,7 +249,7 @@ async def resuming_reader_misses_nothing(store: Store) -> None:
     for step in range(30):
         pending = [submit(store, follow("t", appended + more)) for more in range(step % 4)]
         appended += len(pending)
-        # Reads while the commit is on its way, wherever that has got to.
+        # Reads while the commit is under way, at any of its steps.
         seen += await store.entries("t", after=len(seen), limit=2)
         await asyncio.gather(*pending)
     while page := await store.entries("t", after=len(seen), limit=2):
@@ -274,7 +274,7 @@ async def pruned_journal_leaves_an_honest_gap(store: Store) -> None:
     await must_put(store, create("t", count=4, snapshot=snapshot), follow("t", 4, count=2))
     await store.prune_journal("t", up_to=3)
     assert await store.entries("t", after=0, limit=9) == entries(3, 3)
-    # Nothing that the snapshot does not hold is ever forgotten.
+    # The store keeps every entry that the snapshot does not hold.
     await store.prune_journal("t", up_to=99)
     assert await store.entries("t", after=0, limit=9) == entries(4, 2)
     task = await must_get(store, "t")

@@ -58,7 +58,7 @@ async def old_exchanges_are_forgotten_in_steps(store: Store) -> None:
     assert await store.count_exchanges("agent", before_ms=5) == 4
     assert await store.forget_exchanges("agent", before_ms=5, limit=2) == 2
     assert await store.count_exchanges("agent", before_ms=5) == 2
-    # The oldest went, of all callers.
+    # The store forgot the oldest exchanges of all callers.
     assert await store.exchanges(ALICE, limit=9) == (exchange(6), exchange(4))
     assert await store.exchanges(ALICE, context_id="other", limit=9) == ()
     assert await store.exchanges(BOB, limit=9) == (exchange(3, scope=BOB),)
@@ -66,7 +66,7 @@ async def old_exchanges_are_forgotten_in_steps(store: Store) -> None:
     assert await store.forget_exchanges("agent", before_ms=5, limit=9) == 0
     assert await store.exchanges(ALICE, context_id="c", limit=9) == (exchange(6),)
     assert await store.exchanges(BOB, limit=9) == ()
-    # Tasks are another matter, and conversations go on.
+    # Tasks stay, and conversations continue.
     assert await store.owner("a") == ALICE
     await _remember(store, exchange(7), exchange(8, context_id="other"))
     assert await store.exchanges(ALICE, limit=9) == (
@@ -95,7 +95,7 @@ async def exchanges_of_agents_are_forgotten_apart(store: Store) -> None:
     assert await store.exchanges(other, limit=9) == (theirs,)
 
 
-async def two_who_forget_count_an_exchange_once(store: Store) -> None:
+async def concurrent_forgets_count_an_exchange_once(store: Store) -> None:
     await _remember(store, *map(exchange, range(8)))
     steps = await asyncio.gather(
         *[store.forget_exchanges("agent", before_ms=7, limit=9) for _ in range(2)]
@@ -104,7 +104,7 @@ async def two_who_forget_count_an_exchange_once(store: Store) -> None:
     assert await store.exchanges(ALICE, limit=9) == (exchange(7),)
 
 
-async def an_exchange_is_no_task(store: Store) -> None:
+async def an_exchange_is_not_a_task(store: Store) -> None:
     await store.remember(exchange(1))
     await store.heartbeat("n", now_ms=0, ttl_ms=10)
     assert await store.claim("n", now_ms=1000, limit=9) == ()

@@ -94,8 +94,8 @@ async def only_tasks_with_work_to_do_are_claimed(store: Store) -> None:
     for state in (*paused, *TERMINAL):
         await must_put(store, create(state, node="dead", state=state))
     assert await store.claim("heir", now_ms=1000, limit=9) == ()
-    # By name any task may be taken: a paused one when its caller answers, a
-    # finished one for whatever is left to be done.
+    # A node may take any task by name: a paused one when its caller answers, a finished one
+    # for work that is left to do.
     for state in (*paused, COMPLETED):
         (task,) = await store.claim("heir", now_ms=1000, limit=9, task_id=state)
         assert (task.node, task.epoch, task.state) == ("heir", 2, state)

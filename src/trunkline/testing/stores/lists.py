@@ -108,8 +108,8 @@ async def pages_hold_while_tasks_change(store: Store) -> None:
     await must_put(store, *[create(f"t{n}", status_ms=100 + n) for n in range(10)])
     first = await store.list(TaskQuery(scope=ALICE, limit=4))
     assert ids(first.tasks) == ["t9", "t8", "t7", "t6"]
-    # One that was shown moves to the front, one that was not does so too, and a
-    # new one appears: none of that shifts the pages that follow.
+    # A listed task and one that is not listed yet move to the front, and a new one appears.
+    # The next pages do not shift.
     await must_put(
         store,
         follow("t8", 1, status_ms=500),
