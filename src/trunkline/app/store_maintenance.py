@@ -16,7 +16,7 @@ from trunkline.model.errors import ConfigError
 from trunkline.model.profile import Profile
 from trunkline.model.values import HAS_WORK, TaskState
 from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
-from trunkline.runtime.recorder import say
+from trunkline.runtime.live_task import say
 from trunkline.runtime.retention import Gone, count_prunable, forgets, prune
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import Settings, StoreSettings

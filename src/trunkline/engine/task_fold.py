@@ -64,45 +64,38 @@ class Pending(Struct, frozen=True, gc=False):
         return f"{task_id}.{self.seq}{again}"
 
 
-class TaskFold:
+class TaskFold(Struct, eq=False):
     """The task as of entry `seq`."""
 
-    __slots__ = (
-        "_artifacts",
-        "_asking",
-        "_before_turn",
-        "_history",
-        "_known",
-        "_task",
-        "has_grown",
-        "pending",
-        "seq",
-        "status",
-    )
+    seq: int
+    # The task as it began, for its ids and metadata; the fields below replace the rest.
+    _task: Task
+    status: TaskStatus
+    _history: list[Message]
+    # The ids of the messages in history.
+    _known: set[str]
+    # The last status that had a message or began a turn.
+    _asking: TaskStatus
+    # An artifact without appended chunks is kept as it came.
+    _artifacts: dict[str, Artifact | GrowingArtifact] = {}
+    # Whether an artifact was assembled from chunks, and so may be larger than each of them.
+    has_grown: bool = False
+    # The message of the current turn; then history length, artifacts and status before it.
+    _before_turn: tuple[Pending, int, tuple[Artifact, ...], TaskStatus] | None = None
+    # Messages that no turn has taken up yet.
+    pending: list[Pending] = []
 
-    def __init__(self, seq: int, task: Task, options: TurnOptions | None = None) -> None:
-        self.seq = seq
-        # The task as it began, for its ids and metadata; the fields below replace the rest.
-        self._task = task
-        self.status = task.status
-        self._history = list(task.history)
-        self._known = set(map(_MESSAGE_ID, task.history))
-        # An artifact without appended chunks is kept as it came.
-        self._artifacts: dict[str, Artifact | GrowingArtifact] = {}
+    @classmethod
+    def of_task(cls, seq: int, task: Task, options: TurnOptions | None = None) -> "TaskFold":
+        known = set(map(_MESSAGE_ID, task.history))
+        fold = cls(seq, task, task.status, list(task.history), known, task.status)
         for artifact in task.artifacts:
-            self._artifacts[artifact.artifact_id] = artifact
-        # Whether an artifact was assembled from chunks, and so may be larger than each of them.
-        self.has_grown = False
-        # The message of the current turn; then history length, artifacts and status before it.
-        self._before_turn: tuple[Pending, int, tuple[Artifact, ...], TaskStatus] | None = None
-        # Messages that no turn has taken up yet.
-        self.pending: list[Pending] = []
+            fold._artifacts[artifact.artifact_id] = artifact
         if task.status.state is _SUBMITTED:
             last = task.history[-1] if task.history else None
             if last is not None and last.role is _USER:
-                self.pending.append(Pending(last, options, task.status.timestamp, seq))
-        # The last status that had a message or began a turn.
-        self._asking = task.status
+                fold.pending.append(Pending(last, options, task.status.timestamp, seq))
+        return fold
 
     @classmethod
     def of(cls, snapshot: Snapshot | None, tail: tuple[Entry, ...]) -> "TaskFold":
@@ -110,7 +103,7 @@ class TaskFold:
             task = _decode_task(snapshot.task)
             if snapshot.artifacts:
                 task = structs.replace(task, artifacts=_decode_artifacts(snapshot.artifacts))
-            fold = cls(snapshot.seq, task)
+            fold = cls.of_task(snapshot.seq, task)
         else:
             first, *rest = tail
             fold, tail = cls.begin(first), tuple(rest)
@@ -122,9 +115,9 @@ class TaskFold:
     def begin(cls, entry: Entry) -> "TaskFold":
         event = entry.decoded or entry.event
         if isinstance(event, TaskSubmitted):
-            return cls(entry.seq, event.task, event.options)
+            return cls.of_task(entry.seq, event.task, event.options)
         if isinstance(event, Task):
-            return cls(entry.seq, event)
+            return cls.of_task(entry.seq, event)
         raise GatewayBug("a journal begins with the task")
 
     @property
@@ -246,21 +239,16 @@ class TaskFold:
         known.extend(artifact)
 
     def copy(self) -> "TaskFold":
-        other = TaskFold.__new__(TaskFold)
-        other.seq = self.seq
-        other._task = self._task
-        other.status = self.status
-        other._history = list(self._history)
-        other._known = set(self._known)
-        other._artifacts = {
-            key: each if isinstance(each, Artifact) else each.copy()
-            for key, each in self._artifacts.items()
-        }
-        other.has_grown = self.has_grown
-        other.pending = list(self.pending)
-        other._before_turn = self._before_turn
-        other._asking = self._asking
-        return other
+        return structs.replace(
+            self,
+            _history=list(self._history),
+            _known=set(self._known),
+            _artifacts={
+                key: each if isinstance(each, Artifact) else each.copy()
+                for key, each in self._artifacts.items()
+            },
+            pending=list(self.pending),
+        )
 
     def whole(self) -> Task:
         return structs.replace(

@@ -163,6 +163,11 @@ class Subscription(Struct, kw_only=True, eq=False):
             self._items.append(item)
             self._wake(item)
 
+    def finish(self, item: Item) -> None:
+        """End the stream with this item."""
+        self.put(item)
+        self.end()
+
     def end(self, reason: str = "") -> None:
         self.is_ended = True
         self._wake(reason)

@@ -9,12 +9,13 @@ from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import ContentTypeNotSupported, IdempotencyConflict, TrunklineError
 from trunkline.model.values import Message
 from trunkline.ports.clock import Clock
-from trunkline.ports.store import IdempotencyRecord, KeptNote, Scope, Snapshot, Store
+from trunkline.ports.store import IdempotencyRecord, Scope, Snapshot, Store
 from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
 from trunkline.runtime.run import Run
+from trunkline.runtime.sessions import StoredNotes
 
 # The prefix of the notes that hold keys. Agents choose the names of their own notes, and none of
 # those begins like this.
@@ -203,15 +204,8 @@ class DirectAnswers(Struct, kw_only=True, eq=False):
     ) -> None:
         assert run.key is not None
         kept = _Kept(run.key.digest, run.task_id, run.context_id, answer, refused)
-        await self.store.keep(
-            KeptNote(
-                scope=run.key.scope,
-                context_id="",
-                name=_PREFIX + run.key.key,
-                text=_encode(kept).decode(),
-                at_ms=self.clock.now_ms(),
-            )
-        )
+        notes = StoredNotes(self.store, self.clock, run.key.scope, "")
+        await notes.keep(_PREFIX + run.key.key, _encode(kept).decode())
 
 
 def key_of(caller: Caller, message: Message) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import (
@@ -58,33 +58,24 @@ class CommitObserver(Protocol):
         """The store refused, and the task is back at its committed state."""
 
 
-class Journal:
-    def __init__(
-        self,
-        store: Store,
-        *,
-        ids: Ids,
-        observer: CommitObserver,
-    ) -> None:
-        self._store = store
-        self._ids = ids
-        # Whether the store keeps large texts apart from the entries.
-        self.refers = store.keeps_large_values
-        self._observer = observer
-        self._dirty: list[LiveTask] = []
-        # The task that has a large append under way. There is one at a time, because a large append
-        # takes several times its size in memory and blocks the event loop for a while.
-        self._large: LiveTask | None = None
-        # Tasks whose large append waits for its turn, and turns whose last output waits for it.
-        self._large_waiting: deque[LiveTask] = deque()
-        self._large_waiters: list[asyncio.Future[None]] = []
-        # Whether the store has accepted nothing since its last failure.
-        self.is_refusing = False
-        # Entries committed since the start, for the metrics.
-        self.committed_entries = 0
-        # How long appends have waited for the store, counted in ticks of the watchdog.
-        self._second = _Second(0)
-        self._waiting: list[_Second] = []
+class Journal(Struct, kw_only=True, eq=False, dict=True):
+    store: Store
+    ids: Ids
+    observer: CommitObserver
+    # Whether the store has accepted nothing since its last failure.
+    is_refusing: bool = False
+    # Entries committed since the start, for the metrics.
+    committed_entries: int = 0
+    _dirty: list[LiveTask] = []
+    # The task that has a large append under way. There is one at a time, because a large append
+    # takes several times its size in memory and blocks the event loop for a while.
+    _large: LiveTask | None = None
+    # Tasks whose large append waits for its turn, and turns whose last output waits for it.
+    _large_waiting: deque[LiveTask] = field(default_factory=deque)
+    _large_waiters: list[asyncio.Future[None]] = []
+    # How long appends have waited for the store, counted in ticks of the watchdog.
+    _second: _Second = field(default_factory=lambda: _Second(0))
+    _waiting: list[_Second] = []
 
     def tick(self) -> int:
         """Count one second. Returns the seconds for which the oldest unsettled append has
@@ -136,10 +127,10 @@ class Journal:
     def slim(self, live: LiveTask, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The parts to record, with references in place of large texts, which the store keeps
         apart."""
-        if not self.refers:
+        if not self.store.keeps_large_values:
             return parts
         known = live.in_flight_values + live.values
-        parts, new = slim(parts, known, self._ids.new)
+        parts, new = slim(parts, known, self.ids.new)
         live.values += new
         return parts
 
@@ -175,16 +166,7 @@ class Journal:
             raise not_stored()
         if live.unflushed or live.in_flight:
             waiter: asyncio.Future[None] = self._loop.create_future()
-
-            def wake(error: TrunklineError | None) -> None:
-                if waiter.done():
-                    return
-                if error is None:
-                    waiter.set_result(None)
-                else:
-                    waiter.set_exception(error)
-
-            self.once_durable(live, wake)
+            self.once_durable(live, partial(_wake, waiter))
             await waiter
 
     def _flush_soon(self) -> None:
@@ -212,7 +194,7 @@ class Journal:
                     self._refuse_unmade(live, cause)
         if appends:
             self._second.unsettled += len(appends)
-            self._store.submit(appends)
+            self.store.submit(appends)
 
     def _record_held_back(self, live: LiveTask) -> None:
         held_back, live.held_back = live.held_back, None
@@ -251,8 +233,7 @@ class Journal:
             self._loop.call_soon(self._flush_large)
         waiters, self._large_waiters = self._large_waiters, []
         for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _wake(waiter)
 
     def _append(self, live: LiveTask) -> tuple[Append, Settled] | None:
         entries = tuple(live.unflushed)
@@ -261,14 +242,14 @@ class Journal:
             live.is_dirty = False
             if self._large is live and not live.in_flight:
                 self._leave_large_turn()
-            self._observer.settled(live)
+            self.observer.settled(live)
             return None
         fold: TaskFold | None = None
         snapshot: Snapshot | None = None
         size = live.recorded_bytes - live.flushed_bytes
         if live.state in SETTLED:
             fold = live.ahead()
-            if fold.has_grown and self.refers:
+            if fold.has_grown and self.store.keeps_large_values:
                 fold.slim(partial(self.slim, live))
             snapshot = fold.snapshot()
             size += len(snapshot.task) + len(snapshot.artifacts)
@@ -341,7 +322,7 @@ class Journal:
                         live.waiters.append((wanted, waiter))
                     elif not waiter.done():
                         waiter.set_result(None)
-            self._observer.settled(live)
+            self.observer.settled(live)
 
     def _settle_refused(self, live: LiveTask, error: StoreError) -> None:
         is_unusable = isinstance(error, StoreUnusable)
@@ -377,12 +358,7 @@ class Journal:
         with the error."""
         waiting, live.waiters = live.waiters, []
         for _, waiter in waiting:
-            if waiter.done():
-                continue
-            if error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(error)
+            _wake(waiter, error)
 
     def _refuse_unmade(self, live: LiveTask, cause: Exception) -> None:
         """Refuse a task whose entries cannot be made into an append. The task stays dirty until
@@ -425,7 +401,16 @@ class Journal:
         self.answer_waiters(live, refusal)
         for reader in list(live.subscriptions):
             reader.stop("the store is unavailable", live.committed_seq)
-        self._observer.refused(live, error)
+        self.observer.refused(live, error)
+
+
+def _wake(waiter: "asyncio.Future[None]", error: TrunklineError | None = None) -> None:
+    if waiter.done():
+        return
+    if error is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(error)
 
 
 def not_stored() -> Unavailable:

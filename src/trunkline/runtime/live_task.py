@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, structs
@@ -12,7 +12,7 @@ from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
 from trunkline.model.events import Entry, Event
 from trunkline.model.large_values import LargeValue
-from trunkline.model.values import HAS_WORK, TERMINAL, Message, Role, TaskState
+from trunkline.model.values import HAS_WORK, TERMINAL, Message, Part, Role, TaskState
 from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, StoredTask
 from trunkline.runtime.fanout import Shares, Subscription
 
@@ -209,6 +209,20 @@ def message_of_task(message: Message, task_id: str, context_id: str) -> Message:
     if message.task_id == task_id and message.context_id == context_id:
         return message
     return structs.replace(message, context_id=context_id, task_id=task_id)
+
+
+def say(
+    live: LiveTask, message_id: str, text: str, metadata: dict[str, Any] | None = None
+) -> Message:
+    """A message of the gateway itself, in the agent's place."""
+    return Message(
+        message_id=f"{live.task_id}.{message_id}",
+        context_id=live.context_id,
+        task_id=live.task_id,
+        role=Role.AGENT,
+        parts=(Part(text=text),),
+        metadata=metadata,
+    )
 
 
 def fold_of(stored: StoredTask) -> TaskFold:

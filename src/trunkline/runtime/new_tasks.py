@@ -7,12 +7,12 @@ from trunkline.engine.run_states import WAITING
 from trunkline.model.events import TaskSubmitted
 from trunkline.model.large_values import MAX_INLINE_CHARS
 from trunkline.model.timestamps import format_timestamp
-from trunkline.model.values import Message, Part, Role, Task, TaskState, TaskStatus
+from trunkline.model.values import Message, Task, TaskState, TaskStatus
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Creation, IdempotencyRecord
 from trunkline.runtime.idempotency import DirectAnswers, IdempotencyKeys
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.live_task import LiveTask, message_of_task
+from trunkline.runtime.live_task import LiveTask, message_of_task, say
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 
@@ -59,7 +59,9 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
             state = REFUSAL_STATES[run.agent.profile.refusal_state]
             if refused is INTERRUPTED:
                 state = TaskState.FAILED
-            said = _refusal_message(live, refused)
+            name = refused.reason.replace("_", "-")
+            metadata = {"reason": refused.reason, "retryAfterSeconds": RETRY_AFTER_S}
+            said = say(live, name, refused.text, metadata)
         message = message_of_task(run.message, task_id, context_id)
         run.become(live, message)
         for part in message.parts:
@@ -78,14 +80,3 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
         self.registry.add(live)
         self.journal.record(live, event, state=state, status_ms=now_ms)
         return live
-
-
-def _refusal_message(live: LiveTask, refused: Refusal) -> Message:
-    return Message(
-        message_id=f"{live.task_id}.{refused.reason.replace('_', '-')}",
-        context_id=live.context_id,
-        task_id=live.task_id,
-        role=Role.AGENT,
-        parts=(Part(text=refused.text),),
-        metadata={"reason": refused.reason, "retryAfterSeconds": RETRY_AFTER_S},
-    )

@@ -30,7 +30,7 @@ from trunkline.model.values import (
 )
 from trunkline.ports.clock import Clock
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.live_task import LiveTask, say
 from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.run import Run, extra_of
 
@@ -290,17 +290,6 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
             state=state,
             status_ms=now_ms,
         )
-
-
-def say(live: LiveTask, message_id: str, text: str) -> Message:
-    """A message of the gateway itself, in the agent's place."""
-    return Message(
-        message_id=f"{live.task_id}.{message_id}",
-        context_id=live.context_id,
-        task_id=live.task_id,
-        role=Role.AGENT,
-        parts=(Part(text=text),),
-    )
 
 
 def _accepted(run: Run) -> AcceptedModes | None:

@@ -89,8 +89,7 @@ class Run(Struct, kw_only=True, eq=False):
     def finish(self, outcome: Reply | NoReply) -> None:
         """Answer the request without a task."""
         if self.reader is not None:
-            self.reader.put(outcome)
-            self.reader.end()
+            self.reader.finish(outcome)
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(outcome)
 

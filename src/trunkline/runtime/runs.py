@@ -22,9 +22,9 @@ from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply
 from trunkline.runtime.idempotency import DirectAnswers
 from trunkline.runtime.journal import Journal, not_stored
-from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.live_task import LiveTask, say
 from trunkline.runtime.new_tasks import NewTasks
-from trunkline.runtime.recorder import AGENT_FAILED, Recorder, say
+from trunkline.runtime.recorder import AGENT_FAILED, Recorder
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run, extra_of
 from trunkline.runtime.turns import Turns

@@ -22,10 +22,10 @@ from trunkline.runtime.idempotency import DirectAnswers, IdempotencyKeys
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.large_values import LargeValues
-from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.live_task import LiveTask, say
 from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.queued_replies import QueuedReplies
-from trunkline.runtime.recorder import Recorder, say
+from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.retention import forgets
 from trunkline.runtime.runs import Runs
@@ -57,7 +57,7 @@ class Runtime:
         self._store = store
         self._clock = clock
         self.agents = {agent.handle: agent for agent in agents}
-        journal = self.journal = Journal(store, ids=ids, observer=self)
+        journal = self.journal = Journal(store=store, ids=ids, observer=self)
         registry = self.registry = Registry(
             store=store, journal=journal, node=ids.new(), clock=clock
         )

@@ -153,12 +153,10 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     ) -> None:
         if admitted.earlier is not None:
             earlier = admitted.earlier
-            reader.put(Opening(earlier.seq, task_json(earlier, history_length)))
-            reader.end()
+            reader.finish(Opening(earlier.seq, task_json(earlier, history_length)))
             return
         if admitted.reply is not None:
-            reader.put(admitted.reply)
-            reader.end()
+            reader.finish(admitted.reply)
             return
         live = admitted.live
         if live is None:
@@ -197,8 +195,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             if isinstance(outcome, LiveTask):
                 self._attach(reader, Admitted(live=outcome), history_length)
                 return
-            reader.put(outcome)
-            reader.end()
+            reader.finish(outcome)
 
         run.answer.add_done_callback(tell)
 

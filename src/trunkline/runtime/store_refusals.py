@@ -21,8 +21,8 @@ from trunkline.model.errors import (
 from trunkline.model.values import HAS_WORK, TERMINAL, TaskState
 from trunkline.ports.clock import Clock
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.live_task import LiveTask
-from trunkline.runtime.recorder import Recorder, say
+from trunkline.runtime.live_task import LiveTask, say
+from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.runs import Runs
 

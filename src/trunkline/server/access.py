@@ -2,9 +2,11 @@
 
 import hashlib
 import ipaddress
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import PermissionDenied, Unauthenticated
@@ -35,44 +37,34 @@ _PROXY_HEADERS = frozenset(
 )
 
 
-class Access:
-    def __init__(
-        self,
-        *,
-        principals: Mapping[str, str],
-        allows_anonymous: bool,
-        allows_proxied: bool = False,
-        hosts: Iterable[str] = (),
-        schemes: Collection[str] = SCHEMES,
-    ) -> None:
-        """`principals` maps the SHA-256 of a key, in hex, to its principal.
+class Access(Struct, frozen=True, kw_only=True, eq=False):
+    # The principal of each key, by the SHA-256 of the key in hex.
+    principals: Mapping[str, str]
+    allows_anonymous: bool
+    # Whether anonymous callers may come through a proxy.
+    allows_proxied: bool = False
+    # Names beside loopback by which anonymous callers may call the gateway.
+    hosts: Collection[str] = ()
+    # The headers that may carry a key.
+    schemes: Collection[str] = SCHEMES
 
-        `allows_proxied` lets anonymous callers come through a proxy. `hosts` are names beside
-        loopback by which anonymous callers may call the gateway. `schemes` names the headers that
-        may carry a key.
-        """
-        self._principals = dict(principals)
-        self._allows_anonymous = allows_anonymous
-        self._allows_proxied = allows_proxied
-        self._hosts = frozenset(hosts)
-        self._takes_bearer = "bearer" in schemes
-        self._takes_api_key = "apiKey" in schemes
-        ways = [way for scheme, way in _WAYS.items() if scheme in schemes]
-        self._how = " or as ".join(ways)
+    @property
+    def _how(self) -> str:
+        return " or as ".join([way for scheme, way in _WAYS.items() if scheme in self.schemes])
 
     def identify(self, request: Request) -> str:
         """The principal. Raises Unauthenticated or PermissionDenied."""
         headers = request.headers
         token = None
-        if self._takes_bearer and b"authorization" in headers:
+        if "bearer" in self.schemes and b"authorization" in headers:
             value = headers[b"authorization"]
             token = value[7:].strip() if value.startswith(b"Bearer ") else b""
             token = token or _bearer(value)
-        if token is None and self._takes_api_key:
+        if token is None and "apiKey" in self.schemes:
             token = headers.get(b"x-api-key")
         if token is not None:
             # The time of a look-up by the digest reveals nothing about the key.
-            principal = self._principals.get(hashlib.sha256(token).hexdigest())
+            principal = self.principals.get(hashlib.sha256(token).hexdigest())
             if principal is None:
                 raise Unauthenticated(
                     "The API key is not known here; check it or ask for a new one"
@@ -80,11 +72,11 @@ class Access:
             return principal
         if b"authorization" in headers or b"x-api-key" in headers:
             raise Unauthenticated(f"This gateway takes an API key only as {self._how}")
-        if not self._allows_anonymous:
+        if not self.allows_anonymous:
             raise Unauthenticated(f"This gateway needs an API key: send it as {self._how}")
         # Behind a proxy on this machine every caller seems to be on loopback. The names are joined,
         # because a loop over them would cost every anonymous request more than everything above.
-        if not self._allows_proxied and (
+        if not self.allows_proxied and (
             b"\n".join(headers).find(b"x-forwarded-") >= 0 or not _PROXY_HEADERS.isdisjoint(headers)
         ):
             raise Unauthenticated(
@@ -94,14 +86,14 @@ class Access:
         # DNS rebinding: a web page can point its own host name at the loopback address, but it
         # cannot make the browser send another Host.
         host = headers.get(b"host")
-        if host is not None and not _is_loopback(host) and hostname_of(host) not in self._hosts:
+        if host is not None and not _is_loopback(host) and hostname_of(host) not in self.hosts:
             raise PermissionDenied(
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
             )
         # A browser lets a page of any site post to this address, without a key.
         if b"origin" in headers or b"sec-fetch-site" in headers:
-            check_origin(request, self._hosts)
+            check_origin(request, self.hosts)
         return ANONYMOUS
 
 

@@ -53,19 +53,14 @@ class HeadCache(Struct, eq=False):
         self._last = None
         end = data.find(_END, 0, MAX_HEAD_BYTES)
         line = _LENGTH_LINE.search(data, 0, end + 2) if end > 0 else None
-        if line is None or not request.is_complete or not _is_plain(request):
+        names = [name for name, _ in request.header_lines]
+        is_framed = names.count(CONTENT_LENGTH) == 1 and _SPECIAL.isdisjoint(names)
+        if line is None or not (is_framed and request.is_complete and request.keep_alive):
             return
         body_start = end + len(_END)
         # Otherwise the parser found more in the data, or another end of the head.
         if len(data) - body_start == int(line[1]):
             self._before = data[: line.start(1)]
             self._after = data[line.end(1) : body_start]
-            names = [name for name, _ in request.header_lines]
             self._length_at = names.index(CONTENT_LENGTH)
             self._last = request
-
-
-def _is_plain(request: SocketRequest) -> bool:
-    names = [name for name, _ in request.header_lines]
-    is_framed = names.count(CONTENT_LENGTH) == 1 and _SPECIAL.isdisjoint(names)
-    return is_framed and request.keep_alive

@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -15,13 +16,10 @@ LABELS = ("agent", "operation", "binding", "version", "outcome")
 Labels: TypeAlias = tuple[str, str, str, str, str]
 
 
-class _Series:
-    __slots__ = ("buckets", "count", "seconds")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.seconds = 0.0
-        self.buckets = [0] * (len(BUCKETS_S) + 1)
+class _Series(Struct, eq=False):
+    buckets: list[int]
+    count: int = 0
+    seconds: float = 0.0
 
 
 class Metrics(Collector):
@@ -36,7 +34,7 @@ class Metrics(Collector):
         """Count one request. No label holds an id, so that the number of series stays small."""
         series = self._series.get(labels)
         if series is None:
-            series = self._series[labels] = _Series()
+            series = self._series[labels] = _Series([0] * (len(BUCKETS_S) + 1))
         series.count += 1
         series.seconds += seconds
         series.buckets[bisect_left(BUCKETS_S, seconds)] += 1
