@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.device import load_device, proof
@@ -29,6 +29,9 @@ from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.remote.errors import BadPeerAnswer, RemoteError
 from trunkline.remote.websocket import SocketClosed, WebSocket, open_websocket
+
+if TYPE_CHECKING:
+    from trunkline.backends.openclaw.exchange import Exchange
 
 _log = logging.getLogger("trunkline.backends.openclaw")
 
@@ -192,23 +195,6 @@ def _closed(closed: SocketClosed) -> Trouble:
     return unreachable(f"it closed the connection ({closed.code})")
 
 
-class Listener(Protocol):
-    """A run that gets the events of OpenClaw about it."""
-
-    session_key: str
-    openclaw_id: str
-
-    def hear(self, told: Happening) -> None: ...
-
-    def may_adopt(self, told: AgentEvent) -> bool:
-        """Whether an unknown run is this one, which OpenClaw continues under another id."""
-        ...
-
-    def lose(self) -> None:
-        """The connection is gone."""
-        ...
-
-
 class Link:
     def __init__(self, address: Address, clock: Clock, tasks: BackgroundTasks) -> None:
         """Raises ConfigError when the key of the device cannot be used."""
@@ -222,16 +208,16 @@ class Link:
         self._failures = 0
         self._next_at = 0.0
         self.is_closed = False
-        self._listeners: dict[str, Listener] = {}
+        self._listeners: dict[str, Exchange] = {}
 
     @property
     def is_connected(self) -> bool:
         return self._current is not None
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: "Exchange") -> None:
         self._listeners[listener.openclaw_id] = listener
 
-    async def forget(self, listener: Listener) -> None:
+    async def forget(self, listener: "Exchange") -> None:
         """Remove the listener; a session without one is unsubscribed."""
         if self._listeners.get(listener.openclaw_id) is listener:
             del self._listeners[listener.openclaw_id]

@@ -122,6 +122,7 @@ class Exchange:
                 await self._attention.wait()
 
     def hear(self, told: Happening) -> None:
+        """OpenClaw sent an event of the run."""
         match told:
             case AgentEvent():
                 # OpenClaw also sends the question itself, so its tool call is not shown.
@@ -134,6 +135,7 @@ class Exchange:
                 self._attention.set()
 
     def may_adopt(self, told: AgentEvent) -> bool:
+        """Whether an unknown run is this one, which OpenClaw continues under another id."""
         if not self._adopts:
             return False
         self._adopts = False
@@ -141,6 +143,7 @@ class Exchange:
         return True
 
     def lose(self) -> None:
+        """The connection is lost."""
         if not self.is_cut:
             self._seen_ms = self.link.clock.now_ms()
         self.is_cut = True

@@ -39,7 +39,6 @@ class Hello(Struct, frozen=True, kw_only=True):
     version: str = ""
     protocol: int = 0
     boot: Boot = Boot()
-    methods: frozenset[str] = frozenset()
     # None if OpenClaw does not send them.
     scopes: frozenset[str] | None = None
     max_payload_bytes: int = 0
@@ -82,14 +81,12 @@ def read_hello(fields: dict[str, Any], *, now_ms: int) -> Hello:
             "what answers at the url does not greet like OpenClaw", "Correct the backend's `url`."
         )
     server, auth = table(fields.get("server")), table(fields.get("auth"))
-    policy, features = table(fields.get("policy")), table(fields.get("features"))
+    policy, scopes = table(fields.get("policy")), auth.get("scopes")
     uptime_ms = table(fields.get("snapshot")).get("uptimeMs")
-    scopes, methods = auth.get("scopes"), features.get("methods")
     hello = Hello(
         version=str(server.get("version", "")),
         protocol=_number(fields.get("protocol")),
         boot=Boot(str(server.get("bootId", "")), now_ms - _number(uptime_ms)),
-        methods=frozenset(map(str, methods)) if isinstance(methods, list) else frozenset(),
         scopes=frozenset(map(str, scopes)) if isinstance(scopes, list) else None,
         max_payload_bytes=_number(policy.get("maxPayload")),
         max_image_bytes=_number(table(policy.get("attachments")).get("maxImageBytes")),

@@ -2,9 +2,8 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
-
 from trunkline.backends.kind import BackendTable
+from trunkline.config import doc
 from trunkline.config.secret import Secret
 
 
@@ -13,80 +12,67 @@ class OpenClawBackend(BackendTable, frozen=True, kw_only=True, tag="openclaw"):
 
     url: Annotated[
         str,
-        Meta(
-            description="URL of OpenClaw's gateway: `ws://` or `wss://`, or `http://` and "
-            "`https://`."
-        ),
+        doc("URL of OpenClaw's gateway: `ws://` or `wss://`, or `http://` and `https://`."),
     ] = "ws://127.0.0.1:18789"
     token: Annotated[
         Secret | None,
-        Meta(
-            description="`gateway.auth.token` of OpenClaw, which gives the rights of its owner."
-            ' Prefer `"${NAME_OF_VARIABLE}"`.'
+        doc(
+            "`gateway.auth.token` of OpenClaw, which gives the rights of its owner. Prefer "
+            '`"${NAME_OF_VARIABLE}"`.'
         ),
     ] = None
     agent_id: Annotated[
         str,
-        Meta(
+        doc(
+            "Agent of OpenClaw that answers, one of `openclaw agents list`. Every caller can use "
+            "its tools: restrict them with `tools.deny`.",
             min_length=1,
-            description="Agent of OpenClaw that answers, one of `openclaw agents list`. Every "
-            "caller can use its tools: restrict them with `tools.deny`.",
         ),
     ] = "main"
     session_key: Annotated[
         str,
-        Meta(
-            description="Name of the OpenClaw session of a conversation. `{agent_id}` is the "
-            "agent and `{context}` the conversation; two callers never share a "
-            "session."
+        doc(
+            "Name of the OpenClaw session of a conversation. `{agent_id}` is the agent and "
+            "`{context}` the conversation; two callers never share a session."
         ),
     ] = "agent:{agent_id}:br-{context}"
     surface: Annotated[
         Literal["websocket", "http"],
-        Meta(
-            description="`websocket` supports everything: tools, questions, cancel, restarts. "
-            "`http` is `/v1/chat/completions`, for networks without WebSocket; "
-            "OpenClaw must enable it, and only text is shown."
+        doc(
+            "`websocket` supports everything: tools, questions, cancel, restarts. `http` is "
+            "`/v1/chat/completions`, for networks without WebSocket; OpenClaw must enable it, and "
+            "only text is shown."
         ),
     ] = "websocket"
     device_identity: Annotated[
         bool,
-        Meta(
-            description="Authenticate with a device key, as OpenClaw requires from other "
-            "machines. Needs the extra `openclaw`, and `openclaw devices approve` "
-            "once."
+        doc(
+            "Authenticate with a device key, as OpenClaw requires from other machines. Needs the "
+            "extra `openclaw`, and `openclaw devices approve` once."
         ),
     ] = False
-    connect_s: Annotated[
-        float, Meta(gt=0, description="Maximum seconds for one attempt to connect.")
-    ] = 10.0
-    accept_s: Annotated[
-        float, Meta(gt=0, description="Maximum seconds until OpenClaw accepts a run.")
-    ] = 60.0
+    connect_s: Annotated[float, doc("Maximum seconds for one attempt to connect.", gt=0)] = 10.0
+    accept_s: Annotated[float, doc("Maximum seconds until OpenClaw accepts a run.", gt=0)] = 60.0
     unreachable_s: Annotated[
         float,
-        Meta(
+        doc(
+            "Maximum seconds that a turn waits for an unreachable OpenClaw, for example during its "
+            "restart. Then the task fails.",
             ge=0,
-            description="Maximum seconds that a turn waits for an unreachable OpenClaw, for "
-            "example during its restart. Then the task fails.",
         ),
     ] = 60.0
     recovery_s: Annotated[
         float,
-        Meta(
+        doc(
+            "Maximum seconds until OpenClaw continues a run that its restart interrupted. Then the "
+            "task fails.",
             ge=0,
-            description="Maximum seconds until OpenClaw continues a run that its restart "
-            "interrupted. Then the task fails.",
         ),
     ] = 60.0
     idle_s: Annotated[
         float,
-        Meta(
-            gt=0,
-            description="With `http`: maximum seconds without output before the answer is given"
-            " up.",
-        ),
+        doc("With `http`: maximum seconds without output before the answer is given up.", gt=0),
     ] = 300.0
     max_output_bytes: Annotated[
-        int, Meta(ge=1, description="Maximum output of one turn; then the turn is stopped.")
+        int, doc("Maximum output of one turn; then the turn is stopped.", ge=1)
     ] = 16 * 1024 * 1024

@@ -42,11 +42,6 @@ def test_an_old_release_says_less() -> None:
     assert not read.attributes_messages
 
 
-def test_what_is_no_list_of_methods_is_passed_over() -> None:
-    for methods in (7, True, "agent", {"agent": 1}):
-        assert read_hello(hello(features={"methods": methods}), now_ms=0).methods == frozenset()
-
-
 def test_something_else_at_the_address() -> None:
     with pytest.raises(Trouble, match="does not greet like OpenClaw"):
         read_hello({"type": "welcome"}, now_ms=0)
