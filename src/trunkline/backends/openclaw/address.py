@@ -7,7 +7,7 @@ requires. The rest of the key must not look like a channel: OpenClaw's own A2A p
 import hashlib
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -70,10 +70,9 @@ class Address(Struct, frozen=True, kw_only=True):
 def openclaw_address(settings: OpenClawBackend, data_dir: Path) -> Address:
     schemes = _TO_WEB if settings.surface == "http" else _TO_SOCKET
     scheme, _, rest = settings.url.partition("://")
-    kept: dict[str, Any] = {
-        name: getattr(settings, name, None) for name in Address.__struct_fields__
-    }
+    names = [name for name in Address.__struct_fields__ if name != "device_file"]
+    kept = {name: getattr(settings, name) for name in names}
     kept["url"] = f"{schemes.get(scheme, scheme)}://{rest}"
     kept["token"] = settings.token.reveal() if settings.token is not None else ""
-    kept["device_file"] = data_dir / DEVICE_FILE if settings.device_identity else None
-    return Address(**kept)
+    device_file = data_dir / DEVICE_FILE if settings.device_identity else None
+    return Address(**kept, device_file=device_file)
