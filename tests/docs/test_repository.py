@@ -197,3 +197,14 @@ def test_a_task_of_the_loop_is_found() -> None:
     assert list(unowned_tasks("loop.create_task(work())")) == [1]
     group = "async def f():\n async with asyncio.TaskGroup() as group:\n  group.create_task(work())"
     assert list(unowned_tasks(group)) == []
+
+
+@pytest.mark.parametrize(
+    "package", ["config", "engine", "model", "ports", "runtime", "server", "stores"]
+)
+def test_a_package_without_vendors_names_none(package: str) -> None:
+    """The styles of OpenClaw are handed in, so that its quirks stay in its own places."""
+    folder = ROOT / "src" / "trunkline" / package
+    files = {path.relative_to(folder): path.read_text("utf-8") for path in folder.rglob("*.py")}
+    assert files
+    assert [str(path) for path, text in files.items() if "openclaw" in text.lower()] == []
