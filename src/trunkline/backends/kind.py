@@ -23,7 +23,8 @@ class BackendTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The table `backend` of an agent. Each kind has its own, told apart by `kind`."""
 
     def without_secrets(self, text: str) -> str:
-        """The text of an agent or of its server, which may quote the secrets of this table."""
+        """Mask the secrets of this table in a text of the agent or its server, which may quote
+        them."""
         secrets = set(secrets_in(self))
         # A server quotes the token of a header `Authorization` without its scheme.
         secrets |= {secret.removeprefix("Bearer ") for secret in secrets}

@@ -78,7 +78,7 @@ class Updates:
         message_id = text(update.get("messageId"))
         piece = text(content.get("text"))
         if content.get("type") == "text" and piece:
-            # Some agents number their messages; for others, a tool call separates two messages.
+            # Some agents give their messages ids; else a tool call separates two messages.
             is_new = message_id != self._message_id if message_id else self._is_cut
             if self._has_text and is_new:
                 yield StageStarted()

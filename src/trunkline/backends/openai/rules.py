@@ -9,7 +9,7 @@ from trunkline.config.urls import web_url_fault
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-# Keys of a request that have a setting of their own, or that the gateway decides.
+# Key of a request → the setting for it; empty where only the gateway sets the key.
 _OWN = {
     "model": "model",
     "stream": "stream",

@@ -106,7 +106,7 @@ def error_text(error: Any) -> str:
 
 
 def error_code(body: bytes) -> tuple[str, str]:
-    """Code and text of the error in an answer that is one."""
+    """Code and text of an error, from the body of a response."""
     value = json_value(body)
     if value is UNSET:
         return "", body[:500].decode(errors="replace")

@@ -40,7 +40,7 @@ class Program:
         """Where the program is, looked up in the child's own PATH."""
         name = self.settings.command[0]
         if os.sep in name:
-            # As the system would have it: relative to the folder that the program starts in.
+            # Relative to the working directory of the child, as for the system itself.
             return shutil.which(os.path.join(self.settings.cwd, name))
         return shutil.which(name, path=self.environment.get("PATH", os.defpath))
 

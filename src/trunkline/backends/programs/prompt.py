@@ -65,7 +65,7 @@ def _add_file(part: Part, raw: bytes, texts: list[str], files: list[File]) -> No
 
 
 def _fenced(kind: str, text: str) -> str:
-    """Between fences that are longer than any in the text."""
+    """The text between fences that are longer than any fence in it."""
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{kind}\n{text.rstrip()}\n{fence}"
@@ -119,7 +119,7 @@ class Attachments:
         return self._folder
 
     def write(self, files: Iterable[File]) -> list[str]:
-        """Their paths. No file takes the place of an earlier one."""
+        """Save the files under new names, and return their paths."""
         paths: list[str] = []
         for file in files:
             taken = [path.name for path in self.folder.iterdir()]

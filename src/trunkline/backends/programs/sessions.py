@@ -89,7 +89,8 @@ def session_id(turn: TurnRequest) -> str:
 
 
 class Sessions:
-    """One turn of a session at a time, also where the profile lets tasks run side by side."""
+    """Locks that admit one turn of a session at a time, also where the profile lets tasks run
+    side by side."""
 
     def __init__(self) -> None:
         # Weak: a lock exists as long as a turn holds it or waits for it.
