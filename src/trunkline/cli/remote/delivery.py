@@ -24,7 +24,7 @@ async def watch_task(call: Invocation, task: str, save: Path | None) -> Exit:
     screen = call.open_screen(shows_stream=True, waiting_for="the task")
     async with call.agent() as (agent, card):
         waiting_for = f"{one_line(card.name)} is working"
-        view = View(screen, output=call.given.output, waiting_for=waiting_for)
+        view = View(screen, output=call.flags.output, waiting_for=waiting_for)
         follower = TaskFollower(agent, card, call, view, keeps_artifacts=save is not None)
         await follower.watch(task_or_last(task, agent, card, call.named))
         return finish(follower, save=save)
@@ -57,7 +57,7 @@ async def deliver(
         message, before = await _addressed(agent, card, call, flags, parts)
         view = View(
             screen,
-            output=call.given.output,
+            output=call.flags.output,
             prints=shows_stream,
             waiting_for=f"{one_line(card.name)} is working",
             before=before,
@@ -145,10 +145,10 @@ def finish(
         new = [one for one in progress.artifacts() if one not in known]
         line = call.command("status", progress.task_id, "--save", "DIR")
         again = line if progress.has_task else ""
-        save_all(new, message, save, quiet=call.given.quiet, again=again)
+        save_all(new, message, save, quiet=call.flags.quiet, again=again)
     state = progress.state
     is_well = state in (None, TaskState.COMPLETED) or (not waits and state in HAS_WORK)
-    if view.screen.talks or (not is_well and not call.given.quiet):
+    if view.screen.talks or (not is_well and not call.flags.quiet):
         view.screen.ended(
             state, progress.task_id, context_id=progress.context_id, reason=view.reason
         )

@@ -149,7 +149,7 @@ def _credential(call: Invocation) -> str:
 
 
 def _other_way(call: Invocation) -> str:
-    asked = [flag for flag in call.flags if flag in ("--protocol", "--a2a-version")]
+    asked = [flag for flag in call.repeated if flag in ("--protocol", "--a2a-version")]
     if asked:
         return (
             f"Leave out {' and '.join(asked)}, or see what it offers: {program()} card {call.named}"

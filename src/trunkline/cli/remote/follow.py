@@ -133,15 +133,14 @@ class TaskFollower:
             await self._take(self._agent.stream(request), before=before)
         else:
             self._add(await self._agent.send(request))
-        if self.progress.has_task and not self.progress.is_settled:
+        if self.progress.has_task:
             await self._until_settled()
 
     async def watch(self, task_id: str) -> None:
         self.call.task_id = task_id
         self.view.wait()
         self._add(await self._agent.get(task_id))
-        if not self.progress.is_settled:
-            await self._until_settled()
+        await self._until_settled()
 
     async def _until_settled(self) -> None:
         streams = self._streams
@@ -202,7 +201,7 @@ class TaskFollower:
         try:
             Conversations().remember(self._address, current)
         except (OSError, ConfigError):
-            if self.is_remembered and not self.call.given.quiet:
+            if self.is_remembered and not self.call.flags.quiet:
                 print(
                     f"note: --continue will not find this conversation, because {data_dir()} is "
                     "not writable. Set XDG_DATA_HOME to a writable folder.",

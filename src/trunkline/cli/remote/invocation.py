@@ -77,10 +77,10 @@ class Invocation(Struct, kw_only=True):
     # The target as it was typed: an alias or an address.
     named: str
     target: "Target"
-    given: AgentFlags = AgentFlags()
+    flags: AgentFlags = AgentFlags()
     debug: bool = False
     # Flags that a further command for the same target needs too, quoted for the shell.
-    flags: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
     # Errors before the card was fetched are explained as errors of the address.
     has_card: bool = False
     is_sent: bool = False
@@ -89,7 +89,7 @@ class Invocation(Struct, kw_only=True):
 
     @property
     def is_json(self) -> bool:
-        return self.given.output == "json"
+        return self.flags.output == "json"
 
     def command(self, verb: str, *rest: str, says: bool = False) -> str:
         """A line for the shell that continues this call; `says`: with a text to fill in.
@@ -97,16 +97,16 @@ class Invocation(Struct, kw_only=True):
         An agent chooses its ids, so every word is quoted and free of control characters.
         """
         words = [shlex.quote(one_line(word)) for word in (program(), verb, self.named, *rest)]
-        return " ".join([*words, *(['"…"'] if says else []), *self.flags])
+        return " ".join([*words, *(['"…"'] if says else []), *self.repeated])
 
     def open_screen(self, *, shows_stream: bool, waiting_for: str) -> "PlainScreen":
         from trunkline.cli.remote.screen import screen_for
 
-        given = self.given
+        flags = self.flags
         self.screen = screen_for(
-            output=given.output,
-            quiet=given.quiet,
-            verbose=given.verbose,
+            output=flags.output,
+            quiet=flags.quiet,
+            verbose=flags.verbose,
             shows_stream=shows_stream,
         )
         self.screen.wait(f"asking {one_line(self.named)} for {waiting_for}")
@@ -126,12 +126,12 @@ class Invocation(Struct, kw_only=True):
             call_s=600.0, idle_s=120.0, stream_s=30 * 86_400.0, reconnects=12, circuit_failures=1000
         )
         # `--timeout` is reached before the limit of a single call.
-        for_calls_s = None if self.given.timeout is None else self.given.timeout + 1
+        for_calls_s = None if self.flags.timeout is None else self.flags.timeout + 1
 
         def open_agent(target: Target) -> RemoteAgent:
             return connect(target, limits=limits, timeout_s=for_calls_s)
 
-        async with asyncio.timeout(self.given.timeout), AsyncExitStack() as stack:
+        async with asyncio.timeout(self.flags.timeout), AsyncExitStack() as stack:
             agent = await stack.enter_async_context(open_agent(self.target))
             card, other = await other_way(agent, open_agent)
             if other is not None:
@@ -155,13 +155,13 @@ class Invocation(Struct, kw_only=True):
                 if self.screen is not None:
                     self.screen.close()
         except KeyboardInterrupt:
-            if not self.given.quiet:
+            if not self.flags.quiet:
                 print(self._detached(), file=sys.stderr)
             return Exit.INTERRUPTED
         except TimeoutError:
-            if self.given.timeout is None:
+            if self.flags.timeout is None:
                 raise
-            complain(f"no answer within {self.given.timeout:g} s. {self._detached()}")
+            complain(f"no answer within {self.flags.timeout:g} s. {self._detached()}")
             return Exit.TIMEOUT
         except RemoteError as error:
             if self.debug:
@@ -239,9 +239,9 @@ def invocation_of(
     return Invocation(
         named=target,
         target=found,
-        given=flags,
+        flags=flags,
         debug=wants_traceback(invocation),
-        flags=tuple(repeated),
+        repeated=tuple(repeated),
     )
 
 

@@ -51,8 +51,19 @@ class PlainScreen:
         self._place = None
 
     def show(self, event: Display) -> None:
-        if isinstance(event, TextPiece) and self.shows_text:
-            self._piece(event)
+        if not isinstance(event, TextPiece) or not self.shows_text:
+            return
+        text = clean(event.text)
+        if event.place != self._place or event.replaces:
+            follows = self._place is not None
+            self.close()
+            if follows:
+                self._write("\n")
+            self._heading(event)
+            self._place = event.place
+        self._write(text)
+        if text:
+            self._is_line_open = not text.endswith("\n")
 
     def answer(self, blocks: Iterable[str]) -> None:
         """Write the whole answer at once, in pieces if it is long."""
@@ -82,19 +93,6 @@ class PlainScreen:
     def hint(self, label: str, command: str) -> None:
         """Write a command to run next, on one line that can be copied."""
         self._print((f"  {label}", "dim"), (f" {command}", ""))
-
-    def _piece(self, piece: TextPiece) -> None:
-        text = clean(piece.text)
-        if piece.place != self._place or piece.replaces:
-            follows = self._place is not None
-            self.close()
-            if follows:
-                self._write("\n")
-            self._heading(piece)
-            self._place = piece.place
-        self._write(text)
-        if text:
-            self._is_line_open = not text.endswith("\n")
 
     def _heading(self, piece: TextPiece) -> None:
         """Write a heading above a text."""

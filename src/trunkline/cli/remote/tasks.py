@@ -55,7 +55,7 @@ async def status(
 
         print_task(found, history=bool(history))
     if save is not None:
-        save_all(found.artifacts, found.status.message, save, quiet=call.given.quiet)
+        save_all(found.artifacts, found.status.message, save, quiet=call.flags.quiet)
     return Exit.DONE
 
 
@@ -109,7 +109,7 @@ def _print(page: "TaskPage", call: Invocation) -> None:
     rows = [task_row(task) for task in page.tasks]
     if rows:
         print_rows(HEADS, rows)
-    if call.given.quiet or not sys.stderr.isatty():
+    if call.flags.quiet or not sys.stderr.isatty():
         return
     if not rows:
         print("no tasks", file=sys.stderr)
@@ -139,7 +139,7 @@ async def cancel(
     state = done.status.state
     if call.is_json:
         print(json_document(done))
-    elif not call.given.quiet:
+    elif not call.flags.quiet:
         from trunkline.cli.remote.tables import state_name
 
         soon = "; the agent may take a while to stop" if state in HAS_WORK else ""

@@ -19,7 +19,7 @@ from trunkline.remote import (
 )
 
 CALL = Invocation(
-    named="support", target=Target(url="https://a.test"), flags=("--a2a-version", "0.3")
+    named="support", target=Target(url="https://a.test"), repeated=("--a2a-version", "0.3")
 )
 
 
@@ -135,7 +135,7 @@ def test_a_command_to_go_on_can_be_pasted() -> None:
     call = Invocation(
         named="my agent",
         target=Target(url="https://a.test"),
-        flags=("--config", "'a b.toml'", "--token", "…"),
+        repeated=("--config", "'a b.toml'", "--token", "…"),
     )
     assert call.command("watch", "t1") == (
         "trunkline watch 'my agent' t1 --config 'a b.toml' --token …"
