@@ -1,4 +1,4 @@
-"""Admission: the rules of A2A and of the profile for a message that a client sends."""
+"""`MessageRules` and `check_follow_up`: the rules of A2A and of the profile for a message."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState
 
 def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> None:
     """Check a message to a task that exists (A2A 1.0, 3.4.3)."""
-    # A2A: a context that differs from the task's is refused, never replaced.
+    # A2A 1.0, 3.4.3: a context that differs from that of the task is refused, never replaced.
     if message.context_id and message.context_id != context_id:
         raise InvalidParams.at(
             "message.contextId",
@@ -100,7 +100,7 @@ class MessageRules:
                 )
 
     def _without_files(self, message: Message) -> tuple[Part, ...]:
-        """The parts that the agent gets."""
+        """The parts that the agent gets, after the rules for files."""
         kept = []
         for index, part in enumerate(message.parts):
             if not _is_file(part):

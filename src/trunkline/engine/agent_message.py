@@ -18,7 +18,7 @@ class AgentMessage(Struct, eq=False):
 
     _pieces: list[str] = []
     _length: int = 0
-    # The streamed text as parts, made when they are first asked for.
+    # The streamed text as parts, made on first use.
     _streamed: Parts = ()
     _blocks: list[Part] = []
     _final: Parts = ()
@@ -124,7 +124,7 @@ def is_blank(text: str) -> bool:
 
 
 def has_content(parts: Parts) -> bool:
-    """Whether there is anything to see in the parts."""
+    """Whether the parts hold more than blank text."""
     return any(part.text is None or not is_blank(part.text) for part in parts)
 
 

@@ -26,11 +26,11 @@ class Label(Struct, frozen=True, gc=False):
 
 
 class ArtifactStyle(Struct, eq=False):
-    """The names of one turn."""
+    """The names of the artifacts of one turn, and how their events look."""
 
-    # The content of a chunk that only marks the chunk before as the last one.
+    # The content of a chunk that only marks the chunk before it as the last one.
     closing_parts: ClassVar[Parts] = (Part(text=""),)
-    # Whether a last chunk that is not stored yet is marked in place instead.
+    # Whether the chunk before is marked instead of sending another one, while it is not stored yet.
     amends_last_chunk: ClassVar[bool] = True
     # Whether a chunk that is not the last one has `lastChunk: false`.
     sends_last_chunk_false: ClassVar[bool] = False
@@ -105,7 +105,7 @@ class AnswerStyle(ArtifactStyle, eq=False):
 
 
 class ToolResultStyle(AnswerStyle, eq=False):
-    """Results of tools alone, each as JSON text under the name of its tool."""
+    """Only the results of tools, each as JSON text under the name of its tool."""
 
     def tool(self, called: ToolCalled) -> Artifact | None:
         if called.phase != "result":
@@ -216,7 +216,7 @@ def _progress(called: ToolCalled) -> str:
 
 
 def _last(name: str, taken: Collection[str]) -> int:
-    """The highest number that an artifact of that name has."""
+    """The highest number of an artifact with that name."""
     pattern = re.compile(rf"{name}-(\d{{1,9}})")
     found = (pattern.fullmatch(artifact_id) for artifact_id in taken)
     return max((int(match[1]) for match in found if match), default=0)

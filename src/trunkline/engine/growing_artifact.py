@@ -9,7 +9,7 @@ from trunkline.model.values import Artifact, Part
 
 
 class GrowingArtifact:
-    """Adjacent pieces of bare text are one part to a reader."""
+    """For readers, adjacent pieces of bare text are one part."""
 
     __slots__ = ("_head", "_parts", "_text")
 

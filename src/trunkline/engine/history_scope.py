@@ -17,7 +17,7 @@ _IDS: Final = {"plan": "opt/v1/planId", "objective": "opt/v1/objectiveId"}
 
 
 class HistoryScope(Struct, frozen=True):
-    """All tasks of a caller that have this id under this key of their messages."""
+    """The tasks of a caller whose messages have this id under this key of their metadata."""
 
     key: str
     id: str

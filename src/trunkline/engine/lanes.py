@@ -66,8 +66,8 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
     max_waiting: int
     # The maximum number of lanes that run at the same time; 0 means no maximum.
     max_running: int = 0
-    # The ticket that runs in a lane or is the next to run, and those behind it. Most lanes have
-    # one ticket.
+    # For each lane, the ticket that runs or is the next to run, and the tickets behind it. Most
+    # lanes have one ticket.
     _heads: dict[Lane, Ticket] = {}
     _behind: dict[Lane, _Queue[Ticket]] = {}
     # Lanes whose first ticket waits only because of `max_running`, in order.

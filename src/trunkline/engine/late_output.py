@@ -16,7 +16,7 @@ from trunkline.model.outputs import (
 )
 from trunkline.model.values import text_of
 
-# Enough to read how the work ended; a run that ignores its stop may never end.
+# The limit is enough to read how the work ended; a run that ignores its stop may never end.
 MAX_LATE_CHARS = 64 * 1024
 
 

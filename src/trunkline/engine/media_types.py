@@ -1,4 +1,4 @@
-"""Media types: the type of a part, and whether the caller accepts it."""
+"""`AcceptedModes` and `mode_of`: the media type of a part, and whether the caller accepts it."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -43,7 +43,8 @@ class AcceptedModes:
 
     @classmethod
     def of(cls, named: tuple[str, ...]) -> "AcceptedModes | None":
-        """None when the caller accepts everything, which a list without a mode means too."""
+        """The modes of the caller; None when the caller accepts everything, as an empty list
+        means."""
         named = tuple(mode for mode in named if mode.strip())
         if not named or any(bare_mode(mode) in ("*", "*/*") for mode in named):
             return None
@@ -64,7 +65,7 @@ def mode_of(part: Part) -> str:
 
 
 def stated_mode(part: Part) -> str:
-    """The stated type, else the one that the kind of content implies, else unknown."""
+    """The stated media type, else the type that the kind of content implies, else empty."""
     if part.media_type:
         return part.media_type
     if part.text is not None:
@@ -78,7 +79,7 @@ def _by_name(part: Part) -> str:
 
 
 def mode_matches(offered: str, wanted: str) -> bool:
-    """Whether two media types name a common one; `*/*` and `text/*` are patterns."""
+    """Whether the two media types match; `*/*` and `text/*` are patterns."""
     offered, wanted = bare_mode(offered), bare_mode(wanted)
     if offered == wanted or offered in ("*", "*/*") or wanted in ("*", "*/*"):
         return True

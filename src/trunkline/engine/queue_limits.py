@@ -1,4 +1,4 @@
-"""`why_refused`: the limits of the queue that a message is to join."""
+"""`why_refused`: the limits of the queue that a message joins."""
 
 from collections.abc import Hashable
 from typing import TypeVar
@@ -12,7 +12,7 @@ Ticket = TypeVar("Ticket", bound=Hashable)
 
 
 class Refusal(Struct, frozen=True):
-    """Why a valid message is not accepted now."""
+    """The reason why a valid message is not accepted now."""
 
     reason: str
     text: str
@@ -34,7 +34,7 @@ RETRY_AFTER_S = 5
 
 
 def why_refused(profile: Profile, lanes: Lanes[Lane, Ticket], lane: Lane) -> Refusal | None:
-    """Why a message may not join the lane; None when it may."""
+    """The reason why a message may not join the lane; None when it may."""
     if profile.busy == "queue":
         return QUEUE_FULL if lanes.is_full(lane) else None
     if lanes.is_taken(lane):

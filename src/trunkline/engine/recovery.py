@@ -16,7 +16,8 @@ class Recovery(StrEnum):
 
 
 def recover(state: TaskState, policies: Collection[RestartPolicy], *, can_resume: bool) -> Recovery:
-    """`can_resume`: whether the agent continues a turn while the gateway is away."""
+    """How to treat a task in this state. `can_resume` says whether the agent continues a turn while
+    the gateway is down."""
     if state is TaskState.SUBMITTED and "resume_queued" in policies:
         return Recovery.REQUEUE
     if state is TaskState.WORKING and "resume_running" in policies and can_resume:
@@ -29,7 +30,7 @@ def recover(state: TaskState, policies: Collection[RestartPolicy], *, can_resume
 
 
 def restart_reason(state: TaskState) -> str:
-    """The reason in a task that a restart failed in this state."""
+    """The reason in the status of a task that a restart failed in this state."""
     # A turn may have had effects in the world, so only the caller can ask to repeat it.
     was, then = (
         ("working", "The turn was not repeated")

@@ -1,4 +1,4 @@
-"""Retention: whether the clock can be trusted to delete by age, and how fast to delete."""
+"""`ClockTrust` and `Pacing`: whether retention may delete by age, and how fast it deletes."""
 
 # Time servers slow a clock down or speed it up by a few seconds per minute at most. A
 # larger difference is a jump: the clock was set by hand, a time server corrected it at once, or
@@ -19,7 +19,8 @@ class ClockTrust:
         self._monotonic_s = self._since_s = monotonic_s
 
     def observe(self, *, now_ms: int, monotonic_s: float) -> float:
-        """Returns by how many seconds the wall clock jumped since the last time; mostly 0."""
+        """Compare the two clocks. Returns the seconds by which the wall clock jumped since the last
+        call, mostly 0."""
         passed_s = monotonic_s - self._monotonic_s
         drift_s = (now_ms - self._now_ms) / 1000 - passed_s
         self._now_ms, self._monotonic_s = now_ms, monotonic_s
@@ -39,8 +40,8 @@ class ClockTrust:
 LONG_STEP_S = 0.020
 # A faster step spends most of its time in the commit, so it may delete more.
 SHORT_STEP_S = 0.005
-# Rest after a step, in multiples of what it took: while others commit, a fifth of the time
-# goes into background work, else a half. A fifth still deletes about as many tasks per
+# The rest after a step, in multiples of the time that the step took: while other work commits,
+# retention uses a fifth of the time, else half of it. A fifth still deletes about as many tasks per
 # second as a busy gateway can finish.
 BUSY_REST = 4.0
 QUIET_REST = 1.0
@@ -59,7 +60,8 @@ class Pacing:
         self.size = max(smallest, largest // 4)
 
     def rest_after(self, took_s: float, *, is_busy: bool) -> float:
-        """Seconds to wait until the next step. `is_busy`: others committed meanwhile."""
+        """The seconds to wait until the next step. `is_busy` says whether other work committed
+        meanwhile."""
         if took_s > LONG_STEP_S:
             self.size = max(self._smallest, self.size // 2)
         elif took_s < SHORT_STEP_S:

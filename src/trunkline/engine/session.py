@@ -42,7 +42,7 @@ def session_key(profile: Profile, peer: Peer) -> str:
         if not peer.is_anonymous:
             own = f"{_mark(peer.tenant, peer.principal)}:{own}"
         elif ":" in own or peer.tenant:
-            # Nor may the name of a context make its key look like that of another caller.
+            # The id of a context must not make its key look like the key of another caller either.
             own = _mark(peer.tenant, own)
     return f"agent:{_segment(peer.agent_id)}:{CHANNEL}:{own}"
 
@@ -118,7 +118,7 @@ def _has_data(message: Message) -> bool:
 
 
 def _labelled(parts: tuple[Part, ...]) -> str:
-    """Text and data in their order; data says that it is data."""
+    """Text and data in their order, with a label on data that says so."""
     lines: list[str] = []
     for part in parts:
         if part.text is not None:

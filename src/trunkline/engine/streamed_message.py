@@ -11,7 +11,7 @@ from trunkline.model.values import Artifact, Message, Part
 
 
 class _Source(Enum):
-    """The form of the message that readers follow as it comes."""
+    """The form of a message that its readers follow while it grows."""
 
     STREAM = "stream"
     BLOCKS = "blocks"

@@ -80,7 +80,8 @@ class TaskFold(Struct, eq=False):
     _artifacts: dict[str, Artifact | GrowingArtifact] = {}
     # Whether an artifact was assembled from chunks, and so may be larger than each of them.
     has_grown: bool = False
-    # The message of the current turn; then history length, artifacts and status before it.
+    # The message of the current turn, and the length of history, the artifacts and the status
+    # before that turn.
     _before_turn: tuple[Pending, int, tuple[Artifact, ...], TaskStatus] | None = None
     # Messages that no turn has taken up yet.
     pending: list[Pending] = []
@@ -161,7 +162,7 @@ class TaskFold(Struct, eq=False):
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
-        # Not by a comprehension, which is a call of its own in Python 3.11.
+        # A loop, because a comprehension costs a call in Python 3.11.
         artifacts: list[Artifact] = []
         for each in self._artifacts.values():
             artifacts.append(each if isinstance(each, Artifact) else each.artifact())
@@ -180,14 +181,14 @@ class TaskFold(Struct, eq=False):
         if entry.seq != self.seq + 1:
             raise GatewayBug(f"entry {entry.seq} does not follow {self.seq}")
         self.seq = entry.seq
-        # Without the property where possible: this runs for every entry.
+        # Without the property where possible, because this runs for every entry.
         event = entry.decoded or entry.event
         if isinstance(event, TaskArtifactUpdateEvent):
             self._apply_artifact(event)
         elif isinstance(event, TaskStatusUpdateEvent):
             self._apply_status(event.status)
         elif isinstance(event, MessageAccepted):
-            # Clients reuse message ids, so every message is kept.
+            # Clients reuse message ids, so history keeps every message of a caller.
             self._known.add(event.message.message_id)
             self._history.append(event.message)
             since = event.status_update.status.timestamp

@@ -42,7 +42,7 @@ def task_faults(stored: StoredTask, journal: Iterable[Entry]) -> Iterator[str]:
             elif fold is not None and fold.seq < entry.seq:
                 fold.apply(entry)
             else:
-                # The snapshot holds it already; it must still be readable.
+                # The snapshot holds the entry already, but the entry must still be readable.
                 _ = entry.event
         except _UNREADABLE as error:
             yield f"entry {entry.seq} cannot be read: {error!r}"

@@ -65,7 +65,7 @@ class TurnFold(Struct, kw_only=True, eq=False):
     # The number of messages that the turn has sent, or may have sent before a restart.
     said: int = 0
     _stage: StreamedMessage | None = None
-    # The newest message with content for the status.
+    # The newest message that has content for the status.
     _last: Parts = ()
     # Media types of content that the caller does not accept, in order.
     _left_out: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class TurnFold(Struct, kw_only=True, eq=False):
                 return self._signal(output)
 
     def may_be_all(self, output: Output) -> bool:
-        """Whether this text may be the whole answer."""
+        """Whether the output is a text that may be the whole answer."""
         return (
             type(output) is Text
             and self.style is STANDARD
@@ -125,7 +125,7 @@ class TurnFold(Struct, kw_only=True, eq=False):
                 return (*self._close(), self._say(self.style.refusal, output.reason))
 
     def hear(self, output: Output) -> Decisions:
-        """Decide on output during a stop: the turn can no longer end itself."""
+        """Decide on output that comes during a stop, when the turn can no longer end by itself."""
         match output:
             case DirectReply() | Final():
                 decisions = self._complete(output.parts) if output.parts else ()
@@ -136,7 +136,7 @@ class TurnFold(Struct, kw_only=True, eq=False):
         return tuple(decision for decision in decisions if isinstance(decision, Chunk))
 
     def stop(self, step: Step, reason: str) -> Decisions:
-        """End the turn from outside."""
+        """End the turn because of a stop."""
         closing = self._close() if self.names.keeps_output_after_stop else ()
         if self.names.keeps_output_after_stop and step is Step.CANCEL and has_text(self._last):
             return (*closing, Move(step, self._message(_texts(self._last))))

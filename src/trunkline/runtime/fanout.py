@@ -83,11 +83,11 @@ class Subscription(Struct, kw_only=True, eq=False):
 
     @property
     def is_over(self) -> bool:
-        """Whether the reader has read the last item."""
+        """Whether the stream has ended and the reader has read its last item."""
         return self.is_ended and not self._items
 
     def on_close(self, callback: Callable[["Subscription"], None]) -> None:
-        """Call back when the reader leaves."""
+        """Call `callback` when the reader leaves."""
         self._on_close = callback
 
     def push(self, entries: Sequence[Entry], shares: "Shares | None" = None) -> bool:
@@ -111,7 +111,8 @@ class Subscription(Struct, kw_only=True, eq=False):
         return not self.is_ended
 
     def open_with(self, opening: Opening) -> None:
-        """Begin with this snapshot once its entry is committed. It holds all earlier entries."""
+        """Begin with this snapshot, which holds all earlier entries, once its own entry is
+        committed."""
         self._opening = opening
 
     def catch_up(self, step: Callable[[], Awaitable[None]], *, after: int) -> None:
@@ -257,7 +258,8 @@ class SnapshotSubscription(Subscription, kw_only=True, eq=False):
 
 
 class Share(NamedTuple):
-    """The part of a commit that a reader takes: all of it, or up to the end of its stream."""
+    """The entries of a commit that a reader takes: all of them, or those up to the end of its
+    stream."""
 
     entries: Sequence[Entry]
     size: int
@@ -265,7 +267,8 @@ class Share(NamedTuple):
 
 
 class Shares(Struct, eq=False):
-    """The shares of one commit, each worked out once for all readers that take the same."""
+    """The shares of one commit. Readers whose streams end in the same states have the same share,
+    which is computed once."""
 
     entries: Sequence[Entry]
     _known: dict[frozenset[TaskState], Share] = {}

@@ -1,4 +1,5 @@
-"""Idempotency: a request that repeats a key gets the task or the answer of the first one."""
+"""`IdempotencyKeys` and `DirectAnswers`: a request that repeats a key gets the task or the answer
+of the first request."""
 
 import hashlib
 
@@ -40,7 +41,7 @@ class _Kept(Struct, frozen=True, omit_defaults=True):
 
 
 class Unanswered(Struct, frozen=True):
-    """The request was begun before, and no answer was stored."""
+    """An earlier request with the same key has begun, and its answer was not stored."""
 
     task_id: str
     context_id: str
@@ -111,7 +112,7 @@ class IdempotencyKeys(Struct, kw_only=True, eq=False):
         live.keys = ()
 
     def in_memory(self, wanted: IdempotencyRecord) -> LiveTask | None:
-        """The task of the key, if the store may not know it yet. Raises IdempotencyConflict."""
+        """The task in memory whose request had the key. Raises IdempotencyConflict."""
         known = self._known.get((wanted.scope, wanted.key))
         if known is None:
             return None
@@ -209,7 +210,7 @@ class DirectAnswers(Struct, kw_only=True, eq=False):
 
 
 def key_of(caller: Caller, message: Message) -> str:
-    """The key that the caller gave, or else the id of the message."""
+    """The idempotency key that the caller sent, or else one made of the id of the message."""
     if caller.idempotency_key:
         return f"key:{caller.idempotency_key}"
     return f"message:{message.message_id}"

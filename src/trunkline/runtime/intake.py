@@ -67,11 +67,11 @@ _BEGINNING = RunState.BEGINNING
 class Admitted(Struct, frozen=True, kw_only=True, gc=False):
     """The outcome of accepting a message. Exactly one of reply, live, run and earlier is set."""
 
-    # An answer that took neither task nor run.
+    # An answer that needed neither a task nor a run.
     reply: Reply | None = None
     # The task that the message created or continued.
     live: LiveTask | None = None
-    # A run that may still answer without a task.
+    # The run of the message, which may still answer without a task.
     run: Run | None = None
     # Whether an earlier request with the same key began the run.
     is_joined: bool = False

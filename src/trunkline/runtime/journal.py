@@ -49,7 +49,7 @@ class _Second(Struct, eq=False):
 
 
 class CommitObserver(Protocol):
-    """The one collaborator that learns whether the store committed or refused."""
+    """Learns whether the store committed or refused the entries of a task."""
 
     def settled(self, live: LiveTask) -> None:
         """A state without a running turn is committed, or the task has nothing left to store."""
@@ -64,7 +64,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
     observer: CommitObserver
     # Whether the store has accepted nothing since its last failure.
     is_refusing: bool = False
-    # Entries committed since the start, for the metrics.
+    # The number of entries committed since the start, for the metrics.
     committed_entries: int = 0
     _dirty: list[LiveTask] = []
     # The task that has a large append under way. There is one at a time, because a large append
@@ -141,8 +141,8 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         live.unflushed[-1] = entry
 
     def once_durable(self, live: LiveTask, callback: Durable, *, seq: int = 0) -> None:
-        """Call back, once, right after the commit of entry `seq` (of the last one when it is 0),
-        or with the error when the store refuses."""
+        """Call `callback` once: right after the commit of entry `seq`, or with the error when the
+        store refuses it. 0 means the last recorded entry."""
         live.once_durable.append((seq or live.seq, callback))
 
     def settled(self, live: LiveTask) -> asyncio.Future[None]:
@@ -292,7 +292,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
     ) -> None:
         second.unsettled -= 1
         if generation != live.generation:
-            # An append before this one was refused, and with it everything that built on it.
+            # The store refused an earlier append of the task, which voids this one as well.
             return
         entries = append.entries
         if error is not None:
@@ -326,7 +326,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
 
     def _settle_refused(self, live: LiveTask, error: StoreError) -> None:
         is_unusable = isinstance(error, StoreUnusable)
-        # One line for a full disk, and not one for every task that runs into it.
+        # A full disk is logged once, and not for every task that runs into it.
         if not (is_unusable and self.is_refusing):
             _log.error(
                 "the store refused a commit",
@@ -346,7 +346,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
     def _call_back(
         self, live: LiveTask, due: list[tuple[int, Durable]], error: TrunklineError | None
     ) -> None:
-        """Call each of them. One that raises is logged, and the others are still called."""
+        """Call each callback. A callback that raises is logged, and the others are still called."""
         for _, callback in due:
             try:
                 callback(error)
@@ -391,7 +391,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
             self._leave_large_turn()
         live.seq = live.committed_seq
         live.state = live.committed_state
-        # Events that cannot be stored may not fold either; the task is loaded again.
+        # Events that cannot be stored may not fold either, so such a task is loaded again.
         is_sound = live.exists and not isinstance(error, Unstorable)
         if is_sound and (timestamp := live.committed().status.timestamp):
             live.status_ms = parse_timestamp(timestamp)

@@ -1,4 +1,5 @@
-"""Large texts: replaced by references in the journal, and restored for agents and callers."""
+"""`slim` and `LargeValues`: large texts, replaced by references in the journal and restored for
+agents and callers."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TypeVar
@@ -112,7 +113,7 @@ class LargeValues(Struct, frozen=True, eq=False):
         )
 
     async def _parts(self, scope: Scope, parts: Parts, texts: dict[str, str]) -> Parts | None:
-        """None when they refer to nothing."""
+        """The parts with the texts that they refer to; None when they refer to none."""
         referring = [part.text for part in parts if part.text is not None and refers(part.text)]
         if not referring:
             return None

@@ -30,7 +30,8 @@ Durable: TypeAlias = Callable[[TrunklineError | None], None]
 
 
 class LiveTask(Struct, kw_only=True, eq=False):
-    """Only the event loop touches it, and every field has one writer, which is named below."""
+    """Only the event loop touches a live task, and every field has one writer, which is named
+    below."""
 
     task_id: str
     scope: Scope
@@ -59,7 +60,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
     in_flight_values: tuple[LargeValue, ...] = ()
     # Rises when the store refuses an append, because later appends in flight are then void as well.
     generation: int = 0
-    # Both go to the store with the next append.
+    # The creation of the task and an idempotency key, which go to the store with the next append.
     creation: Creation | None = None
     idempotency: IdempotencyRecord | None = None
     once_durable: list[tuple[int, Durable]] = []
@@ -117,7 +118,8 @@ class LiveTask(Struct, kw_only=True, eq=False):
 
     @property
     def position(self) -> int | None:
-        """Its place in the queue, 1 for the next to start; None unless it waits there."""
+        """The place of the task in the queue, 1 for the next to start; None when the task does not
+        wait."""
         if not self.waiting or self.committed_state is not TaskState.SUBMITTED:
             return None
         run = self.waiting[0]
@@ -125,7 +127,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
 
     @property
     def exists(self) -> bool:
-        """Whether its creation is committed."""
+        """Whether the creation of the task is committed."""
         return self.committed_seq > 0
 
     def committed(self) -> TaskFold:
@@ -141,13 +143,14 @@ class LiveTask(Struct, kw_only=True, eq=False):
         return fold
 
     def ahead(self, up_to: int | None = None) -> TaskFold:
-        """The task as it will be when everything recorded is committed, or all up to an entry."""
+        """The task as it will be when all recorded entries are committed, or those up to entry
+        `up_to`."""
         entries = self.unflushed
         if self.in_flight or self._unfolded:
             entries = [*self._unfolded, *self.in_flight, *entries]
         fold = self._fold.copy() if self._fold is not None else TaskFold.begin(entries[0])
         for entry in entries:
-            # A new fold holds its first entry already.
+            # A fold that was begun here holds its first entry already.
             if entry.seq > fold.seq and (up_to is None or entry.seq <= up_to):
                 fold.apply(entry)
         return fold
@@ -174,7 +177,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
             self._unfolded = []
             return
         self._unfolded.extend(entries)
-        # A long stream without readers must not pile up in pieces.
+        # The entries of a long stream without readers must not pile up.
         if len(self._unfolded) > MAX_UNFOLDED:
             self.committed()
 
@@ -186,7 +189,8 @@ class LiveTask(Struct, kw_only=True, eq=False):
         self.subscriptions.discard(reader)
 
     def publish(self, entries: tuple[Entry, ...]) -> None:
-        """Push to each reader under its own guard, and drop those that take no more."""
+        """Push the entries to each reader, and drop readers that take no more. An error of one
+        reader does not affect the others."""
         shares = Shares(entries) if len(self.subscriptions) > 1 else None
         has_ended = False
         for reader in self.subscriptions:
@@ -226,7 +230,7 @@ def say(
 
 
 def fold_of(stored: StoredTask) -> TaskFold:
-    """Raises StoreUnusable when the store holds something else than a task."""
+    """The fold of a stored task. Raises StoreUnusable when the record is not a task."""
     try:
         return TaskFold.of(stored.snapshot, stored.tail)
     except (msgspec.DecodeError, GatewayBug, LookupError, ValueError) as error:

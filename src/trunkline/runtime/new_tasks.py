@@ -29,7 +29,7 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
     clock: Clock
 
     def promote(self, run: Run) -> LiveTask:
-        """Make the task of a run that began without one, whether the run waits or not."""
+        """Make the task of a run that has none yet, whether the run waits or has started."""
         live = self.create(run, run.key)
         # The task has the key from now on.
         self.direct.leave(run)

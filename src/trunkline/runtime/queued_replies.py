@@ -38,7 +38,7 @@ class QueuedReplies(Struct, frozen=True, kw_only=True, eq=False):
         if not task_id.strip():
             return Delivered(ok=False, error=TASK_REQUIRED)
         parts = _parts(payload)
-        # An agent may know of its task before the store does.
+        # An agent may know its task before the store has it, so memory comes first.
         scope = self.registry.owner(task_id) or await self.store.owner(task_id)
         if scope is None or scope.agent != agent:
             return _not_found(task_id)
@@ -46,7 +46,7 @@ class QueuedReplies(Struct, frozen=True, kw_only=True, eq=False):
             return Delivered(ok=True)
         try:
             live = await self.registry.load(scope, task_id)
-        except TaskNotFound:  # pruned meanwhile
+        except TaskNotFound:  # the task was pruned meanwhile
             return _not_found(task_id)
         message_id = f"queued-reply-{self.ids.new()}"
         metadata = {"source": "queued-reply", "channel": "a2a", **({"to": to} if to else {})}

@@ -122,7 +122,7 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
         return ended
 
     def _after_first(self, run: Run, output: Output) -> Output:
-        """The output, joined with the text that was held back before it where they are one."""
+        """The output to record. An end without content takes over the text that was held back."""
         if type(output) is Final and not output.parts and not output.said:
             assert run.first is not None
             text, run.first = run.first.delta, None
@@ -176,7 +176,8 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
             self.feed(run, Failed(AGENT_FAILED))
 
     def feed_stopped(self, run: Run, output: Output) -> bool:
-        """Record or keep output after the stop as the profile says; True when no more counts."""
+        """Record or keep output after a stop, as the profile says; True when further output does
+        not count."""
         live, fold = run.live, run.fold
         if (
             run.agent.style.names.keeps_output_after_stop
@@ -203,7 +204,7 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
             self._record(live, Chunk(artifact, append=False, last_chunk=True))
 
     def end(self, run: Run, live: LiveTask, step: Step, reason: str) -> None:
-        """Record that the run was stopped, which ends its task by the step."""
+        """Record that the run was stopped, which ends its task by `step`."""
         if run.fold is None:
             self.move(live, step, say(live, f"{run.run_id}.stop", reason) if reason else None)
             return
@@ -244,7 +245,7 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
     def _chunk_event(self, live: LiveTask, chunk: Chunk) -> TaskArtifactUpdateEvent:
         artifact = chunk.artifact
         for part in artifact.parts:
-            # Only longer texts can be large.
+            # A text of fewer characters is never large.
             if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
                 parts = self.journal.slim(live, artifact.parts)
                 artifact = structs.replace(artifact, parts=parts)
@@ -258,7 +259,7 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
         )
 
     def _close_last(self, live: LiveTask, closing: Chunk) -> bool:
-        """Mark the chunk before as the last one, if it has not left for the store yet."""
+        """Mark the previous chunk as the last one, if it is not on its way to the store yet."""
         last = live.unflushed[-1].event if live.unflushed else None
         if (
             not isinstance(last, TaskArtifactUpdateEvent)

@@ -18,7 +18,7 @@ class Registry(Struct, kw_only=True, eq=False):
     journal: Journal
     node: str
     clock: Clock
-    # Tasks whose end waits until the store accepts it.
+    # Tasks that have to fail as soon as the store accepts writes again.
     stuck: set[LiveTask] = set()
     _live: dict[str, LiveTask] = {}
     # Tasks that are being loaded. Loading one twice would make two objects, one of them out of
@@ -62,7 +62,7 @@ class Registry(Struct, kw_only=True, eq=False):
         self.forget_if_idle(live)
 
     def drop(self, live: LiveTask) -> None:
-        """Forget what memory has of the task; the next reader loads it from the store."""
+        """Forget the task in memory; the next reader loads it from the store."""
         live.is_dropped = True
         if self._live.get(live.task_id) is live:
             del self._live[live.task_id]

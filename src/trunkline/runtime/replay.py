@@ -10,11 +10,11 @@ from trunkline.runtime.fanout import Gap, Subscription
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.wakeups import Wakeups
 
-# The entries of one step: about half a millisecond of work in A2A 1.0, and two in
-# 0.3, for small entries. A step has one entry at least.
+# The maximum size of one step, which has at least one entry. A step of small entries is about half
+# a millisecond of work in A2A 1.0, and two milliseconds in 0.3.
 STEP_ENTRIES = 64
 STEP_BYTES = 64 * 1024
-# Maximum number of replays that take a step in one pass of the loop.
+# The maximum number of replays that take a step in one pass of the event loop.
 MAX_STEPS = 4
 
 
@@ -24,11 +24,11 @@ class Replay(Struct, kw_only=True, eq=False):
     store: Store
     live: LiveTask
     reader: Subscription
-    # The last entry that the reader has.
+    # The number of the last entry that the reader has.
     seen: int
     # The number of entries to read from the store at a time.
     chunk: int
-    # Shared by all replays.
+    # Limits how many replays take a step at once; all replays share it.
     turns: Wakeups
     # Gives a reader that cannot resume a snapshot of the task.
     rejoin: Callable[[Subscription, LiveTask], None]
@@ -36,7 +36,8 @@ class Replay(Struct, kw_only=True, eq=False):
     _read: Sequence[Entry] = ()
 
     async def step(self) -> None:
-        """Hand over the next few entries, in a later pass of the loop than the last ones."""
+        """Give the reader the next few entries, in a later pass of the event loop than the previous
+        ones."""
         live, reader = self.live, self.reader
         await self.turns.turn()
         if self.seen < live.committed_seq:

@@ -1,4 +1,4 @@
-"""Retention: deletes ended tasks by age, by number or both, and other records by age."""
+"""`prune`: deletes ended tasks by age, by number or both, and other records by age."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
@@ -41,7 +41,7 @@ async def count_prunable(
     return Gone(max(old, many), exchanges)
 
 
-# Deletes up to that number, and returns how many it deleted.
+# Deletes up to the given number of records, and returns how many it deleted.
 Step: TypeAlias = Callable[[int], Awaitable[int]]
 
 

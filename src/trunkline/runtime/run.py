@@ -28,7 +28,7 @@ class Run(Struct, kw_only=True, eq=False):
     a pure agent, starts at once. `engine/run_states.py` has the table of its states."""
 
     run_id: str
-    # The id of its task, or of the task that it gets when it needs one.
+    # The id of the task of the run, or of the task that the run gets when it needs one.
     task_id: str
     agent: "PublishedAgent"
     lane: "Lane"
@@ -38,7 +38,7 @@ class Run(Struct, kw_only=True, eq=False):
     key: IdempotencyRecord | None = None
     # Whether the run was under way before a restart, and its backend resumes it.
     is_resumed: bool = False
-    # The entry that accepted its message; 1 for the one that creates the task.
+    # The entry that accepted the message of the run: 1 if the message created the task.
     accepted_seq: int = 1
     # The message as history has it, with references in place of large texts: the same object as
     # `message` if that came from the store, and None for a new task.
@@ -69,7 +69,7 @@ class Run(Struct, kw_only=True, eq=False):
     # The first text of the turn, held back until the journal is flushed: it may be the whole
     # answer, and an answer in one piece costs much less.
     first: Text | None = None
-    # Output after the stop, where the profile keeps it.
+    # The output after a stop, where the profile keeps it.
     late: LateOutput | None = None
     # For a run without a task: the output held back, and the outcome.
     staging: Staging | None = None

@@ -116,7 +116,7 @@ class Runs(Struct, kw_only=True, eq=False):
     def _wait_for_store(self, run: Run) -> None:
         live = run.live
         if live is not None and (live.unflushed or live.in_flight):
-            # The store is about to accept its message, or to refuse it.
+            # The store is about to accept or to refuse the message of the run.
             self.journal.once_durable(live, partial(self._stored, run))
         else:
             self._held.append(run)
@@ -266,7 +266,7 @@ class Runs(Struct, kw_only=True, eq=False):
             await self.stop_run(live.run, step, reason)
         elif live.state not in TERMINAL:
             fold = live.ahead()
-            # A run that has begun and not started has answered nothing yet.
+            # A run that has begun but not started has not answered its question yet.
             has_begun = bool(live.waiting) and live.waiting[0].state is RunState.BEGINNING
             asked_by = fold.answered if has_begun else fold.asked_by
             self.recorder.move(

@@ -81,7 +81,8 @@ class RunSession(Struct, frozen=True, eq=False):
             messages = _decode(exchange.messages)
             if messages[-1].message_id != run.task_id:  # the answer of this run itself
                 told.append((exchange.at_ms, messages))
-        # Both came with the latest first; messages of one moment keep their order.
+        # Tasks and exchanges came with the latest first. Messages of the same time keep their
+        # order.
         told.reverse()
         told.sort(key=lambda item: item[0])
         flat = [message for _, group in told for message in group]
@@ -153,5 +154,5 @@ class StoredNotes(Struct, frozen=True, eq=False):
 
 
 def _session_context(profile: Profile, context_id: str) -> str:
-    """Empty where all contexts of a caller are one session."""
+    """The context of the session; empty where all contexts of a caller are one session."""
     return "" if profile.context_mode == "client" else context_id

@@ -67,7 +67,7 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
         """Fail the task if it still belongs to this node, so that it is not left without a run."""
         try:
             live = await self.registry.load(dropped.scope, dropped.task_id)
-        except TaskNotFound:  # pruned meanwhile
+        except TaskNotFound:  # the task was pruned meanwhile
             return
         if live.is_orphan and live.epoch == dropped.epoch:
             self.registry.mark_stuck(live)

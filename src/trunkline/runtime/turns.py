@@ -24,8 +24,8 @@ from trunkline.runtime.sessions import RunSession, Sessions
 
 _log = logging.getLogger("trunkline.turns")
 
-# How far an agent may run ahead of the disk. Enough for full commit batches, little
-# enough that one agent cannot fill the memory.
+# The entries and bytes by which an agent may be ahead of the disk: enough for full batches of
+# commits, and too little to fill the memory.
 MAX_UNCOMMITTED = 256
 MAX_UNCOMMITTED_BYTES = 1024 * 1024
 MAX_LARGE_UNCOMMITTED = 1

@@ -24,12 +24,13 @@ class Wakeups(Struct, eq=False):
     limit: int = MAX_AWAKE
     _awake: int = 0
     _crowds: deque[deque[asyncio.Future[None]]] = field(default_factory=deque)
-    # The crowd that waits for `_news`.
+    # The crowd that new readers of the same `_news` join.
     _joining: deque[asyncio.Future[None]] | None = None
     _news: object = None
 
     def wake(self, waiter: "asyncio.Future[None]", news: object) -> None:
-        """Resolve the future, now or when its turn comes. `news` identifies its crowd."""
+        """Wake the reader that waits for the future, now or when its turn comes. `news` identifies
+        its crowd."""
         if self._awake < self.limit:
             self._awake += 1
             waiter.set_result(None)

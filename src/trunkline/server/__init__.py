@@ -1,4 +1,4 @@
-"""Towards clients: HTTP, A2A on it, and the gateway's own pages.
+"""The side of the gateway that clients see: HTTP, A2A over HTTP, and the gateway's own pages.
 
 The A2A paths are plain functions of a request and a response, because a framework's layers
 cost as much as the whole call; everything else is Starlette. Read in this order: `http`

@@ -68,7 +68,7 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
         started = self.clock.monotonic()
         endpoint, outcome = call.endpoint, "ok"
         try:
-            # Before anything else: an unknown caller learns nothing, and costs nothing.
+            # Before anything else, so that an unknown caller learns nothing and costs little.
             principal = request.caller = self.access.identify(request)
             call.begin(request)
             limit = endpoint.limits.max_body_bytes
@@ -89,7 +89,7 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
                 self.streams.enter(principal)
                 try:
                     reader = await endpoint.handlers[operation](caller, value, **options)
-                    # A new task shows nothing until it is stored, and may yet be refused.
+                    # A new task may still be refused, so its stream waits for the first event.
                     is_new = options.get("last_seq") is None
                     await _pump(call, request, response, caller, reader, waits_for_first=is_new)
                 finally:

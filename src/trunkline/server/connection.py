@@ -57,7 +57,8 @@ class Shared(Struct, eq=False):
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def close_idle(self, now: float) -> None:
-        """One look at all connections is cheaper than a timer for each request."""
+        """Close idle connections. One look at all of them is cheaper than a timer for each
+        request."""
         unread_s = SHORT_GRACE_S if self.budget.is_scarce else self.keep_alive_s
         for connection in [*self.connections]:
             connection.close_if_idle(now, unread_s=unread_s)
@@ -144,7 +145,7 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client sends no more, and may still read (RFC 9112, 9.6): complete requests are
-        answered. A client that has left looks the same until it is written to."""
+        answered. A client that has left looks the same until the gateway writes to it."""
         self._has_ended = True
         if self._incoming is not None:
             # The rest of the body will not come.
@@ -261,7 +262,7 @@ class Connection(asyncio.Protocol):
         self._waiting.append(request)
 
     def _check_names(self, request: SocketRequest) -> None:
-        """RFC 9112, 3.2: one host, which only HTTP/1.0 may leave out."""
+        """RFC 9112, 3.2: a request has one Host header, which only HTTP/1.0 may leave out."""
         names = [name for name, _ in request.header_lines if name in _ONCE]
         is_nameless = b"host" not in names and self._parser.get_http_version() == "1.1"
         if is_nameless or len(names) != len(set(names)):
@@ -370,7 +371,7 @@ class Connection(asyncio.Protocol):
         self._flow.abort()
 
     def shutdown(self) -> None:
-        """The server stops: the request that is being served is the last one."""
+        """Close the connection after the request that is being served, because the server stops."""
         if self._served is None:
             self._flow.close()
             return
@@ -394,10 +395,10 @@ def _check_coding(codings: bytes) -> None:
         raise _Refused(UNKNOWN_CODING if is_last else BAD_REQUEST)
 
 
-# Most requests have one of a few addresses.
+# Cached, because most requests have one of a few addresses.
 @lru_cache(maxsize=256)
 def _address(url: bytes) -> tuple[str, bytes, bytes]:
-    """Path, path as it came, and query."""
+    """The decoded path, the path as it came, and the query of an address."""
     if url.startswith(b"/") and url.find(b"#") < 0:
         raw_path, _, query = url.partition(b"?")
     else:

@@ -33,13 +33,13 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 class Endpoint(Struct, kw_only=True, eq=False):
     agent: PublishedAgent
-    # Belongs to the runtime that holds the agent's tasks.
+    # The service of the runtime that holds the agent's tasks.
     service: Service
     dialects: Dialects
     limits: Limits
     # Replaced while the gateway runs, if it follows the card of another agent.
     card: AgentCard
-    # For authenticated callers only; None when the agent has no such card.
+    # The card for authenticated callers; None when the agent has no such card.
     extended_card: AgentCard | None = None
     # The time of the last renewal of the card; 0 before the first one.
     renewed_ms: int = 0

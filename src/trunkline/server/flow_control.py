@@ -17,9 +17,9 @@ class FlowControl(Struct, eq=False):
     # The caller whose large response is being written.
     caller: str = ""
     is_reading: bool = True
-    # The client does not read as fast as it is sent to.
+    # Whether the client reads more slowly than the gateway writes.
     is_congested: bool = False
-    # The client has left, or the gateway has closed the connection.
+    # Whether the client has left, or the gateway has closed the connection.
     is_lost: bool = False
     _last_bytes: int = 0
     # The bytes that the client has not read, the caller they are held for, and their deadline.
@@ -142,5 +142,5 @@ class FlowControl(Struct, eq=False):
 
     def lose(self) -> None:
         self.is_lost = True
-        # Writers wake up; the count stays, as do the buffered bytes, until the connection ends.
+        # Writers wake up. The buffered bytes, and their count, stay until the connection ends.
         self._let_write()

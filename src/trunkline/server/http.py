@@ -28,9 +28,9 @@ class Request(Struct, eq=False):
     raw_path: bytes | None
     query: bytes
     header_lines: list[Header]
-    # The lines as a table.
+    # The values of the headers by name.
     headers: dict[bytes, bytes]
-    # The principal, once it is known.
+    # The principal of the request, once it is known.
     caller: str = ""
     # The bytes of a large body that count as held, until its reader calls `release`.
     held_bytes: int = 0
@@ -67,7 +67,7 @@ class Request(Struct, eq=False):
     def hold(self, size: int) -> None:
         """Count `size` bytes of the body as held. Raises TooManyRequests or Unavailable where
         there is no room."""
-        # Under another server, that server limits memory.
+        # Behind an ASGI server, that server limits memory.
         return
 
     def release(self) -> None:
@@ -79,7 +79,8 @@ class Request(Struct, eq=False):
         return None
 
     async def body(self, *, limit: int) -> bytes:
-        """Raises PayloadTooLarge as soon as the limit is passed or announced."""
+        """The whole body. Raises PayloadTooLarge as soon as the body exceeds the limit or announces
+        to."""
         announced = self.headers.get(CONTENT_LENGTH)
         if announced is not None and announced.isdigit() and int(announced) > limit:
             raise _too_large(limit)
@@ -130,7 +131,7 @@ class Response(Struct, kw_only=True, eq=False):
 
     def admit(self, size: int) -> None:
         """Ask for room before much is written: raises TooManyRequests or Unavailable."""
-        # Under another server, that server limits memory.
+        # Behind an ASGI server, that server limits memory.
         return
 
     @abstractmethod

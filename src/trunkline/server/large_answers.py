@@ -34,7 +34,7 @@ class LargeAnswer(Struct, frozen=True, eq=False):
         await self.response.end()
 
     async def write(self, data: bytes) -> None:
-        """A part of a stream."""
+        """Write a part of a stream."""
         await self._write(await self.values.pieces(self.scope, data))
 
     async def _write(self, pieces: Pieces) -> None:
@@ -46,9 +46,9 @@ class LargeAnswer(Struct, frozen=True, eq=False):
             try:
                 await self.response.write(piece)
             except (TooManyRequests, Unavailable):
-                # There is no room for the rest, and the client has a part of it already.
+                # The memory budget has no room for the rest, and the client already has a part.
                 raise Disconnected from None
             missing -= len(piece)
         if missing:
-            # The task was deleted meanwhile. The client must not take a part for the whole.
+            # The task was deleted meanwhile. The client must not mistake a part for the whole.
             raise Disconnected

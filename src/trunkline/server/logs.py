@@ -1,4 +1,5 @@
-"""Logging: one handler for us and for uvicorn, human or JSON lines, without secrets."""
+"""`configure`: one log handler for the gateway and uvicorn, human or JSON lines, without
+secrets."""
 
 import json
 import logging
@@ -72,7 +73,7 @@ class JsonFormatter(logging.Formatter):
             "msg": record.getMessage(),
         }
         for key, value in extras(record).items():
-            # An extra must not pass for the record's own level or time.
+            # An extra field must not replace the record's own level or time.
             fields[key if key not in fields else f"{key}_"] = value
         error = _traceback(self, record)
         if error:
@@ -127,14 +128,14 @@ def _word(value: object) -> str:
 
 
 MASK = "***"
-# A shorter text would be masked inside ordinary words.
+# The shortest secret to mask: a shorter one would be masked inside ordinary words.
 SHORTEST_SECRET = 6
 
 _NAMES = (
     r"x-api-key|api[-_ ]?key|(?:access|refresh|id|session|notification)[-_]?token|token"
     r"|client[-_]?secret|secret|password|passwd|set-cookie|cookie|credentials"
 )
-# Between a name and its value, in a header, a query, JSON, a dict or a list of byte pairs.
+# The text between a name and its value, in a header, a query, JSON, a dict or a list of byte pairs.
 _SEPARATOR = r"""\\?["']?\s*(?:[:=]|,(?=\s*b?["']))\s*(?:b?\\?["'])?"""
 _VALUE = r"""[^\s"'\\,;&)}\]]+"""
 AUTHORIZATION = re.compile(

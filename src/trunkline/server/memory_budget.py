@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from trunkline.model.errors import TooManyRequests, Unavailable
 
-# Nearly all requests and answers are smaller.
+# The size of a small message; nearly all requests and answers are smaller.
 SMALL_BYTES = 64 * 1024
 # The lowest rate at which a client may send or read, in bytes per second: a slow modem is faster.
 MIN_RATE_BYTES = 16 * 1024
@@ -27,7 +27,7 @@ class MemoryBudget(Struct, eq=False):
 
     @property
     def is_scarce(self) -> bool:
-        """More than half is held, so clients that read nothing get less time."""
+        """Whether more than half is held, so that clients that read nothing get less time."""
         return self.held_bytes * 2 > self.max_bytes
 
     def held_for(self, caller: str) -> int:

@@ -24,7 +24,8 @@ class _Series(Struct, eq=False):
 
 class Metrics(Collector):
     def __init__(self, gauges: Callable[[], Iterable[tuple[str, str, float]]]) -> None:
-        """`gauges` gives name, help and value of figures that a scrape reads from the runtime."""
+        """`gauges` returns the name, help text and value of each figure that a scrape reads from
+        the runtime."""
         self._gauges = gauges
         self._series: dict[Labels, _Series] = {}
         self._registry = CollectorRegistry()

@@ -44,7 +44,7 @@ def build_pages(
         return PlainTextResponse(text, status_code=503, headers={"Retry-After": "5"})
 
     async def metrics_page(request: Request) -> Response:
-        # Traffic figures are for callers that the gateway knows.
+        # Only callers that the gateway knows may see traffic figures.
         try:
             access.identify(AsgiRequest.of(request.scope, request.receive))
         except TrunklineError as error:

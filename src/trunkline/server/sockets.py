@@ -34,7 +34,8 @@ class SocketRequest(Request, kw_only=True):
     _is_late: bool = False
 
     def again(self, length: bytes, body: bytes, length_at: int) -> "SocketRequest":
-        """A complete request with the same head, but for the length, which is that header line."""
+        """A complete request with the same head, except for the length, which is header line
+        `length_at`."""
         lines, headers = self.header_lines, self.headers
         if headers[CONTENT_LENGTH] != length:
             lines = [*lines[:length_at], (CONTENT_LENGTH, length), *lines[length_at + 1 :]]
@@ -54,7 +55,7 @@ class SocketRequest(Request, kw_only=True):
 
     @property
     def is_broken(self) -> bool:
-        """No more of the request will arrive, and no client waits for a response."""
+        """Whether no more of the request will arrive, and no client waits for a response."""
         return self._is_over or self.flow.is_lost
 
     def whole_body(self, *, limit: int) -> bytes | None:
@@ -97,7 +98,7 @@ class SocketRequest(Request, kw_only=True):
     def hold(self, size: int) -> None:
         if size <= SMALL_BYTES or size <= self.held_bytes:
             return
-        # The announced length, so that a body that was admitted once is admitted whole.
+        # Hold the announced length, so that a body that was admitted once is admitted whole.
         wanted = max(size, int(self.headers.get(CONTENT_LENGTH, 0)))
         self.budget.admit(self.caller, wanted - self.held_bytes)
         self.budget.hold(self.caller, wanted - self.held_bytes)
@@ -197,8 +198,8 @@ class SocketResponse(Response):
         is_large = size > SMALL_BYTES
         if is_large:
             self.flow.admit(request.caller, size)
-        # The one place where the pieces of an answer are joined. Quicker than a format, which
-        # does not know the size of the result.
+        # The one place where the pieces of an answer are joined. A join is faster than a format,
+        # which does not know the size of the result.
         data = (
             _STATUS_LINES[status],
             self.date,
@@ -215,7 +216,7 @@ class SocketResponse(Response):
         self.has_begun = self.is_complete = True
         self.flow.write(b"".join(data))
         if is_large and request.method != "HEAD":
-            # Apart from the head, so that one large piece is not copied.
+            # Written apart from the head, so that one large piece is not copied.
             self.flow.write(body[0] if len(body) == 1 else b"".join(body))
 
     async def begin(self, status: int, headers: Sequence[Header]) -> None:
@@ -254,7 +255,7 @@ class SocketResponse(Response):
         if len(data) > SMALL_BYTES:
             self.flow.admit(self.request.caller, len(data))
         if self._is_chunked:
-            # An empty chunk would be the last one.
+            # An empty chunk would end the body.
             data = b"%x\r\n%b\r\n" % (len(data), data) if data else b""
         elif self._missing is not None:
             data = data[: self._missing]
@@ -274,7 +275,7 @@ class SocketResponse(Response):
         self.is_complete = True
 
 
-# Most responses have the headers of an earlier one.
+# Cached, because most responses have the headers of an earlier one.
 @lru_cache(maxsize=64)
 def _lines(headers: tuple[Header, ...]) -> bytes:
     lines = []

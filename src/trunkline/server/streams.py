@@ -77,7 +77,7 @@ class Frames(Struct, eq=False):
         return b"".join(pieces)
 
     def _frame(self, item: Item) -> tuple[bytes, ...]:
-        """An item that is not a journal entry."""
+        """The frame of an item that is not an entry of the journal."""
         match item:
             case Opening():
                 id = b"id: %d\n" % item.seq if self.is_resumable else b""
@@ -122,7 +122,7 @@ async def pump(
             raise items[0].error
         # All that is pending goes out in one write.
         data = frames.joined(items, is_over=reader.is_over) if items else b""
-        # Still in time to be refused as a whole.
+        # Before the head is sent, so that the whole response can still be refused.
         response.admit(len(data))
         await response.begin(200, headers)
         if not waits_for_first:

@@ -1,4 +1,4 @@
-"""`McpEndpoint`: MCP as streamable HTTP, for callers whom the gateway knows."""
+"""`McpEndpoint`: MCP as streamable HTTP, for callers that the gateway knows."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,7 +21,7 @@ from trunkline.server.http import Disconnected, Request
 from trunkline.server.mcp.tools import OpenTools, make_server
 
 _SESSION_ID = b"mcp-session-id"
-# For a caller that has too many sessions open.
+# The wait that is recommended to a caller who has too many sessions open.
 RETRY_AFTER_S = 60
 
 
@@ -64,7 +64,7 @@ class McpEndpoint:
             yield
 
     def stop(self) -> None:
-        """End all streams: a host may hold one open for good."""
+        """End all streams, because a host may hold one open forever."""
         for scope in list(self._open):
             scope.cancel()
 
@@ -144,7 +144,7 @@ class McpEndpoint:
 class _Session(Struct):
     principal: str
     used_at: float
-    # Requests under way, an open stream among them.
+    # The number of requests under way; an open stream is one of them.
     requests: int = 0
 
 

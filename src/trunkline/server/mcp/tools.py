@@ -102,8 +102,8 @@ async def _run(tool: Tool, arguments: object, context: Context) -> Envelope:
 async def serve_stdio(tools: Tools, *, version: str, on_end: Callable[[], None]) -> None:
     """Serve until stdin ends; running tools are then told to stop.
 
-    When it is canceled, it stops the tools in the same way and calls `on_end`, but returns only
-    when stdin has something to read: nothing else wakes the thread that waits for it.
+    When this is canceled, it stops the tools in the same way and calls `on_end`, but it returns
+    only when stdin has something to read: nothing else wakes the thread that reads stdin.
     """
     server = make_server(lambda: nullcontext(tools), version=version)
     async with stdio_server() as (incoming, outgoing):
