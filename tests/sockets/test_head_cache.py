@@ -10,7 +10,6 @@ from tests.sockets.peer import HEAD_LIMIT, Server, passes, serving
 from trunkline.server import connection
 from trunkline.server.head_cache import HeadCache
 from trunkline.server.http import Request, Response
-from trunkline.server.memory_budget import MemoryBudget
 from trunkline.server.sockets import SocketRequest
 
 
@@ -155,9 +154,7 @@ async def test_a_long_head_is_not_kept() -> None:
     data = post(b"", f"X: {'x' * HEAD_LIMIT}")
     flow: Any = None
     lines = [(b"content-length", b"0")]
-    request = SocketRequest(
-        "POST", "/", b"/", b"", lines, dict(lines), flow=flow, budget=MemoryBudget(1)
-    )
+    request = SocketRequest("POST", "/", b"/", b"", lines, dict(lines), flow=flow)
     request.complete()
     heads = HeadCache()
     heads.remember(post(b""), request)

@@ -8,6 +8,7 @@ from trunkline.app.outbound import open_a2a_send, open_tool
 from trunkline.ports.tools import Run, Tool, ToolDefinition
 from trunkline.remote.tool import a2a_send, input_schema
 from trunkline.remote.tool.schema import DESCRIPTION, NAME
+from trunkline.server.endpoint import Limits
 from trunkline.server.mcp import require_mcp
 from trunkline.settings import Settings
 from trunkline.version import VERSION
@@ -74,16 +75,20 @@ def describe_remote_agent(update: dict[str, Any]) -> str:
 def mcp_endpoint(settings: Settings, access: "Access") -> "McpEndpoint":
     """The tools over MCP at `/mcp`. Raises ConfigError where the package is missing."""
     require_mcp()
-    from trunkline.server.mcp.http import McpEndpoint
+    from trunkline.server.mcp.http import McpEndpoint, Sessions
 
     return McpEndpoint(
         lambda: open_tools(settings),
         access=access,
-        max_body_bytes=settings.server.max_body_bytes,
-        max_json_depth=settings.server.max_json_depth,
-        max_sessions=settings.remote.max_mcp_sessions,
-        max_sessions_per_caller=settings.remote.max_mcp_sessions_per_caller,
-        idle_s=settings.remote.mcp_idle_s,
+        limits=Limits(
+            max_body_bytes=settings.server.max_body_bytes,
+            max_json_depth=settings.server.max_json_depth,
+        ),
+        sessions=Sessions(
+            limit=settings.remote.max_mcp_sessions,
+            limit_per_caller=settings.remote.max_mcp_sessions_per_caller,
+            idle_s=settings.remote.mcp_idle_s,
+        ),
         version=VERSION,
     )
 

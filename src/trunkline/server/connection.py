@@ -231,16 +231,7 @@ class Connection(asyncio.Protocol):
         path, raw_path, query = _address(url)
         method = self._parser.get_method().decode()
         headers = dict(lines)
-        request = SocketRequest(
-            method,
-            path,
-            raw_path,
-            query,
-            lines,
-            headers,
-            flow=self._flow,
-            budget=self._shared.budget,
-        )
+        request = SocketRequest(method, path, raw_path, query, lines, headers, flow=self._flow)
         if b"host" not in headers or len(headers) != len(lines):
             self._check_names(request)
         if b"transfer-encoding" in headers:

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from trunkline.model.errors import RequestTimedOut
 from trunkline.server.flow_control import FlowControl
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
-from trunkline.server.memory_budget import MIN_RATE_BYTES, SMALL_BYTES, MemoryBudget
+from trunkline.server.memory_budget import MIN_RATE_BYTES, SMALL_BYTES
 
 # The connection buffers this much of a body that the handler does not read; then it stops reading.
 MAX_UNREAD_BYTES = 64 * 1024
@@ -18,7 +18,6 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 class SocketRequest(Request, kw_only=True):
     flow: FlowControl
-    budget: MemoryBudget
     is_complete: bool = False
     keep_alive: bool = True
     is_http_1_0: bool = False
@@ -48,7 +47,6 @@ class SocketRequest(Request, kw_only=True):
             lines,
             headers,
             flow=self.flow,
-            budget=self.budget,
             is_complete=True,
             _body=body,
         )
@@ -100,14 +98,14 @@ class SocketRequest(Request, kw_only=True):
             return
         # Hold the announced length, so that a body that was admitted once is admitted whole.
         wanted = max(size, int(self.headers.get(CONTENT_LENGTH, 0)))
-        self.budget.admit(self.caller, wanted - self.held_bytes)
-        self.budget.hold(self.caller, wanted - self.held_bytes)
+        self.flow.budget.admit(self.caller, wanted - self.held_bytes)
+        self.flow.budget.hold(self.caller, wanted - self.held_bytes)
         self._holder = self.caller
         self.held_bytes = wanted
 
     def release(self) -> None:
         if self.held_bytes:
-            self.budget.release(self._holder, self.held_bytes)
+            self.flow.budget.release(self._holder, self.held_bytes)
             self.held_bytes = 0
 
     async def disconnected(self) -> None:

@@ -17,6 +17,7 @@ from trunkline.protocol.versions import Version
 from trunkline.server.a2a import error_headers
 from trunkline.server.access import Access, check_origin
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Message, Receive, Scope, Send
+from trunkline.server.endpoint import Limits
 from trunkline.server.http import Disconnected, Request
 from trunkline.server.mcp.tools import OpenTools, make_server
 
@@ -33,28 +34,19 @@ class McpEndpoint:
         open_tools: OpenTools,
         *,
         access: Access,
-        max_body_bytes: int,
-        max_json_depth: int,
-        max_sessions: int,
-        max_sessions_per_caller: int,
-        idle_s: float,
+        limits: Limits,
+        sessions: "Sessions",
         version: str,
     ) -> None:
         self._access = access
-        self._max_body_bytes = max_body_bytes
-        self._max_json_depth = max_json_depth
+        self._limits = limits
+        self._sessions = sessions
         self._manager = StreamableHTTPSessionManager(
             make_server(open_tools, version=version),
-            max_request_body_size=max_body_bytes,
-            session_idle_timeout=idle_s,
+            max_request_body_size=limits.max_body_bytes,
+            session_idle_timeout=sessions.idle_s,
             # `Sessions` limits them, because the limit depends on the caller.
             max_sessions=None,
-        )
-        self._sessions = Sessions(
-            limit=max_sessions,
-            limit_per_caller=max_sessions_per_caller,
-            idle_s=idle_s,
-            now=anyio.current_time,
         )
         self._open: set[anyio.CancelScope] = set()
 
@@ -94,8 +86,8 @@ class McpEndpoint:
 
     async def _checked(self, request: Request, receive: Receive) -> Receive:
         """A `receive` that gives the body again, after it was found to be within the limits."""
-        body = await request.body(limit=self._max_body_bytes)
-        check_json(body, max_depth=self._max_json_depth)
+        body = await request.body(limit=self._limits.max_body_bytes)
+        check_json(body, max_depth=self._limits.max_json_depth)
         pending = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive_again() -> Message:
@@ -154,7 +146,7 @@ class Sessions(Struct, kw_only=True, eq=False):
     limit: int
     limit_per_caller: int
     idle_s: float
-    now: Callable[[], float]
+    now: Callable[[], float] = anyio.current_time
     _open: dict[str, _Session] = {}
     # Requests for a new session that are not answered yet, by caller.
     _opening: dict[str, int] = {}
