@@ -9,7 +9,7 @@ from operator import attrgetter
 import msgspec
 from msgspec import Struct, structs
 
-from trunkline.engine.growing_artifact import GrowingArtifact
+from trunkline.engine.artifact_fold import ArtifactFold
 from trunkline.model.errors import GatewayBug
 from trunkline.model.events import (
     Entry,
@@ -77,7 +77,7 @@ class TaskFold(Struct, eq=False):
     # The last status that had a message or began a turn.
     _asking: TaskStatus
     # An artifact without appended chunks is kept as it came.
-    _artifacts: dict[str, Artifact | GrowingArtifact] = {}
+    _artifacts: dict[str, Artifact | ArtifactFold] = {}
     # Whether an artifact was assembled from chunks, and so may be larger than each of them.
     has_grown: bool = False
     # The message of the current turn, and the length of history, the artifacts and the status
@@ -171,7 +171,7 @@ class TaskFold(Struct, eq=False):
     def slim(self, slim: Callable[[tuple[Part, ...]], tuple[Part, ...]]) -> None:
         """Have `slim` replace large texts of artifacts that were assembled from chunks."""
         for key, each in self._artifacts.items():
-            if isinstance(each, GrowingArtifact):
+            if isinstance(each, ArtifactFold):
                 artifact = each.artifact()
                 parts = slim(artifact.parts)
                 if parts is not artifact.parts:
@@ -235,7 +235,7 @@ class TaskFold(Struct, eq=False):
             self._artifacts[artifact.artifact_id] = artifact
             return
         if isinstance(known, Artifact):
-            known = self._artifacts[artifact.artifact_id] = GrowingArtifact(known)
+            known = self._artifacts[artifact.artifact_id] = ArtifactFold(known)
             self.has_grown = True
         known.extend(artifact)
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from trunkline.engine.agent_message import has_content, is_blank
+from trunkline.engine.artifact_chunks import StreamedMessage
 from trunkline.engine.artifact_styles import ArtifactStyle
 from trunkline.engine.decisions import (
     STANDARD,
@@ -21,7 +22,6 @@ from trunkline.engine.decisions import (
     Parts,
 )
 from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes, mode_of
-from trunkline.engine.streamed_message import StreamedMessage
 from trunkline.engine.transitions import Step
 from trunkline.model.outputs import (
     ArtifactEmitted,

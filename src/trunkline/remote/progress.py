@@ -4,7 +4,7 @@ A task replaces all artifacts; a chunk appends to one. Adjacent pieces of bare t
 part, so a streamed answer reads like one that was not streamed.
 """
 
-from trunkline.engine.growing_artifact import GrowingArtifact
+from trunkline.engine.artifact_fold import ArtifactFold
 from trunkline.model import values
 from trunkline.protocol.client_responses import StreamItem
 
@@ -22,7 +22,7 @@ class Progress:
         self.messages = 0
         self.last_message: values.Message | None = None
         self._task: values.Task | None = None
-        self._artifacts: dict[str, GrowingArtifact] = {}
+        self._artifacts: dict[str, ArtifactFold] = {}
 
     def add(self, item: StreamItem) -> None:
         match item:
@@ -36,7 +36,7 @@ class Progress:
                 if self._keeps_artifacts:
                     self._task = item
                     self._artifacts = {
-                        each.artifact_id: GrowingArtifact(each) for each in item.artifacts
+                        each.artifact_id: ArtifactFold(each) for each in item.artifacts
                     }
             case values.TaskStatusUpdateEvent():
                 self.status, self.has_task = item.status, True
@@ -50,7 +50,7 @@ class Progress:
                 if item.append and known is not None:
                     known.extend(item.artifact, replaces_metadata=True)
                 else:
-                    self._artifacts[item.artifact.artifact_id] = GrowingArtifact(item.artifact)
+                    self._artifacts[item.artifact.artifact_id] = ArtifactFold(item.artifact)
 
     def _met(self, task_id: str, context_id: str) -> None:
         self.task_id = task_id or self.task_id

@@ -1,5 +1,5 @@
-"""`GrowingArtifact`: an artifact that is streamed. Appending costs the chunk, not the artifact,
-because the pieces of a text are joined only when it is read."""
+"""`ArtifactFold`: an artifact put together from its chunks. Appending costs the chunk, not the
+artifact, because the pieces of a text are joined only when it is read."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from trunkline.model.values import Artifact, Part
 
 
-class GrowingArtifact:
+class ArtifactFold:
     """For readers, adjacent pieces of bare text are one part."""
 
     __slots__ = ("_head", "_parts", "_text")
@@ -56,8 +56,8 @@ class GrowingArtifact:
             extensions=chunk.extensions or head.extensions,
         )
 
-    def copy(self) -> "GrowingArtifact":
-        other = GrowingArtifact.__new__(GrowingArtifact)
+    def copy(self) -> "ArtifactFold":
+        other = ArtifactFold.__new__(ArtifactFold)
         other._head = self._head
         other._parts = list(self._parts)
         other._text = list(self._text)

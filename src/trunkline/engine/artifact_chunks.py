@@ -1,4 +1,5 @@
-"""`StreamedMessage`: a message of an agent as readers see it grow."""
+"""`StreamedMessage`: a message of an agent as readers see it grow, in chunks of an artifact or in
+messages of the working status."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -18,8 +19,7 @@ class _Source(Enum):
 
 
 class StreamedMessage(AgentMessage, kw_only=True, eq=False):
-    """Shows the text in an artifact or in messages of the working status, or holds it back until
-    the end, as the style says."""
+    """Shows the text as it comes, or holds it back until the end, as the style says."""
 
     style: OutputStyle
     names: ArtifactStyle
