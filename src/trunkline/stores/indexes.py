@@ -22,7 +22,10 @@ _Order = list[tuple[int, int]]
 
 
 class HeadFields(Struct, eq=False, kw_only=True, rename="camel"):
-    """A task without its contents. `key` rises with every task that is created."""
+    """A task without its contents. `key` rises with every task that is created.
+
+    A record of the json-file store has these fields as well.
+    """
 
     key: int
     scope: port.Scope
@@ -36,6 +39,8 @@ class HeadFields(Struct, eq=False, kw_only=True, rename="camel"):
 
 
 class Head(HeadFields, eq=False, kw_only=True):
+    """A task in an index, without its contents."""
+
     id: str
     idempotency_keys: tuple[str, ...] = ()
 
@@ -89,7 +94,7 @@ def entries_after(journal: Sequence[Entry], seq: int) -> Sequence[Entry]:
 
 
 class Leases:
-    """Until when each node is known to live."""
+    """The time until which each node is known to live."""
 
     def __init__(self) -> None:
         self._until_ms: dict[str, int] = {}
@@ -344,7 +349,8 @@ class NoteIndex(Generic[N]):
         return before
 
     def old(self, agent: str, *, before_ms: int, limit: int) -> list[N]:
-        """After a clock was set back, an old note may stay until those before it are old."""
+        """The notes of an agent that were last kept before. After a clock was set back, an old
+        note may stay until those before it are old."""
         found: list[N] = []
         for note in self._agents.get(agent, {}).values():
             if note.at_ms >= before_ms or len(found) == limit:

@@ -16,7 +16,7 @@ from trunkline.model.timestamps import format_timestamp
 from trunkline.ports.clock import Clock
 
 _WRITER_LOCK = ".writer.lock"
-# Neither lock file is ever longer.
+# The maximum size of both lock files.
 _MAX_BYTES = 4096
 _ZOMBIE = -1
 

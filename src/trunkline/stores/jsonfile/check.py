@@ -13,7 +13,8 @@ from trunkline.stores.locks import WriterLock
 
 
 async def check(folder: Path, *, clock: Clock, adopts: Scope) -> Findings:
-    """Raises StoreInUse while a gateway has the folder: its files are of several moments."""
+    """Raises StoreInUse while a gateway has the folder: the check would see files of different
+    moments."""
     lock = WriterLock(folder, clock, wait_s=0)
     await lock.acquire()
     try:

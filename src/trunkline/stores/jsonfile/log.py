@@ -1,4 +1,4 @@
-"""`Log`: one line per commit, in files that go once the other files hold their changes."""
+"""`Log`: one line per commit, in files that the store removes once other files hold them."""
 
 import os
 import zlib

@@ -39,7 +39,7 @@ _MAX_BYTES = 4 * 1024 * 1024
 class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Noted]):
     """Durable tasks in a folder of JSON files, for one process."""
 
-    # A task is one file that other programs read too, so its texts are where they belong.
+    # A task is one file, and other programs read it too, so its large texts stay in it.
     keeps_large_values = False
 
     def __init__(

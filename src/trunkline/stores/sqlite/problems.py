@@ -77,7 +77,7 @@ def read_problem(error: sqlite3.Error) -> Problem | None:
     return None
 
 
-# The store looks at the log once in this many looks at the file.
+# The least time between two looks at the log is this many times longer.
 _LOG_FACTOR = 25
 
 

@@ -41,7 +41,7 @@ SELECT id FROM nodes WHERE name = ?;
 SELECT coalesce(max(key), 0) FROM tasks;
 
 -- name: find_head
--- What the writer checks appends against.
+-- The head that the writer checks an append against.
 SELECT t.key, t.scope, t.epoch, t.state, t.status_ms,
     coalesce(
         (
@@ -95,8 +95,8 @@ SELECT i.digest, t.id FROM idempotency AS i JOIN tasks AS t ON t.key = i.task
 WHERE i.scope = ? AND i.key = ?;
 
 -- name: page
--- One page of a list, with the last sequence of each journal. In no certain order: to
--- sort here would be to copy the snapshots.
+-- One page of a list, with the last sequence of each journal. In no certain order, because
+-- SQLite would copy the snapshots to sort them.
 SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
     s.seq, s.body, {artifacts},
     (
@@ -153,7 +153,7 @@ SELECT status_ms, key FROM tasks INDEXED BY tasks_by_state
 WHERE scope = ? AND state = ? AND status_ms < ? ORDER BY status_ms, key LIMIT ?;
 
 -- name: find_still_ended
--- One such task, for those who are about to delete it.
+-- One such task, before retention deletes it.
 SELECT key, id, scope, state FROM tasks WHERE key = ? AND state > 4;
 
 -- name: count_ended
@@ -237,11 +237,11 @@ SELECT at_ms, scope, context, name FROM notes
 WHERE scope = ? AND at_ms < ? ORDER BY at_ms LIMIT ?;
 
 -- name: delete_old_note
--- It may have been kept anew meanwhile.
+-- The backend may have kept the note again meanwhile.
 DELETE FROM notes WHERE scope = ? AND context = ? AND name = ? AND at_ms < ?;
 
 -- name: get_scope
--- Whose a task is.
+-- The scope of a task.
 SELECT s.agent, s.tenant, s.principal FROM tasks AS t JOIN scopes AS s ON s.id = t.scope
 WHERE t.id = ?;
 
@@ -272,7 +272,7 @@ SELECT count(*) FROM exchanges AS e WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE
 SELECT count(*) FROM notes AS m WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE id = m.scope);
 
 -- name: find_wrong_counts
--- Where the counter of tasks is not what there is: scope, state, counter, tasks.
+-- Wrong counters of tasks: scope, state, counter, number of tasks.
 SELECT scope, state, sum(kept), sum(there) FROM (
     SELECT scope, state, n AS kept, 0 AS there FROM counts
     UNION ALL
