@@ -23,6 +23,7 @@ class _Task(Head, eq=False):
 
 class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
     keeps_large_values = True
+    problem: str | None = None
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -39,10 +40,6 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
             submit=self._submit,
             explain=lambda error: StoreUnusable(f"The store failed: {error!r}"),
         )
-
-    @property
-    def problem(self) -> str | None:
-        return None
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.store import Exchange, Scope
-from trunkline.stores.commits import sync
 from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Noted, Said, from_json
-from trunkline.stores.jsonfile.files import write_all
+from trunkline.stores.jsonfile.files import synced, write_all
 
 T = TypeVar("T")
 PATTERN = "exchanges-*.jsonl"
@@ -73,8 +72,7 @@ class Conversation(Struct, eq=False):
 
     def append_to_file(self, folder: Path) -> None:
         """Write the pending changes of a conversation that only grows."""
-        fd = os.open(folder / self.file_name, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
+        with synced(os.open(folder / self.file_name, os.O_RDWR | os.O_CREAT, 0o600)) as fd:
             # Remove a line that a crash or a full disk cut off: it was never acknowledged.
             size = os.fstat(fd).st_size
             whole = os.pread(fd, size, 0).rfind(b"\n") + 1
@@ -82,9 +80,6 @@ class Conversation(Struct, eq=False):
                 os.ftruncate(fd, whole)
             os.lseek(fd, whole, os.SEEK_SET)
             write_all(fd, _lines(self.pending))
-            sync(fd)
-        finally:
-            os.close(fd)
 
 
 def read_exchanges(path: Path) -> dict[int, Said]:

@@ -3,8 +3,9 @@
 import base64
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, wait
+from contextlib import contextmanager
 from pathlib import Path
 
 from trunkline.model.errors import StoreUnusable
@@ -29,13 +30,19 @@ def fits_a_name(task_id: str) -> bool:
         return False
 
 
-def make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
 def create(path: Path) -> int:
     """A new file, for its owner alone. Gone after a power cut unless its folder is synced."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+
+
+@contextmanager
+def synced(fd: int) -> Iterator[int]:
+    """Syncs the file at the end unless there was an error, and closes it."""
+    try:
+        yield fd
+        sync(fd)
+    finally:
+        os.close(fd)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -48,12 +55,8 @@ def replace_all(folder: Path, contents: Sequence[tuple[str, bytes]], pool: Execu
     """Replace files: at any moment a reader finds the old or the new one, complete."""
 
     def write_temporary(item: tuple[str, bytes]) -> None:
-        fd = create(folder / (item[0] + TEMPORARY))
-        try:
+        with synced(create(folder / (item[0] + TEMPORARY))) as fd:
             write_all(fd, item[1])
-            sync(fd)
-        finally:
-            os.close(fd)
 
     # Files that are synced at the same time share the wait for the disk.
     written = [pool.submit(write_temporary, item) for item in contents]

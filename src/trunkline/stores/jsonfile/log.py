@@ -10,7 +10,7 @@ import msgspec
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.commits import sync, sync_folder
 from trunkline.stores.jsonfile.changes import Change, decode
-from trunkline.stores.jsonfile.files import FOLDER_GONE, LOG_GONE, Lost, create, write_all
+from trunkline.stores.jsonfile.files import FOLDER_GONE, LOG_GONE, Lost, create, synced, write_all
 
 _PATTERN = "changes-*.log"
 _CHECKSUM_CHARS = 8
@@ -31,16 +31,11 @@ class Log:
         # Whether the name of the open file would survive a power cut.
         self._is_named = False
         # The end of the last acknowledged line in the open file.
-        self._size = 0
+        self.size = 0
         self._is_mangled = False
         self._last_n = 0
         # Files that are complete, with the number of the last change in each.
         self._closed: list[tuple[int, Path]] = []
-
-    @property
-    def size(self) -> int:
-        """Bytes in the file that is being written."""
-        return self._size
 
     def replay(self, *, mends: bool = True) -> Iterator[Change]:
         """All acknowledged changes that other files may lack, in order.
@@ -73,7 +68,8 @@ class Log:
                         f"{path} is damaged at byte {start}. Restore a backup of the folder."
                     )
                 if mends:
-                    _cut_off(path, start)
+                    with synced(os.open(path, os.O_RDWR)) as fd:
+                        os.ftruncate(fd, start)
                 return
             try:
                 yield from decode(line)
@@ -91,7 +87,7 @@ class Log:
             self._path = self._folder / f"changes-{first_n:016d}.log"
             self._fd = create(self._path)
             self._file_id = _id_of(self._fd)
-            self._size, self._is_named = 0, False
+            self.size, self._is_named = 0, False
         if not self._is_named:
             sync_folder(self._folder)
             self._is_named = True
@@ -106,19 +102,18 @@ class Log:
             self._is_mangled = True
             self._mend(self._fd)
             raise
-        self._size += len(data)
+        self.size += len(data)
         self._last_n = last_n
 
-    def try_write(self) -> None:
+    def _try_write(self) -> None:
         """See whether a commit would succeed, and leave no trace. Raises OSError."""
         if self._fd is None:
             trial = self._folder / "trial.json.tmp"
             fd = create(trial)
             try:
-                write_all(fd, _TRIAL)
-                sync(fd)
+                with synced(fd):
+                    write_all(fd, _TRIAL)
             finally:
-                os.close(fd)
                 trial.unlink()
             return
         self._is_mangled = True
@@ -128,19 +123,21 @@ class Log:
         finally:
             self._mend(self._fd)
 
-    def look(self) -> None:
+    def look(self, *, tries_to_write: bool = False) -> None:
         """Raises Lost when the folder or the open file was replaced, removed or cut. Complete
         files are not checked: another thread removes them once the records hold them."""
         if _id_of(self._folder) != self._folder_id:
             raise Lost(FOLDER_GONE)
         if self._fd is not None and (
-            _id_of(self._path) != self._file_id or os.fstat(self._fd).st_size < self._size
+            _id_of(self._path) != self._file_id or os.fstat(self._fd).st_size < self.size
         ):
             raise Lost(LOG_GONE)
+        if tries_to_write:
+            self._try_write()
 
     def _mend(self, fd: int) -> None:
-        os.ftruncate(fd, self._size)
-        os.lseek(fd, self._size, os.SEEK_SET)
+        os.ftruncate(fd, self.size)
+        os.lseek(fd, self.size, os.SEEK_SET)
         sync(fd)
         self._is_mangled = False
 
@@ -153,7 +150,7 @@ class Log:
         os.close(self._fd)
         self._fd = None
         self._closed.append((self._last_n, self._path))
-        self._size = 0
+        self.size = 0
 
     def remove_up_to(self, n: int) -> None:
         """Remove the files whose changes are all in other files."""
@@ -187,12 +184,3 @@ def _checked(line: bytes) -> bytes:
     """The line without its checksum; empty when the checksum is wrong."""
     checksum, line = line[:_CHECKSUM_CHARS], line[_CHECKSUM_CHARS + 1 :]
     return line if checksum == b"%08x" % zlib.crc32(line) else b""
-
-
-def _cut_off(path: Path, size: int) -> None:
-    fd = os.open(path, os.O_RDWR)
-    try:
-        os.ftruncate(fd, size)
-        sync(fd)
-    finally:
-        os.close(fd)

@@ -100,12 +100,7 @@ class Opened:
 
     def look(self, *, tries_to_write: bool) -> "asyncio.Future[None]":
         """Raises Lost, or OSError from the attempt to write."""
-
-        def look() -> None:
-            self._log.look()
-            if tries_to_write:
-                self._log.try_write()
-
+        look = partial(self._log.look, tries_to_write=tries_to_write)
         return self._run(self._log_thread, look)
 
     def _write_line(self, changes: Sequence[Change], *, begins_file: bool) -> None:

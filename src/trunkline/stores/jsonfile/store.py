@@ -61,7 +61,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
 
     async def open(self) -> None:
         try:
-            files.make_folder(self._path)
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             await self._lock.acquire()
         except OSError as error:
             raise files.cannot_open(self._path, error) from error
@@ -83,14 +83,15 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         self._opened = opened
 
     async def close(self) -> None:
-        if self._opened is None:
+        opened = self._opened
+        if opened is None:
             return
         if self._closed is None:
             self._closed = self._enqueue(lambda: [])
         await asyncio.shield(self._closed)
-        opened = self._take_opened()
-        if opened is None:  # closed by another caller meanwhile
+        if self._opened is None:  # closed by another caller meanwhile
             return
+        self._opened = None
         try:
             # Files that were replaced or damaged stay as they are.
             if not self._health.is_lost:
@@ -114,10 +115,6 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
 
     def _found_damage(self, error: BaseException) -> None:
         self._health.failed(files.BAD_RECORD, detail=str(error))
-
-    def _take_opened(self) -> Opened | None:
-        opened, self._opened = self._opened, None
-        return opened
 
     def _indexes(self) -> State:
         return self._require_open().state
