@@ -20,7 +20,8 @@ from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Append, Settled
 from trunkline.runtime.journal import LARGE_APPEND_BYTES
 from trunkline.runtime.recorder import AGENT_FAILED
-from trunkline.stores.memory import MemoryStore
+from trunkline.stores.large_appends import Submit
+from trunkline.stores.memory import LargeValues, MemoryStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.stores.sqlite.check import check
 
@@ -192,35 +193,36 @@ async def test_the_agent_waits_while_large_texts_are_stored() -> None:
     await here.close()
 
 
-class HeldValues(MemoryStore):
+class HeldValues(LargeValues):
     """Begins to write large values, and goes on when it is told to."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, submit: Submit) -> None:
+        super().__init__(submit)
         self.began, self.go = asyncio.Event(), asyncio.Event()
 
-    async def _write_values(self, append: Append) -> None:
+    async def _write(self, append: Append) -> None:
         self.began.set()
         await self.go.wait()
-        await super()._write_values(append)
+        await super()._write(append)
 
 
 async def test_cancel_while_a_large_text_is_being_stored() -> None:
-    store = HeldValues()
+    store = MemoryStore()
+    values = store._large = HeldValues(store._submit)
     agent = Listening(Text(TEXT), Text("and so on"))
     agent.gate.clear()
     agent.end.clear()
     async with world(store=store, backend=agent) as here:
         task = await here.submit("go")
         agent.gate.set()
-        await store.began.wait()
+        await values.began.wait()
         # Nobody sees what is not stored, and others are served.
         assert (await here.get(task.id)).artifacts == ()
         canceling = here.soon(here.cancel(task.id))
         agent.gate.clear()
         await here.submit("another")
         assert not canceling.done()
-        store.go.set()
+        values.go.set()
         assert (await canceling).status.state is TaskState.CANCELED
         # What the agent had said counts, and is whole.
         texts = await texts_of(here, await here.get(task.id))

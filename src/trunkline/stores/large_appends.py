@@ -5,8 +5,9 @@ those of other tasks pass by.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -17,6 +18,7 @@ from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports.store import Append, Settled, Snapshot
 
 _Item: TypeAlias = tuple[Append, Settled]
+Submit: TypeAlias = Callable[[Sequence[_Item]], None]
 
 
 def is_large(append: Append) -> bool:
@@ -31,25 +33,23 @@ def large_bodies(entries: Sequence[Entry], snapshot: Snapshot | None) -> list[by
     return [body for body in bodies if len(body) > SLICE_BYTES]
 
 
-class LargeAppends:
-    def __init__(
-        self,
-        *,
-        write: Callable[[Append], Awaitable[None]],
-        settled: Callable[[Append, bool], None],
-        submit: Callable[[Sequence[_Item]], None],
-        explain: Callable[[BaseException], StoreError],
-    ) -> None:
-        """`write` makes the values of an append durable, and no reader sees them. `submit` takes
-        appends whose values are written. `settled` is told whether the append was committed."""
-        self._write = write
-        self._settled = settled
+class LargeAppends(ABC):
+    def __init__(self, submit: Submit, explain: Callable[[BaseException], StoreError]) -> None:
+        """`submit` takes appends whose values are written."""
         self._submit = submit
         self._explain = explain
         # By task; empty while nothing waits.
         self.waiting: dict[str, deque[_Item]] = {}
         self._tasks = BackgroundTasks("large values")
         self._idle: list[Callable[[], object]] = []
+
+    @abstractmethod
+    async def _write(self, append: Append) -> None:
+        """Make the values of an append durable, so that no reader sees them yet."""
+
+    @abstractmethod
+    def _settled(self, append: Append, is_committed: bool) -> None:
+        """The append was committed or refused."""
 
     def sort_out(self, appends: Sequence[_Item]) -> list[_Item]:
         """Hold back the appends that have to wait. Returns the others."""
@@ -79,12 +79,11 @@ class LargeAppends:
             append, settled = waiting[0]
             try:
                 if is_large(append):
-                    await self._write(append)
                     settled = partial(self._tell, append, settled)
+                    await self._write(append)
             except Exception as error:  # noqa: BLE001 - goes to the submitter
-                told = partial(self._tell, append, settled)
                 # In a pass of its own: the loop then handles an error of the submitter.
-                asyncio.get_running_loop().call_soon(told, self._explain(error))
+                asyncio.get_running_loop().call_soon(settled, self._explain(error))
             else:
                 self._submit([(append, settled)])
             # Only now: appends that were submitted meanwhile come after it.

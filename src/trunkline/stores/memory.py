@@ -11,7 +11,7 @@ from trunkline.model.events import Entry
 from trunkline.ports import store as port
 from trunkline.stores.commits import refuse, settle, why_refused
 from trunkline.stores.indexes import Head, IndexedStore, Indexes, Spot, entries_after
-from trunkline.stores.large_appends import LargeAppends
+from trunkline.stores.large_appends import LargeAppends, Submit
 
 
 class _Task(Head, eq=False):
@@ -21,9 +21,29 @@ class _Task(Head, eq=False):
     values: list[str] = field(default_factory=list)
 
 
+class LargeValues(LargeAppends):
+    """Large values in slices, by the id of the value."""
+
+    def __init__(self, submit: Submit) -> None:
+        super().__init__(submit, lambda error: StoreUnusable(f"The store failed: {error!r}"))
+        self.slices: dict[str, tuple[bytes, ...]] = {}
+
+    async def _write(self, append: port.Append) -> None:
+        for value in append.values:
+            slices: list[bytes] = []
+            for piece in value.slices():
+                slices.append(piece)
+                await next_pass()
+            self.slices[value.id] = tuple(slices)
+
+    def _settled(self, append: port.Append, is_committed: bool) -> None:
+        if not is_committed:
+            for value in append.values:
+                self.slices.pop(value.id, None)
+
+
 class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
     keeps_large_values = True
-    problem: str | None = None
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -31,15 +51,13 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         self._data: Indexes[_Task, port.Exchange, port.KeptNote] = Indexes()
         self._next_key = 1
         self._remembered = 0
-        # Slices by the id of their value, and the task of each committed value.
-        self._slices: dict[str, tuple[bytes, ...]] = {}
+        # The task of each committed value, by the id of the value.
         self._value_tasks: dict[str, _Task] = {}
-        self._large = LargeAppends(
-            write=self._write_values,
-            settled=self._values_settled,
-            submit=self._submit,
-            explain=lambda error: StoreUnusable(f"The store failed: {error!r}"),
-        )
+        self._large = LargeValues(self._submit)
+
+    @property
+    def problem(self) -> str | None:
+        return None
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -73,19 +91,6 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         if self._loop is not None and not self._queue:
             self._loop.call_soon(self._commit, self._loop)
         self._queue.extend(appends)
-
-    async def _write_values(self, append: port.Append) -> None:
-        for value in append.values:
-            slices: list[bytes] = []
-            for piece in value.slices():
-                slices.append(piece)
-                await next_pass()
-            self._slices[value.id] = tuple(slices)
-
-    def _values_settled(self, append: port.Append, is_committed: bool) -> None:
-        if not is_committed:
-            for value in append.values:
-                self._slices.pop(value.id, None)
 
     def _flush(self) -> None:
         """Commit all submitted appends now, before the change that follows."""
@@ -162,13 +167,13 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
     async def value_sizes(self, scope: port.Scope, ids: Sequence[str]) -> dict[str, int]:
         known = [(value_id, self._value_tasks.get(value_id)) for value_id in ids]
         return {
-            value_id: sum(map(len, self._slices[value_id]))
+            value_id: sum(map(len, self._large.slices[value_id]))
             for value_id, task in known
             if task is not None and task.scope == scope
         }
 
     async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
-        return self._slices.get(value_id, ())[first : first + limit]
+        return self._large.slices.get(value_id, ())[first : first + limit]
 
     async def list(self, query: port.TaskQuery) -> port.TaskPage:
         tasks, total, position = self._data.tasks.page(query)
@@ -194,7 +199,7 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         self._data.tasks.remove(*ended)
         for task in ended:
             for value_id in task.values:
-                del self._slices[value_id], self._value_tasks[value_id]
+                del self._large.slices[value_id], self._value_tasks[value_id]
         return len(ended)
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:

@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
-from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreError
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports.store import Append
-from trunkline.stores.large_appends import large_bodies
+from trunkline.stores.large_appends import LargeAppends, Submit, large_bodies
 from trunkline.stores.sqlite.connections import Opened
 from trunkline.stores.sqlite.rows import SEQ_BITS, Blob
 from trunkline.stores.sqlite.statements import SQL
@@ -27,11 +26,16 @@ _SWEEP_SLICES = 16
 _SWEEP_VALUES = 100
 
 
-class LargeValues:
+class LargeValues(LargeAppends):
     def __init__(
-        self, opened: Opened, enqueue: Callable[[Callable[[], Any]], Awaitable[Any]]
+        self,
+        opened: Opened,
+        enqueue: Callable[[Callable[[], Any]], Awaitable[Any]],
+        submit: Submit,
+        explain: Callable[[BaseException], StoreError],
     ) -> None:
         """`enqueue` runs a piece of work among the commits, in its turn."""
+        super().__init__(submit, explain)
         self._opened = opened
         self._enqueue = enqueue
         (last,) = opened.writer.connection.execute(SQL["last_value"]).fetchone()
@@ -40,17 +44,16 @@ class LargeValues:
         self._in_use: dict[int, list[int]] = {}
         self._is_sweeping = False
         self._is_closing = False
-        self._tasks = BackgroundTasks("sqlite values")
 
-    async def write(self, append: Append) -> None:
+    async def _write(self, append: Append) -> None:
         """Every slice waits for its turn among the commits of others."""
         written = self._opened.writer.written
         for value in append.values:
-            written[value.id] = await self._write(append, value.slices())
+            written[value.id] = await self._write_value(append, value.slices())
         for body in large_bodies(append.entries, append.snapshot):
-            written[id(body)] = await self._write(append, _sliced(body))
+            written[id(body)] = await self._write_value(append, _sliced(body))
 
-    async def _write(self, append: Append, slices: Iterator[bytes]) -> tuple[int, int]:
+    async def _write_value(self, append: Append, slices: Iterator[bytes]) -> tuple[int, int]:
         """The number of the value, and its size."""
         self._last_number += 1
         number = self._last_number
@@ -74,7 +77,7 @@ class LargeValues:
             db.execute(SQL["insert_slice"], (number << SEQ_BITS | index, Blob(body)))
         return len(body)
 
-    def settled(self, append: Append, is_committed: bool) -> None:
+    def _settled(self, append: Append, is_committed: bool) -> None:
         written = self._opened.writer.written
         self._in_use.pop(id(append), None)
         for value in append.values:

@@ -15,7 +15,6 @@ from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports import store as port
 from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle, sync_folder
 from trunkline.stores.indexes import Leases
-from trunkline.stores.large_appends import LargeAppends
 from trunkline.stores.locks import FileLock
 from trunkline.stores.sqlite import retention
 from trunkline.stores.sqlite.connections import Opened, Synchronous, cannot_open, create_file
@@ -63,7 +62,6 @@ class SqliteStore(DiskStore[Opened]):
         self._lock = FileLock(self._path)
         self._leases = Leases()
         self._values: LargeValues | None = None
-        self._large: LargeAppends | None = None
 
     async def open(self) -> None:
         try:
@@ -78,7 +76,7 @@ class SqliteStore(DiskStore[Opened]):
             self._opened = Opened(
                 self._path, schema, self._synchronous, look_every_s=self._look_every_s
             )
-            self._values = LargeValues(self._opened, self._enqueue)
+            self._values = LargeValues(self._opened, self._enqueue, self._submit, self._explain)
             # The name of the log must survive a power cut, too.
             sync_folder(self._path.parent)
             self._lock.write_mark(OPEN)
@@ -88,12 +86,6 @@ class SqliteStore(DiskStore[Opened]):
         except BaseException:
             self._lock.release()
             raise
-        self._large = LargeAppends(
-            write=self._values.write,
-            settled=self._values.settled,
-            submit=self._submit,
-            explain=self._explain,
-        )
         self._values.sweep_soon()
 
     async def close(self) -> None:
@@ -102,11 +94,10 @@ class SqliteStore(DiskStore[Opened]):
             return
         if self._closed is None:
             self._closed = opened.loop.create_future()
-            assert self._large is not None
             assert self._values is not None
             self._values.stop_sweeping()
             finish = partial(opened.finish, self._health)
-            self._large.when_idle(partial(self._enqueue, finish, self._closed))
+            self._values.when_idle(partial(self._enqueue, finish, self._closed))
         try:
             await asyncio.shield(self._closed)
         finally:
@@ -136,7 +127,7 @@ class SqliteStore(DiskStore[Opened]):
             self._health.wrote()
 
     def submit(self, appends: Sequence[tuple[port.Append, port.Settled]]) -> None:
-        large = self._large
+        large = self._values
         if self._opened is None or large is None or self._closed is not None:
             refuse(appends, self._not_open())
             return
