@@ -1,6 +1,6 @@
 """`RemoteAgent`: the calls of A2A to one agent; `Agents` and `connect` make them."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Final, Protocol, TypeVar
 from weakref import WeakSet
@@ -27,10 +27,6 @@ T = TypeVar("T")
 
 # A request may name any URL where the policy allows it, so the number of clients is bounded.
 MAX_CLIENTS: Final = 500
-
-
-async def _nothing() -> None:
-    pass
 
 
 class Peer(Protocol):
@@ -62,15 +58,15 @@ class RemoteAgent:
         *,
         limits: Limits,
         headers: Mapping[str, str],
-        close: Callable[[], Awaitable[None]] = _nothing,
+        owns_client: bool = False,
     ) -> None:
         self._client = client
+        self._owns_client = owns_client
         target = client.target
         own = own_headers(headers, target.credentials, *target.headers)
         self._options = CallOptions(limits, own)
         # A caller that brings a key of its own may send a message again.
         self._has_key = any(name.lower() == "idempotency-key" for name in headers)
-        self._close = close
 
     @property
     def target(self) -> Target:
@@ -83,7 +79,8 @@ class RemoteAgent:
         await self.close()
 
     async def close(self) -> None:
-        await self._close()
+        if self._owns_client:
+            await self._client.close()
 
     async def card(self, *, fresh: bool = False) -> AgentCard:
         """The card of the agent; `fresh` asks for it even if the last answer is still valid."""
@@ -331,4 +328,4 @@ def connect(
     limits = limits or Limits()
     client = PeerClient(target, limits=limits, clock=clock or SystemClock(), chance=chance)
     limits = _limits_of(limits, target, timeout_s)
-    return RemoteAgent(client, limits=limits, headers={}, close=client.close)
+    return RemoteAgent(client, limits=limits, headers={}, owns_client=True)

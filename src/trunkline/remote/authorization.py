@@ -119,6 +119,7 @@ class Authorization:
                 limits=limits,
                 max_bytes=limits.max_card_bytes,
             )
+        refusal = _Refusal()
         try:
             if answer.status == 200:
                 # Some endpoints write the number as a text.
@@ -126,10 +127,8 @@ class Authorization:
             refusal = msgspec.json.decode(answer.body, type=_Refusal)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             if answer.status == 200:
-                raise BadPeerAnswer(
-                    "the token endpoint answers without a token", reason="BAD_TOKEN"
-                ) from None
-            refusal = _Refusal()
+                why = "the token endpoint answers without a token"
+                raise BadPeerAnswer(why, reason="BAD_TOKEN") from None
         why = f": {refusal.error[:64]}" if refusal.error else ""
         raise PeerRefused(
             f"the token endpoint refuses us with status {answer.status}{why}",

@@ -25,36 +25,29 @@ class Progress:
         self._artifacts: dict[str, ArtifactFold] = {}
 
     def add(self, item: StreamItem) -> None:
-        match item:
-            case values.Message():
-                self.messages += 1
-                self.last_message = item
-                self._met(item.task_id, item.context_id)
-            case values.Task():
-                self.status, self.has_task = item.status, True
-                self._met(item.id, item.context_id)
-                if self._keeps_artifacts:
-                    self._task = item
-                    self._artifacts = {
-                        each.artifact_id: ArtifactFold(each) for each in item.artifacts
-                    }
-            case values.TaskStatusUpdateEvent():
-                self.status, self.has_task = item.status, True
-                self._met(item.task_id, item.context_id)
-            case values.TaskArtifactUpdateEvent():
-                self.has_task = True
-                self._met(item.task_id, item.context_id)
-                if not self._keeps_artifacts:
-                    return
-                known = self._artifacts.get(item.artifact.artifact_id)
-                if item.append and known is not None:
-                    known.extend(item.artifact, replaces_metadata=True)
-                else:
-                    self._artifacts[item.artifact.artifact_id] = ArtifactFold(item.artifact)
-
-    def _met(self, task_id: str, context_id: str) -> None:
+        task_id = item.id if isinstance(item, values.Task) else item.task_id
         self.task_id = task_id or self.task_id
-        self.context_id = context_id or self.context_id
+        self.context_id = item.context_id or self.context_id
+        if isinstance(item, values.Message):
+            self.messages += 1
+            self.last_message = item
+            return
+        self.has_task = True
+        if not isinstance(item, values.TaskArtifactUpdateEvent):
+            self.status = item.status
+        if self._keeps_artifacts:
+            self._fold(item)
+
+    def _fold(self, item: StreamItem) -> None:
+        if isinstance(item, values.Task):
+            self._task = item
+            self._artifacts = {each.artifact_id: ArtifactFold(each) for each in item.artifacts}
+        elif isinstance(item, values.TaskArtifactUpdateEvent):
+            known = self._artifacts.get(item.artifact.artifact_id)
+            if item.append and known is not None:
+                known.extend(item.artifact, replaces_metadata=True)
+            else:
+                self._artifacts[item.artifact.artifact_id] = ArtifactFold(item.artifact)
 
     @property
     def state(self) -> values.TaskState | None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, closing, suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -29,6 +29,9 @@ from trunkline.remote.peer_client import CallOptions, OpenStream, PeerClient
 from trunkline.remote.progress import SETTLED
 from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import delay_s, is_passing
+
+# The request that opens a connection: the message at first, then a subscription to its task.
+StreamRequest: TypeAlias = SendMessageRequest | SubscribeToTaskRequest
 
 # Refusals by which agents say that a task which ended, or waits, has no stream.
 _NOT_STREAMED: Final = frozenset(
@@ -167,9 +170,7 @@ class ResumingStream:
         self._bare_ends = 0
         self._ends_at = 0.0
 
-    async def follow(
-        self, request: SendMessageRequest | SubscribeToTaskRequest
-    ) -> AsyncGenerator[StreamItem, None]:
+    async def follow(self, request: StreamRequest) -> AsyncGenerator[StreamItem, None]:
         self._ends_at = asyncio.get_running_loop().time() + self._limits.stream_s
         features = (await self._client.cached_card(self._limits)).features
         self._seen.is_numbered = "event-ids" in features
@@ -191,7 +192,9 @@ class ResumingStream:
             except (PeerUnreachable, PeerTimeout, BadPeerAnswer) as error:
                 if self._seen.is_over:
                     return
-                if not self._may_resume(error):
+                # Another connection may help, except against a limit in time.
+                is_limit = isinstance(error, PeerTimeout) and not error.is_unsent
+                if is_limit or error.reason == "CLOSED":
                     raise self._about_task(error) from None
                 cause = error
             except PeerRefused as error:
@@ -214,18 +217,11 @@ class ResumingStream:
         self._bare_ends = 1 if is_news else self._bare_ends + 1
         return self._bare_ends >= 2
 
-    def _may_resume(self, error: RemoteError) -> bool:
-        """False for a limit in time; after any other failure a new connection may help."""
-        is_limit = isinstance(error, PeerTimeout) and not error.is_unsent
-        return not is_limit and error.reason != "CLOSED"
-
     def _about_task(self, error: RemoteError) -> RemoteError:
         error.task_id = self._seen.task_id
         return error
 
-    async def _before_next(
-        self, request: SendMessageRequest | SubscribeToTaskRequest, cause: RemoteError
-    ) -> SendMessageRequest | SubscribeToTaskRequest:
+    async def _before_next(self, request: StreamRequest, cause: RemoteError) -> StreamRequest:
         """The next request, after a pause. Raises if the stream cannot or must not be resumed."""
         seen = self._seen
         self._failures += 1
@@ -281,7 +277,7 @@ class ResumingStream:
         return await self._client.call(Operation.GET_TASK, request, read, options)
 
     async def _connection(
-        self, request: SendMessageRequest | SubscribeToTaskRequest
+        self, request: StreamRequest
     ) -> AsyncGenerator[Iterable[StreamItem], None]:
         """The new events of one connection, in the pieces in which they arrive."""
         clock = asyncio.get_running_loop().time

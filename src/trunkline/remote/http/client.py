@@ -56,26 +56,24 @@ class HttpClient:
         within_s: float,
     ) -> Response:
         """A response to read in pieces: each within `idle_s`, and all of it within `within_s`."""
+        request, is_new = build_request(method, url, headers, body), False
         ends_at = asyncio.get_running_loop().time() + within_s
-        return await self._open(build_request(method, url, headers, body), limits, ends_at)
-
-    async def _open(
-        self, request: Request, limits: Limits, ends_at: float, *, is_new: bool = False
-    ) -> Response:
-        try:
-            async with asyncio.timeout_at(ends_at):
-                response = await self._send(request, limits, None, is_new=is_new)
-        except TimeoutError:
-            raise took_too_long() from None
-        response.limit(ends_at=ends_at, idle_s=limits.idle_s)
-        try:
-            await response.head()
-        except BaseException as error:
-            response.close()
-            if isinstance(error, PeerUnreachable) and request.is_safe and response.is_stale:
-                return await self._open(request, limits, ends_at, is_new=True)
-            raise
-        return response
+        while True:
+            try:
+                async with asyncio.timeout_at(ends_at):
+                    response = await self._send(request, limits, None, is_new=is_new)
+            except TimeoutError:
+                raise took_too_long() from None
+            response.limit(ends_at=ends_at, idle_s=limits.idle_s)
+            try:
+                await response.head()
+            except BaseException as error:
+                response.close()
+                is_new = isinstance(error, PeerUnreachable) and response.is_stale
+                if not (is_new and request.is_safe):
+                    raise
+            else:
+                return response
 
     async def _send(
         self, request: Request, limits: Limits, max_bytes: int | None, *, is_new: bool = False

@@ -107,8 +107,16 @@ def _target_at(given: str, config: ToolConfig) -> Target:
     return Target(url=url, card_path=defaults.card_path, transports=defaults.transports)
 
 
-def _known_as(claimed: Target, config: ToolConfig) -> Target:
+def _target_of(
+    source: HandleRecord | Continuation, config: ToolConfig, url: str | None = None
+) -> Target:
     """The configured target that is meant, with its settings; else the claimed one."""
+    claimed = Target(
+        url=url or source.target_url,
+        card_path=source.card_path,
+        transports=source.transports,
+        alias=source.target_alias,
+    )
     matches = [target for target in config.targets if target.url == claimed.url]
     for target in matches:
         if _identity(target) == _identity(claimed):
@@ -120,18 +128,6 @@ def _known_as(claimed: Target, config: ToolConfig) -> Target:
         raise _ambiguous(claimed.url, matches)
     # The alias is a claim, and must not make an unknown target look configured.
     return matches[0] if matches else replace(claimed, alias="")
-
-
-def _target_of(
-    source: HandleRecord | Continuation, config: ToolConfig, url: str | None = None
-) -> Target:
-    claimed = Target(
-        url=url or source.target_url,
-        card_path=source.card_path,
-        transports=source.transports,
-        alias=source.target_alias,
-    )
-    return _known_as(claimed, config)
 
 
 def _by_continuation(
