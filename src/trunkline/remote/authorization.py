@@ -12,7 +12,7 @@ from trunkline.ports.clock import Clock
 from trunkline.protocol.operations import STREAMING, Operation
 from trunkline.remote.credentials import ClientCredentials
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
-from trunkline.remote.http import SSE, Guard, HttpClient, Network
+from trunkline.remote.http import SSE, Guard, HttpClient, Network, build_request
 from trunkline.remote.interfaces import Endpoint
 from trunkline.remote.retries import call_timeout
 from trunkline.remote.target import Limits, Target, own_headers
@@ -110,15 +110,10 @@ class Authorization:
             "Content-Type": "application/x-www-form-urlencoded",
             "Accept": "application/json",
         }
+        body = urlencode(client.form()).encode()
+        request = build_request("POST", client.token_url, headers, body)
         with call_timeout(limits.card_s):
-            answer = await self._http.fetch(
-                "POST",
-                client.token_url,
-                headers=headers,
-                body=urlencode(client.form()).encode(),
-                limits=limits,
-                max_bytes=limits.max_card_bytes,
-            )
+            answer = await self._http.fetch(request, limits, max_bytes=limits.max_card_bytes)
         refusal = _Refusal()
         try:
             if answer.status == 200:

@@ -10,7 +10,7 @@ from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
 from trunkline.protocol import card_reading, client_responses
-from trunkline.protocol.client_requests import Call, ask
+from trunkline.protocol.client_requests import ask
 from trunkline.protocol.client_responses import ANSWERS, Answers
 from trunkline.protocol.operations import Operation, RequestValue
 from trunkline.remote.authorization import Authorization
@@ -24,7 +24,7 @@ from trunkline.remote.errors import (
     PeerUnreachable,
 )
 from trunkline.remote.http import SSE, Answer, HttpClient, Network, Response
-from trunkline.remote.http.request import origin_of
+from trunkline.remote.http.request import Request, build_request, origin_of
 from trunkline.remote.interfaces import Endpoint, endpoints_of, guard_of
 from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import CircuitBreaker, Retrier, call_timeout
@@ -104,15 +104,10 @@ class PeerClient:
 
     async def _fetch_card(self, limits: Limits, extra: Mapping[str, str]) -> Answer:
         async def once() -> Answer:
+            headers = self._authorization.for_card(extra)
+            request = build_request("GET", self.target.card_url, headers)
             with call_timeout(limits.card_s):
-                answer = await self._http.fetch(
-                    "GET",
-                    self.target.card_url,
-                    headers=self._authorization.for_card(extra),
-                    body=None,
-                    limits=limits,
-                    max_bytes=limits.max_card_bytes,
-                )
+                answer = await self._http.fetch(request, limits, max_bytes=limits.max_card_bytes)
             if answer.status not in (200, 304):
                 refusal = client_responses.http_refusal(answer.status, answer.body)
                 raise self.reader.refused(refusal, answer)
@@ -133,15 +128,8 @@ class PeerClient:
         limits = options.limits
 
         async def once(endpoint: Endpoint) -> tuple[Endpoint, bytes]:
-            call, id = self._request(endpoint, operation, value)
-            answer = await self._http.fetch(
-                call.method,
-                endpoint.url + call.path,
-                headers=self._authorization.for_call(endpoint, operation, options.headers),
-                body=call.body,
-                limits=limits,
-                max_bytes=limits.max_body_bytes,
-            )
+            request, id = self._request(endpoint, operation, value, options.headers)
+            answer = await self._http.fetch(request, limits, max_bytes=limits.max_body_bytes)
             return endpoint, self.reader.payload(endpoint, answer, id)
 
         with call_timeout(limits.call_s):
@@ -168,15 +156,8 @@ class PeerClient:
         """
 
         async def once(endpoint: Endpoint) -> OpenStream:
-            call, id = self._request(endpoint, operation, value)
-            response = await self._http.open(
-                call.method,
-                endpoint.url + call.path,
-                headers=self._authorization.for_call(endpoint, operation, options.headers),
-                body=call.body,
-                limits=options.limits,
-                within_s=within_s,
-            )
+            request, id = self._request(endpoint, operation, value, options.headers)
+            response = await self._http.open(request, options.limits, within_s=within_s)
             stream = OpenStream(endpoint, response, id)
             try:
                 if response.status != 200:
@@ -201,14 +182,20 @@ class PeerClient:
         return self.reader.payload(stream.endpoint, answer, stream.id)
 
     def _request(
-        self, endpoint: Endpoint, operation: Operation, value: RequestValue
-    ) -> tuple[Call, bytes]:
+        self,
+        endpoint: Endpoint,
+        operation: Operation,
+        value: RequestValue,
+        extra: Mapping[str, str],
+    ) -> tuple[Request, bytes]:
         """The request with its JSON-RPC id."""
         self._last_id += 1
         id = b'"%d"' % self._last_id
         if endpoint.tenant and not value.tenant:
             value = structs.replace(value, tenant=endpoint.tenant)
-        return ask(endpoint.binding, endpoint.version, operation, value, id=id), id
+        call = ask(endpoint.binding, endpoint.version, operation, value, id=id)
+        headers = self._authorization.for_call(endpoint, operation, extra)
+        return build_request(call.method, endpoint.url + call.path, headers, call.body), id
 
     async def _over_endpoints(self, once: Attempt[T], limits: Limits) -> T:
         """The result of the first endpoint that can be reached."""

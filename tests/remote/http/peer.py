@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from typing import TypeAlias
 
 from trunkline.remote import Limits
-from trunkline.remote.http import Answer, Guard, HttpClient, Response
+from trunkline.remote.http import Answer, Guard, HttpClient, Response, build_request
 
 # One request that was read whole, and where to answer it.
 Handler: TypeAlias = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
@@ -116,7 +116,7 @@ async def fetch(
     limits: Limits = CALM,
     max_bytes: int = 1024 * 1024,
 ) -> Answer:
-    return await http.fetch(method, url, headers={}, body=body, limits=limits, max_bytes=max_bytes)
+    return await http.fetch(build_request(method, url, {}, body), limits, max_bytes=max_bytes)
 
 
 async def opened(
@@ -127,7 +127,7 @@ async def opened(
     limits: Limits = CALM,
     within_s: float = 30.0,
 ) -> Response:
-    return await http.open(method, url, headers={}, body=b"{}", limits=limits, within_s=within_s)
+    return await http.open(build_request(method, url, {}, b"{}"), limits, within_s=within_s)
 
 
 async def read(opened: Response) -> bytes:

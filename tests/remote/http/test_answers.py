@@ -7,7 +7,7 @@ import pytest
 from tests.remote.http.peer import answer, chunked, client, fetch, opened, peer, raw, read, says
 
 from trunkline.remote import Limits, PeerUnreachable
-from trunkline.remote.http import Guard, HttpClient
+from trunkline.remote.http import Guard, HttpClient, build_request
 from trunkline.remote.http.connector import Connector
 from trunkline.remote.http.pool import MAX_IN_USE, SPARE, Pool
 from trunkline.remote.http.request import origin_of
@@ -79,14 +79,9 @@ async def test_headers_have_lower_case_names_and_repeated_ones_are_joined() -> N
 
 async def test_what_is_asked() -> None:
     async with peer(says(answer(b""))) as one, client() as http:
-        await http.fetch(
-            "POST",
-            one.url + "?a=b c#d",
-            headers={"X-Key": "schlüssel", "user-agent": "mine"},
-            body=b"{}",
-            limits=Limits(),
-            max_bytes=10,
-        )
+        headers = {"X-Key": "schlüssel", "user-agent": "mine"}
+        request = build_request("POST", one.url + "?a=b c#d", headers, b"{}")
+        await http.fetch(request, Limits(), max_bytes=10)
         await fetch(http, one.url, "GET", body=None)
         await fetch(http, one.url, "POST", body=None)
     posted, got, empty = [request.split(b"\r\n") for request in one.requests]

@@ -25,7 +25,7 @@ from trunkline.remote import (
     PeerUnreachable,
     RemoteError,
 )
-from trunkline.remote.http import HttpClient
+from trunkline.remote.http import HttpClient, build_request
 
 
 async def failure(
@@ -150,17 +150,9 @@ async def test_a_url_that_is_none(url: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nB: c", "a\nB: c", "a\rb", "a\0b"])
-async def test_no_header_writes_a_further_one(value: str) -> None:
-    async with client() as http:
-        with pytest.raises(InvalidTarget):
-            await http.fetch(
-                "GET",
-                "http://127.0.0.1:9/",
-                headers={"A": value},
-                body=None,
-                limits=Limits(),
-                max_bytes=1,
-            )
+def test_no_header_writes_a_further_one(value: str) -> None:
+    with pytest.raises(InvalidTarget):
+        build_request("GET", "http://127.0.0.1:9/", {"A": value})
 
 
 async def test_no_url_writes_a_header() -> None:

@@ -11,7 +11,7 @@ from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.backends.openai.wire import error_code
 from trunkline.ports.backend import Finding
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import Answer, Guard, HttpClient
+from trunkline.remote.http import Answer, Guard, HttpClient, build_request
 from trunkline.remote.target import Limits
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
@@ -25,12 +25,10 @@ async def check(
     http = HttpClient(Guard.of(settings.base_url))
     try:
         async with asyncio.timeout(timeout_s):
+            headers = {"Accept": "application/json", **settings.request_headers()}
             answer = await http.fetch(
-                "GET",
-                settings.url("models"),
-                headers={"Accept": "application/json", **settings.request_headers()},
-                body=None,
-                limits=Limits(connect_s=settings.connect_s),
+                build_request("GET", settings.url("models"), headers),
+                Limits(connect_s=settings.connect_s),
                 max_bytes=_MAX_BYTES,
             )
     except TimeoutError:

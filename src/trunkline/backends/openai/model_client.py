@@ -21,7 +21,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.tools import TurnTool
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import Guard, HttpClient, Response
+from trunkline.remote.http import Guard, HttpClient, Response, build_request
 from trunkline.remote.retries import delay_s, retry_after_s
 from trunkline.remote.target import Limits
 
@@ -93,14 +93,8 @@ class ModelClient:
         accept = "text/event-stream, application/json" if self.settings.stream else _JSON
         headers = {"Content-Type": _JSON, "Accept": accept, **self.settings.request_headers()}
         try:
-            opened = await self._http.open(
-                "POST",
-                self.settings.url("chat/completions"),
-                headers=headers,
-                body=body,
-                limits=self._limits,
-                within_s=self.settings.total_s,
-            )
+            request = build_request("POST", self.settings.url("chat/completions"), headers, body)
+            opened = await self._http.open(request, self._limits, within_s=self.settings.total_s)
         except RemoteError as error:
             raise failures.of_remote(error, has_begun=False) from None
         if 200 <= opened.status < 300 and opened.media_type != "text/html":

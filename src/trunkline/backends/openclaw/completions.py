@@ -27,7 +27,7 @@ from trunkline.model.outputs import Final as Done
 from trunkline.ports.backend import Finding, Notes, TurnRequest
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
-from trunkline.remote.http import Answer, Guard, HttpClient, Response
+from trunkline.remote.http import Answer, Guard, HttpClient, Response, build_request
 from trunkline.remote.target import Limits
 
 _log = logging.getLogger("trunkline.backends.openclaw")
@@ -77,14 +77,8 @@ class _Client:
     async def fetch(self, method: str, path: str, *, body: bytes | None = None) -> Answer:
         try:
             async with asyncio.timeout(_CHECK_S):
-                return await self._http.fetch(
-                    method,
-                    self._url(path),
-                    headers=self._headers,
-                    body=body,
-                    limits=self.limits,
-                    max_bytes=_MAX_LIST_BYTES,
-                )
+                request = build_request(method, self._url(path), self._headers, body)
+                return await self._http.fetch(request, self.limits, max_bytes=_MAX_LIST_BYTES)
         except RemoteError as error:
             raise unreachable(error.message) from None
         except TimeoutError:
@@ -94,14 +88,9 @@ class _Client:
         """The stream of an answer."""
         own = {"Accept": "text/event-stream", "x-openclaw-session-key": session_key}
         try:
-            return await self._http.open(
-                "POST",
-                self._url(_COMPLETIONS),
-                headers=self._headers | own,
-                body=msgspec.json.encode(_body(prompt, self.address.agent_id)),
-                limits=self.limits,
-                within_s=_LONGEST_S,
-            )
+            body = msgspec.json.encode(_body(prompt, self.address.agent_id))
+            request = build_request("POST", self._url(_COMPLETIONS), self._headers | own, body)
+            return await self._http.open(request, self.limits, within_s=_LONGEST_S)
         except RemoteError as error:
             raise unreachable(error.message) from None
 

@@ -9,6 +9,7 @@ be called), `response` (a response as it arrives), `connection` (one socket), `c
 from trunkline.remote.http.client import HttpClient
 from trunkline.remote.http.connector import Network
 from trunkline.remote.http.guard import Guard
+from trunkline.remote.http.request import build_request
 from trunkline.remote.http.response import SSE, Answer, Response
 
-__all__ = ["SSE", "Answer", "Guard", "HttpClient", "Network", "Response"]
+__all__ = ["SSE", "Answer", "Guard", "HttpClient", "Network", "Response", "build_request"]

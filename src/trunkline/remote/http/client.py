@@ -2,13 +2,12 @@
 
 import asyncio
 import ssl
-from collections.abc import Mapping
 
 from trunkline.remote.errors import PeerUnreachable
 from trunkline.remote.http.connector import Connector, Network
 from trunkline.remote.http.guard import Guard
 from trunkline.remote.http.pool import Pool
-from trunkline.remote.http.request import Request, build_request
+from trunkline.remote.http.request import Request
 from trunkline.remote.http.response import Answer, Response, took_too_long
 from trunkline.remote.target import Limits
 
@@ -23,18 +22,8 @@ class HttpClient:
     async def close(self) -> None:
         await self._pool.close()
 
-    async def fetch(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        limits: Limits,
-        max_bytes: int,
-    ) -> Answer:
+    async def fetch(self, request: Request, limits: Limits, *, max_bytes: int) -> Answer:
         """The whole answer. The caller limits the time it may take."""
-        request = build_request(method, url, headers, body)
         response = await self._send(request, limits, max_bytes)
         try:
             content = await response.whole()
@@ -45,19 +34,10 @@ class HttpClient:
             content = await response.whole()
         return Answer(response.status, response.headers, content)
 
-    async def open(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        limits: Limits,
-        within_s: float,
-    ) -> Response:
+    async def open(self, request: Request, limits: Limits, *, within_s: float) -> Response:
         """A response to read in pieces: each within `idle_s`, and all of it within `within_s`."""
-        request, is_new = build_request(method, url, headers, body), False
         ends_at = asyncio.get_running_loop().time() + within_s
+        is_new = False
         while True:
             try:
                 async with asyncio.timeout_at(ends_at):

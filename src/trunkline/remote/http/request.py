@@ -79,7 +79,9 @@ class Request(Struct, frozen=True):
     has_answer: bool
 
 
-def build_request(method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Request:
+def build_request(
+    method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+) -> Request:
     """Raises InvalidTarget for an invalid header, and BadPeerAnswer for an invalid URL."""
     given = "".join([f"{name}: {value}\n" for name, value in headers.items()])
     # A line break would end a header early, and let its author write the rest of the request.
