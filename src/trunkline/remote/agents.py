@@ -181,7 +181,7 @@ class RemoteAgent:
         return await self._client.cached_card(self._options.limits)
 
     async def _send_options(self) -> CallOptions:
-        """For a message, which may be sent twice with a key that the peer honours."""
+        """The options of a message, which may be sent twice with a key that the peer honours."""
         wanted, options = self._client.target.idempotency, self._options
         if wanted == "auto":
             features = (await self._cached_card()).features
@@ -220,7 +220,7 @@ class Agents:
     """One set of connections, one card and one circuit per target, for as long as it lives.
 
     Targets that differ in credentials or headers share nothing. Beyond `max_links`, the
-    least recently used one is dropped, and begins anew when it is called again.
+    connections of the least recently used target are dropped; the next call makes new ones.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class Agents:
         self._network = network
         # The most recently used one is at the end.
         self._clients: dict[tuple[object, ...], PeerClient] = {}
-        # A `RemoteAgent` that still uses one of these keeps it.
+        # A `RemoteAgent` may still use one of these, so `close` closes them too.
         self._dropped: WeakSet[PeerClient] = WeakSet()
 
     async def __aenter__(self) -> "Agents":

@@ -91,7 +91,7 @@ def _is_web(url: str) -> bool:
 
 
 def _is_trusted(url: str, target: Target, guard: Guard) -> bool:
-    """Raises BadPeerAnswer or TransportUnsupported for a url that is not to be called."""
+    """Whether credentials may go there. Raises RemoteError for a URL that must not be called."""
     origin = origin_of(url)
     parts = urlsplit(url)
     if parts.username is not None or parts.password is not None:

@@ -94,7 +94,7 @@ class Progress:
     def _said_in_history(self) -> list[str]:
         said: list[str] = []
         for message in self._task.history if self._task else ():
-            # Messages before the last question answered an earlier one.
+            # Messages before the last question of the user answered an earlier question.
             if message.role is values.Role.USER:
                 said = []
             elif text := _text(message.parts):

@@ -29,7 +29,7 @@ def may_retry(error: RemoteError, *, is_repeatable: bool) -> bool:
     """Whether trying again can do no harm. `is_repeatable`: twice is the same as once."""
     match error:
         case PeerRefused(status=429):
-            # Refused before anything was done.
+            # The peer refused the request before it did anything.
             return not _is_too_long(error)
         case PeerRefused():
             return is_repeatable and is_passing(error)
@@ -42,7 +42,7 @@ def may_retry(error: RemoteError, *, is_repeatable: bool) -> bool:
 
 
 def is_failure_of_peer(error: RemoteError) -> bool:
-    """Whether the circuit counts it. A refusal is an answer, and so is an invalid response."""
+    """Whether the circuit breaker counts it. A refusal or an invalid response is an answer."""
     if isinstance(error, PeerRefused):
         return error.status in _PASSING
     return isinstance(error, PeerUnreachable | PeerTimeout)
@@ -129,9 +129,9 @@ class Retrier:
         is_repeatable: bool,
         is_probe: bool = False,
     ) -> T:
-        """The result of the first one that succeeds. Raises the RemoteError of the last.
+        """The result of the first attempt that succeeds. Raises the RemoteError of the last one.
 
-        A probe finds out whether the peer is back, and so does not care for its circuit.
+        A probe finds out whether the peer is back, so it ignores an open circuit.
         """
         attempt = 0
         while True:

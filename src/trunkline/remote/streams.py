@@ -77,7 +77,7 @@ class EventReader:
         self._parser = Parser(max_event_bytes=max_event_bytes)
         self._overlap = overlap
         self._may_be_old = self._is_first = is_resumed
-        # The number of events, and whether the only one is the task. Not counted further.
+        # The number of events, counted as long as the only one is the task.
         self.count = 0
         self.is_bare = True
         # The bytes before the result in each JSON-RPC envelope, once one was read.
@@ -134,12 +134,12 @@ class EventReader:
         return payload
 
     def _is_old(self, item: StreamItem, has_id: bool) -> bool:
-        """Raises InvalidAgentResponse."""
+        """Whether the caller already has the item. Raises InvalidAgentResponse."""
         is_first, self._is_first = self._is_first, False
         if is_first and isinstance(item, Task):
             self._seen.meet(item.id)
             if self._overlap is not None and self._overlap.holds(item):
-                # The task was read meanwhile, and was further on.
+                # The client has read the task since, and the peer had got further by then.
                 return True
             if not has_id:
                 self._overlap = Overlap(item, self._seen.sizes)
@@ -247,7 +247,7 @@ class ResumingStream:
         wait_s = cause.retry_after_s if isinstance(cause, PeerRefused) else None
         if wait_s is None:
             wait_s = delay_s(self._failures - 1, self._client.chance())
-        # The second look at a task that may have no run comes without a pause, once.
+        # The client looks at a task that may have no run a second time, once without a pause.
         if self._is_resuming or not self._is_bare:
             await self._client.clock.sleep(wait_s)
         if not seen.task_id:
@@ -307,7 +307,7 @@ class ResumingStream:
             if is_subscribe and not seen.last_id and stream.endpoint.version is Version.V0_3:
                 begun, is_task = await self._opening(stream)
                 if not is_task:
-                    # Asked for after the stream was opened, so that no event is missed between.
+                    # The client has opened the stream before, so it misses no event in between.
                     snapshot = await self._snapshot()
                     overlap = Overlap(snapshot, seen.sizes)
                     if not seen.shows(snapshot):
@@ -322,7 +322,7 @@ class ResumingStream:
                 if seen.is_over:
                     response.end_within(_FAREWELL_S)
             if is_subscribe:
-                # A stream that began with a message is still owed the end of its task.
+                # The peer still owes the end of the task to a stream that began with a message.
                 is_bare = events.is_bare and (events.count > 0 or self._is_subscription)
                 self._is_bare = is_bare and clock() - opened_at < _AT_ONCE_S
 

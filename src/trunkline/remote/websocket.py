@@ -17,7 +17,7 @@ _ENDED: Final = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSM
 
 
 class SocketClosed(PeerUnreachable):
-    """The socket is closed. `code` and `told` are what the peer said; 1006 stands for nothing."""
+    """The socket is closed. The peer gave `code` and the text `told`; 1006 if it gave no code."""
 
     def __init__(self, code: int, told: str = "") -> None:
         super().__init__("the connection was closed", reason="CONNECTION_LOST")
@@ -26,7 +26,7 @@ class SocketClosed(PeerUnreachable):
 
 
 class WebSocket:
-    """An open socket. One reader at a time; whoever opened it closes it."""
+    """An open socket for one reader at a time. The caller of `open_websocket` closes it."""
 
     def __init__(
         self, session: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse
@@ -104,7 +104,7 @@ def _without_redirects() -> aiohttp.TraceConfig:
         context: SimpleNamespace,
         params: aiohttp.TraceRequestRedirectParams,
     ) -> None:
-        # The place it points to was not chosen by whoever chose the url.
+        # The operator chose the URL, and not the address that the peer redirects to.
         raise BadPeerAnswer("the address redirects; use the url it redirects to", reason="REDIRECT")
 
     config = aiohttp.TraceConfig()

@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._keeper = keeper
         self._transport = cast(asyncio.Transport, None)
         self._parser = httptools.HttpResponseParser(self)
-        # As lenient about line ends as other clients.
+        # The parser accepts the line ends that other clients accept.
         self._parser.set_dangerous_leniencies(
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._is_answered:
-            # More than one response to one request: no one can tell which is the right one.
+            # The peer sent a second response; the client cannot tell which one is the answer.
             self._may_stay = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -175,7 +175,7 @@ class Connection(asyncio.Protocol):
             self._response.take(data)
 
     def on_message_complete(self) -> None:
-        # Trailers are not used.
+        # The client ignores trailers (RFC 9110, 6.5).
         self._lines = []
         if self._is_in_body and not self._is_answered:
             self._is_answered = True

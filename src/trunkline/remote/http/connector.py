@@ -62,7 +62,7 @@ class Connector:
         self._network = network or Network()
 
     async def connect(self, origin: Origin, make: Callable[[], P], *, within_s: float) -> P:
-        """A connection to it. Raises RemoteError; nothing was sent then."""
+        """A connection to the origin. Raises RemoteError before any request was sent."""
         try:
             async with asyncio.timeout(within_s):
                 return await self._connect(origin, make)
@@ -97,7 +97,7 @@ def _failure(error: OSError, origin: Origin) -> RemoteError:
     if isinstance(error, ssl.SSLError):
         failure = PeerUnreachable(_tls_fault(error), reason="TLS_FAILED", is_unsent=True)
     elif isinstance(error, TimeoutError) and not error.errno:
-        # Our own limit; with a number, the system gave up.
+        # The limit of this client ended the attempt; with a number, the system did.
         message = f"connecting to {origin.address} took too long"
         failure = PeerTimeout(message, reason="CONNECT_TIMEOUT", is_unsent=True)
     else:

@@ -144,7 +144,7 @@ class Pool:
             self._sweep = loop.call_later(MAX_IDLE_S, self._close_idle)
 
     async def close(self) -> None:
-        """Requests that are under way fail."""
+        """Close all connections; requests that are under way fail."""
         self._is_closed = True
         if self._sweep is not None:
             self._sweep.cancel()

@@ -41,10 +41,10 @@ class Answer(Struct, frozen=True):
 
 
 def refusal_of(status: int, headers: Mapping[str, str]) -> BadPeerAnswer | None:
-    """Why an answer is not read at all, if so."""
+    """The error for an answer that the client does not read: a redirect or compressed bytes."""
     if 300 <= status < 400 and status != 304:
         # The operator who configured the target did not choose the new address. The error does
-        # not show it: a peer may put our own secrets there. Most mean the same URL with TLS.
+        # not show it: a peer may put our own secrets there. Most redirect to https.
         is_tls = headers.get("location", "").lower().startswith("https://")
         hint = ", which begins with https://" if is_tls else ""
         return BadPeerAnswer(
@@ -240,7 +240,7 @@ class Response:
         self._timer = self._loop.call_at(min(ends_at, self._loop.time() + idle_s), self._look)
 
     def end_within(self, seconds: float) -> None:
-        """All that matters was read; do not wait any longer than this for the end."""
+        """Wait no longer than this for the end; the reader has all that it needs."""
         ends_at = self._loop.time() + seconds
         if self._timer is not None and ends_at < self._ends_at:
             self._ends_at = ends_at

@@ -48,7 +48,7 @@ def pointer(path: str, name: str | int) -> str:
 def _check(schema: Schema, value: object, path: str, at: str) -> Iterator[Error]:
     wanted = schema.get("type")
     fits = wanted is None or _is(wanted, value)
-    # Ajv tells the type first, unless keywords of just this type stand in for the check.
+    # Ajv reports a wrong type first, unless the schema has keywords of just this type.
     late = any(name in schema for name in _BY_TYPE.get(wanted or "", ()))
     if not fits and not late:
         yield _wrong_type(wanted, path, at)

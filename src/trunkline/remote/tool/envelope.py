@@ -21,7 +21,7 @@ _WRITER: Final = Writer03(is_rest=False)
 
 Json = dict[str, Any]
 UNKNOWN: Final = "unknown"
-# Without the tables of the machine, so that the same file is the same type everywhere.
+# The tables of the machine are left out, so that a file has the same type on every machine.
 _TYPES: Final = MimeTypes(filenames=())
 
 Envelope = dict[str, Any]
