@@ -41,10 +41,10 @@ class ResponseReader:
         is_success = 200 <= answer.status < 300
         if answer.media_type == "text/html" and is_success:
             raise BadPeerAnswer("the agent answers with a page of HTML", reason="WRONG_TYPE")
-        if endpoint.binding == "HTTP+JSON" or not is_success:
-            if is_success:
-                return answer.body
+        if not is_success:
             raise self.refused(client_responses.http_refusal(answer.status, answer.body), answer)
+        if endpoint.binding == "HTTP+JSON":
+            return answer.body
         try:
             return self._result(client_responses.opened(answer.body, id), answer)
         except InvalidAgentResponse as error:

@@ -136,18 +136,15 @@ class EventReader:
     def _is_old(self, item: StreamItem, has_id: bool) -> bool:
         """Whether the caller already has the item. Raises InvalidAgentResponse."""
         is_first, self._is_first = self._is_first, False
+        if self._overlap is not None and self._overlap.holds(item):
+            return True
         if is_first and isinstance(item, Task):
             self._seen.meet(item.id)
-            if self._overlap is not None and self._overlap.holds(item):
-                # The client has read the task since, and the peer had got further by then.
-                return True
             if not has_id:
                 self._overlap = Overlap(item, self._seen.sizes)
                 return self._seen.shows(item)
             if self._seen.shows(item):
                 return True
-        if self._overlap is not None and self._overlap.holds(item):
-            return True
         self._may_be_old = False
         return False
 

@@ -72,15 +72,11 @@ def entry_raw(target: Target, seen: RefreshedCard) -> Json:
     return _named(entry)
 
 
-def _camel(name: str) -> str:
-    return name
-
-
 def _snake(name: str) -> str:
     return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
-def _card(card: AgentCard | None, spell: Spelling = _camel) -> Json:
+def _card(card: AgentCard | None, spell: Spelling = str) -> Json:
     """The lists of a peer that was never reached are empty."""
     if card is None:
         modes: Json = {"defaultInputModes": [], "defaultOutputModes": []}
@@ -120,7 +116,7 @@ def _skill(skill: AgentSkill, spell: Spelling) -> Json:
     return _named(shown, spell)
 
 
-def _named(shown: Json, spell: Spelling = _camel) -> Json:
+def _named(shown: Json, spell: Spelling = str) -> Json:
     """Without the fields that are None."""
     return {spell(key): value for key, value in shown.items() if value is not None}
 

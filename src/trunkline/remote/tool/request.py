@@ -89,19 +89,12 @@ def _continuation(given: Mapping[str, Any]) -> Continuation:
 
 
 def _push(given: Mapping[str, Any]) -> TaskPushNotificationConfig:
-    authentication = given.get("authentication")
-    return TaskPushNotificationConfig(
-        id=given.get("id", ""),
-        url=given["url"],
-        token=given.get("token", ""),
-        authentication=None
-        if authentication is None
+    fields = dict(given)
+    if (authentication := fields.get("authentication")) is not None:
         # 1.0 names one scheme; the first is the preferred one.
-        else AuthenticationInfo(
-            scheme=authentication["schemes"][0],
-            credentials=authentication.get("credentials", ""),
-        ),
-    )
+        scheme, credentials = authentication["schemes"][0], authentication.get("credentials", "")
+        fields["authentication"] = AuthenticationInfo(scheme=scheme, credentials=credentials)
+    return TaskPushNotificationConfig(**fields)
 
 
 def _number(value: float) -> int:
