@@ -15,7 +15,6 @@ from trunkline.model.values import Message, Part, Role, Task
 from trunkline.ports.clock import Clock
 from trunkline.protocol.client_responses import StreamItem, TaskPage
 from trunkline.protocol.operations import Operation, PushConfigQuery, RequestValue
-from trunkline.remote.card_cache import CachedCard
 from trunkline.remote.credentials import Bearer
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.http import Network
@@ -88,11 +87,11 @@ class RemoteAgent:
 
     async def served_card(self) -> bytes:
         """The card as the agent serves it, with the fields that we do not know."""
-        return (await self._cached_card()).body
+        return (await self._client.cached_card(self._options.limits)).body
 
     async def is_trunkline(self) -> bool:
         """Whether a Trunkline gateway served the card."""
-        return any((await self._cached_card()).features)
+        return any((await self._client.cached_card(self._options.limits)).features)
 
     async def extended_card(self) -> AgentCard:
         """The card that the agent shows to authenticated callers."""
@@ -117,7 +116,8 @@ class RemoteAgent:
         A task within the stream replaces everything before it. An agent that does not stream
         gives its answer as one item.
         """
-        if (await self._cached_card()).card.capabilities.streaming is False:
+        card = (await self._client.cached_card(self._options.limits)).card
+        if card.capabilities.streaming is False:
             yield await self.send(request)
             return
         stream = ResumingStream(self._client, await self._send_options())
@@ -177,14 +177,11 @@ class RemoteAgent:
         query = PushConfigQuery(task_id=task_id, id=id)
         await self._call(Operation.DELETE_PUSH_CONFIG, query, lambda read, body: None)
 
-    async def _cached_card(self) -> CachedCard:
-        return await self._client.cached_card(self._options.limits)
-
     async def _send_options(self) -> CallOptions:
         """The options of a message, which may be sent twice with a key that the peer honours."""
         wanted, options = self._client.target.idempotency, self._options
         if wanted == "auto":
-            features = (await self._cached_card()).features
+            features = (await self._client.cached_card(options.limits)).features
             wanted = "always" if "idempotency-key" in features else "never"
         if self._has_key or wanted == "never":
             return replace(options, is_repeatable=self._has_key)
