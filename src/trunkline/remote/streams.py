@@ -34,7 +34,7 @@ from trunkline.remote.retries import delay_s, is_passing
 StreamRequest: TypeAlias = SendMessageRequest | SubscribeToTaskRequest
 
 # Refusals by which agents say that a task which ended, or waits, has no stream.
-_NOT_STREAMED: Final = frozenset(
+NOT_STREAMED: Final = frozenset(
     {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}
 )
 
@@ -256,7 +256,7 @@ class ResumingStream:
         """The settled task that a peer therefore refuses to stream. Raises any other refusal."""
         if not self._is_resuming:
             raise refusal
-        if refusal.reason not in _NOT_STREAMED:
+        if refusal.reason not in NOT_STREAMED:
             raise self._about_task(refusal)
         task = await self._snapshot()
         if task.status.state not in SETTLED:

@@ -21,12 +21,9 @@ from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskS
 from trunkline.ports.clock import Clock
 from trunkline.remote import BadPeerAnswer, PeerRefused, PeerTimeout, RemoteAgent, StreamItem
 from trunkline.remote.progress import SETTLED, Progress
+from trunkline.remote.streams import NOT_STREAMED
 from trunkline.settings.stores import data_dir
 
-# Reasons with which agents refuse to stream a task, for example after its end.
-_NOT_STREAMED: Final = frozenset(
-    {"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INVALID_REQUEST"}
-)
 # An agent that does not stream is asked again after a pause, which grows.
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 5.0
@@ -151,7 +148,7 @@ class TaskFollower:
                     if await self._take(self._agent.subscribe(self.progress.task_id)):
                         continue
                 except PeerRefused as error:
-                    if error.reason not in _NOT_STREAMED:
+                    if error.reason not in NOT_STREAMED:
                         raise
                     # The task ended meanwhile, or the agent does not stream it.
                     streams = False
