@@ -24,8 +24,8 @@ from tests.sockets.peer import Peer, serving
 
 import trunkline
 
-BLOCKING_SEND = 146
-STREAM_OF_THREE_DELTAS = 352
+BLOCKING_SEND = 140
+STREAM_OF_THREE_DELTAS = 343
 
 REQUESTS = 30
 ROOT = os.path.dirname(trunkline.__file__)
