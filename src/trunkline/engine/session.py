@@ -48,7 +48,7 @@ def session_key(profile: Profile, peer: Peer) -> str:
 
 
 def msg_context(profile: Profile, peer: Peer, message: Message, *, now_ms: int) -> MsgContext:
-    """The message as the host of a channel takes it."""
+    """The message as the host of a channel expects it."""
     inbound = profile.message_context == "channel"
     if inbound:
         raw = "\n\n".join(part.text for part in message.parts if part.text is not None)

@@ -31,7 +31,7 @@ async def with_wide_history(store: Store, scope: Scope, snapshot: Snapshot) -> S
 async def _wide_history(
     store: Store, scope: Scope, wanted: HistoryScope, task: Task
 ) -> tuple[Message, ...]:
-    """The messages of all tasks of the scope, in the order in which the tasks began."""
+    """The messages of all tasks of the plan or objective, in the order in which the tasks began."""
     found: list[tuple[int, str, tuple[Message, ...]]] = []
     query, count = TaskQuery(scope=scope, limit=_PAGE), 0
     while count < _MAX_TASKS:

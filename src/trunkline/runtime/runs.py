@@ -325,7 +325,7 @@ class Runs(Struct, kw_only=True, eq=False):
         _ = self.tasks.start(self._abort(run), name=f"abort {run.run_id}")
 
     async def _abort(self, run: Run) -> bool:
-        """Ask the backend and the run to end; True when the run did within the grace."""
+        """Ask the backend and the run to end; True when the run ended within the grace period."""
         assert run.task is not None
         asking = self.tasks.start(run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}")
         run.task.cancel()

@@ -29,7 +29,7 @@ from trunkline.runtime.runs import Runs
 # The wait before the store is asked again to accept the failure of a task.
 STORE_RETRY_S = 2.0
 
-# The exact cause is for the operator: the store's own words name files and disks.
+# The exact cause is for the operator: the store's own messages name files and disks.
 NOT_STORED = "The gateway could not store the task's progress. Its log has the details."
 
 

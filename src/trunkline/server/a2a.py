@@ -273,7 +273,7 @@ async def _refuse(call: Call, response: Response, error: Exception) -> str:
 
 
 def _for_client(error: Exception) -> Exception:
-    """The store's own words name files of this machine, so clients get these instead."""
+    """The store's own messages name files of this machine, so clients get another text."""
     if isinstance(error, StoreError):
         return Unavailable(
             "The gateway cannot use its stored tasks at the moment; try again later",

@@ -53,7 +53,7 @@ class Access(Struct, frozen=True, kw_only=True, eq=False):
         return " or as ".join([way for scheme, way in _WAYS.items() if scheme in self.schemes])
 
     def identify(self, request: Request) -> str:
-        """The principal. Raises Unauthenticated or PermissionDenied."""
+        """The principal of the request. Raises Unauthenticated or PermissionDenied."""
         headers = request.headers
         token = None
         if "bearer" in self.schemes and b"authorization" in headers:
@@ -104,7 +104,7 @@ def _bearer(value: bytes) -> bytes:
     return token.strip()
 
 
-# The same few hosts come again and again.
+# Cached, because the same few hosts come again and again.
 @lru_cache(maxsize=256)
 def _is_loopback(host: bytes) -> bool:
     hostname = hostname_of(host)
