@@ -21,8 +21,9 @@ ACCEPT: Final = "application/json, application/a2a+json"
 # A token is renewed this long before it expires, so that none expires on its way.
 _MARGIN_S: Final = 30.0
 _UNSTATED_S: Final = 300.0
-# Headers that are needed and not secret: an origin which only a card names gets no others.
-_FOR_EVERYBODY: Final = frozenset(
+# Headers that a call needs and that hold no secret. An origin that only a card names gets no
+# others.
+_NOT_SECRET: Final = frozenset(
     {
         "a2a-extensions",
         "x-a2a-extensions",
@@ -79,7 +80,7 @@ class Authorization:
             headers = {**self._own, **extra, **self._credentials}
         else:
             given = {**self._own, **extra}
-            headers = {name: given[name] for name in given if name.lower() in _FOR_EVERYBODY}
+            headers = {name: given[name] for name in given if name.lower() in _NOT_SECRET}
         headers["A2A-Version"] = endpoint.version
         headers["Content-Type"] = "application/json"
         headers["Accept"] = f"{SSE}, {ACCEPT}" if operation in STREAMING else ACCEPT
