@@ -25,7 +25,7 @@ from tests.sockets.peer import Peer, serving
 import trunkline
 
 BLOCKING_SEND = 140
-STREAM_OF_THREE_DELTAS = 343
+STREAM_OF_THREE_DELTAS = 346
 
 REQUESTS = 30
 ROOT = os.path.dirname(trunkline.__file__)
