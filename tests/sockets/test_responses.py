@@ -6,7 +6,7 @@ import logging
 
 import pytest
 from tests.sockets.handlers import echo, post
-from tests.sockets.peer import passes, serving
+from tests.sockets.peer import DEADLINE_S, passes, serving
 
 from trunkline.server.asgi import Receive, Scope, Send, serve_with
 from trunkline.server.http import Request, Response
@@ -245,3 +245,23 @@ async def test_a_stream_of_an_asgi_application_opens_before_its_first_event() ->
         assert (await peer.head())[0] == 200
         has_more.set()
         assert await peer.until(b": hello") == b"9\r\n: hello"
+
+
+async def test_an_asgi_application_hears_at_once_that_its_client_has_left() -> None:
+    left = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        assert (await receive())["type"] == "http.disconnect"
+        left.set()
+
+    async def handler(request: Request, response: Response) -> None:
+        await serve_with(app, request, response)
+
+    async with serving(handler) as server:
+        peer = await server.peer()
+        peer.send(post())
+        await peer.head()
+        peer.close()
+        await asyncio.wait_for(left.wait(), DEADLINE_S)

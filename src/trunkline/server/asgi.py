@@ -43,6 +43,8 @@ class AsgiRequest(Request, kw_only=True):
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
+    ended = disconnected
+
 
 class AsgiResponse(Response):
     """A response by way of an ASGI server."""
@@ -95,7 +97,9 @@ class _Served(Struct, eq=False):
             except TrunklineError as error:
                 self.has_more, self.refusal = False, error
         if self.refusal is None:
-            await self.request.disconnected()
+            # Like other ASGI servers. A client that has left looks like one that sends no more,
+            # and an application cannot find out by a write that it does not make.
+            await self.request.ended()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:

@@ -108,8 +108,6 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._awaits_request: asyncio.Future[None] | None = None
         self._idle_since: float | None = self._loop.time()
-        # The client has closed its side of the connection.
-        self._has_ended = False
         self._last_words = b""
 
     def _begin_parsing(self) -> None:
@@ -146,7 +144,9 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """The client sends no more, and may still read (RFC 9112, 9.6): complete requests are
         answered. A client that has left looks the same until the gateway writes to it."""
-        self._has_ended = True
+        self._flow.has_ended = True
+        if self._served is not None:
+            self._served.wake()
         if self._incoming is not None:
             # The rest of the body will not come.
             return False
@@ -329,7 +329,7 @@ class Connection(asyncio.Protocol):
                 return
             self._flow.count(-self._waiting_bytes)
             self._waiting_bytes = 0
-        elif self._last_words or self._has_ended:
+        elif self._last_words or self._flow.has_ended:
             self._flow.write(self._last_words)
             self._flow.close()
         else:
@@ -355,7 +355,7 @@ class Connection(asyncio.Protocol):
         if self._served is not None:
             self._served.expire_before(now - self._shared.body_timeout_s)
         self._flow.abort_if_stuck_since(now - unread_s, now)
-        if self._has_ended:
+        if self._flow.has_ended:
             self._flow.abort_if_reset()
 
     def abort(self) -> None:

@@ -19,6 +19,8 @@ class FlowControl(Struct, eq=False):
     is_reading: bool = True
     # Whether the client reads more slowly than the gateway writes.
     is_congested: bool = False
+    # Whether the client has closed its side of the connection, and sends no more.
+    has_ended: bool = False
     # Whether the client has left, or the gateway has closed the connection.
     is_lost: bool = False
     _last_bytes: int = 0

@@ -43,6 +43,10 @@ class Request(Struct, eq=False):
     async def disconnected(self) -> None:
         """Wait until the client has left."""
 
+    @abstractmethod
+    async def ended(self) -> None:
+        """Wait until the client has closed its side of the connection, or has left."""
+
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")

@@ -112,6 +112,10 @@ class SocketRequest(Request, kw_only=True):
         while not self.is_broken:
             await self._change()
 
+    async def ended(self) -> None:
+        while not (self.is_broken or self.flow.has_ended):
+            await self._change()
+
     async def _change(self) -> None:
         """Wait for more of the body, for the end of it, or for the client to leave."""
         self.flow.resume_reading()
