@@ -1,0 +1,179 @@
+"""`DueWork`: hands every due record to the handler of its kind, and commits what that returns.
+
+A record with a due time is a timer or an entry of an outbox. `DueWork` claims it for the time of
+a lease, and commits the handler's changes against the version of the claim. After a crash in
+between, the lease ends and the handler runs again; a handler that is still at work when another
+claim was made cannot commit any more. So a handler runs at least once, and what it commits counts
+exactly once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trunkline.background import BackgroundTasks
+from trunkline.model.errors import RecordConflict, StoreError
+from trunkline.ports.clock import Clock
+from trunkline.ports.records import Add, Change, Defer, Delete, Put, Record
+from trunkline.ports.store import Store
+
+_log = logging.getLogger("trunkline.due")
+
+# How often the loop looks for due records when nothing wakes it.
+TICK_S = 1.0
+# A handler that takes longer is ended, and the record is claimed again.
+LEASE_S = 30.0
+# The tag of a record whose handler has failed too often. It is not due any more.
+DEAD = "dead"
+
+# Returns the changes that the work leads to. A change of the record itself says what becomes of
+# it; without one the record is deleted.
+Handler: TypeAlias = Callable[[Record], Awaitable[Sequence[Change]]]
+
+
+class DueKind(Struct, frozen=True, kw_only=True):
+    """One kind of due records and how to handle it."""
+
+    name: str
+    handle: Handler
+    # How many records are handled at a time, each of another scope.
+    workers: int = 4
+    # After this many attempts the record becomes a dead letter, and its scope continues.
+    max_attempts: int = 10
+
+
+def retry_after_s(attempts: int) -> float:
+    """How long to wait after that many failures: a second, then twice as long each time."""
+    return float(min(2 ** (attempts - 1), 300))
+
+
+class _Running(Struct, frozen=True):
+    task: asyncio.Task[None]
+    ends_at: float
+
+
+class DueWork:
+    def __init__(self, *, store: Store, clock: Clock, kinds: Sequence[DueKind] = ()) -> None:
+        self._store = store
+        self._clock = clock
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._running: dict[str, set[_Running]] = {kind.name: set() for kind in kinds}
+        self._tasks = BackgroundTasks("due work")
+        self._woken = asyncio.Event()
+        self._is_closing = False
+
+    def start(self) -> None:
+        if self._kinds:
+            self._tasks.spawn(self._loop(), name="due work")
+            self._tasks.spawn(self._tick(), name="due work: tick")
+
+    def wake(self) -> None:
+        """Look for due records at once, because one was just put."""
+        self._woken.set()
+
+    async def close(self, *, grace_s: float = 1.0) -> None:
+        """Claim nothing more, and let the handlers at work end within the grace."""
+        self._is_closing = True
+        at_work = [each.task for running in self._running.values() for each in running]
+        if at_work:
+            await asyncio.wait(at_work, timeout=grace_s)
+        await self._tasks.close()
+
+    async def _tick(self) -> None:
+        while True:
+            await self._clock.sleep(TICK_S)
+            now = self._clock.monotonic()
+            for running in self._running.values():
+                for each in running:
+                    if each.ends_at <= now:
+                        each.task.cancel("its lease has ended")
+            self.wake()
+
+    async def _loop(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            try:
+                await self._claim()
+            except StoreError as error:
+                _log.warning("due work cannot be claimed", extra={"reason": error.message})
+
+    async def _claim(self) -> None:
+        """Begin as much as there are free workers; each that ends wakes the loop again."""
+        shares = {
+            name: kind.workers - len(self._running[name]) for name, kind in self._kinds.items()
+        }
+        if self._is_closing or not any(shares.values()):
+            return
+        for record in await self._store.claim_due(shares, lease_ms=round(LEASE_S * 1000)):
+            self._begin(self._kinds[record.key.kind], record)
+
+    def _begin(self, kind: DueKind, record: Record) -> None:
+        task = self._tasks.start(self._handle(kind, record), name=f"due {kind.name}")
+        running = _Running(task, self._clock.monotonic() + LEASE_S)
+        self._running[kind.name].add(running)
+
+        def ended(_: asyncio.Task[None]) -> None:
+            self._running[kind.name].discard(running)
+            self.wake()
+
+        task.add_done_callback(ended)
+
+    async def _handle(self, kind: DueKind, record: Record) -> None:
+        try:
+            if record.attempts > kind.max_attempts:
+                # No attempt came to an end: the handler hangs, or the process dies of it.
+                changes: Sequence[Change] = [self._given_up(record, None)]
+            else:
+                changes = await kind.handle(record)
+        except Exception as error:  # noqa: BLE001 - a handler's failure is counted and logged
+            changes = [self._after_failure(kind, record, error)]
+        try:
+            await self._store.change(*settled(record, changes))
+        except RecordConflict:
+            _log.warning("due work came too late to count", extra=_named(record))
+        except StoreError as error:
+            _log.error(
+                "due work was not committed", extra={**_named(record), "reason": error.message}
+            )
+
+    def _after_failure(self, kind: DueKind, record: Record, error: Exception) -> Change:
+        if record.attempts >= kind.max_attempts:
+            return self._given_up(record, error)
+        delay_s = retry_after_s(record.attempts)
+        _log.warning(
+            "due work failed", exc_info=error, extra={**_named(record), "retry_in_s": delay_s}
+        )
+        return Defer(key=record.key, in_ms=round(delay_s * 1000), expected=record.version)
+
+    def _given_up(self, record: Record, error: Exception | None) -> Change:
+        _log.error("due work is given up", exc_info=error, extra=_named(record))
+        return Put(key=record.key, body=record.body, tags=(*record.tags, DEAD))
+
+
+def settled(record: Record, changes: Sequence[Change]) -> list[Change]:
+    """The changes of a handler, bound to the version that was claimed."""
+    bound: list[Change] = []
+    is_settled = False
+    for change in changes:
+        if change.key == record.key and not isinstance(change, Add):
+            change = replace(change, expected=record.version)
+            is_settled = True
+        bound.append(change)
+    if not is_settled:
+        bound.append(Delete(key=record.key, expected=record.version))
+    return bound
+
+
+def _named(record: Record) -> dict[str, object]:
+    key = record.key
+    return {
+        "kind": key.kind,
+        "scope": key.scope,
+        "record": key.id,
+        "attempts": record.attempts,
+    }
