@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 from tests.runtime.world import HANDLE, SCOPE, World, opened, said, world
 
-from trunkline.model.errors import KeyTaken, StoreError, StoreUnusable, TaskNotFound, Unavailable
+from trunkline.model.errors import KeyTaken, StoreUnusable, TaskNotFound, Unavailable
 from trunkline.model.events import Entry
 from trunkline.model.session import ReplyPayload
 from trunkline.model.values import TaskState, TaskStatus, TaskStatusUpdateEvent
-from trunkline.ports.store import Append, Settled
+from trunkline.ports.store import Append, Result, Settled
 from trunkline.runtime.fanout import CutOff, Opening
 from trunkline.runtime.store_refusals import NOT_STORED
 from trunkline.stores.memory import MemoryStore
@@ -283,7 +283,7 @@ async def intrude(store: MemoryStore, task_id: str) -> None:
         state=WORKING,
         status_ms=stored.status_ms,
     )
-    done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+    done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     store.submit([(append, done.set_result)])
     assert await done is None
 

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from trunkline.model.errors import StoreError
-from trunkline.ports.store import Append, Scope, Settled, Store, StoredTask
+from trunkline.ports.store import Append, Result, Scope, Settled, Store, StoredTask
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
@@ -54,7 +53,7 @@ class AheadStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.is_held = False
-        self.held: list[tuple[Settled, StoreError | None]] = []
+        self.held: list[tuple[Settled, Result]] = []
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         if not self.is_held:

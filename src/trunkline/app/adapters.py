@@ -35,7 +35,7 @@ def make_store(
     tell the records of a folder the sessions of their tasks."""
     match settings.kind:
         case "memory":
-            return MemoryStore()
+            return MemoryStore(clock)
         case "json-file":
             adopts = adopting_scope(settings, agent=agent)
             routings = {each.handle: each.routing for each in agents}
@@ -46,7 +46,9 @@ def make_store(
             path = database_path(settings)
             return JsonFileStore(path, clock=clock, adopts=adopts, route=route)
         case "sqlite":
-            return SqliteStore(database_path(settings), synchronous=settings.synchronous)
+            return SqliteStore(
+                database_path(settings), synchronous=settings.synchronous, clock=clock
+            )
 
 
 def adopting_scope(settings: StoreSettings, *, agent: str) -> Scope:

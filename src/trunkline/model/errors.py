@@ -18,6 +18,8 @@
     │   ├── StaleSeq             another writer was faster
     │   ├── LeaseLost            another node owns the task now
     │   ├── KeyTaken             the idempotency key led to another task before
+    │   ├── RecordConflict       the record has another version than a change expects
+    │   ├── LimitReached         the count would exceed its limit
     │   ├── Unstorable           the value cannot be encoded for the store
     │   ├── StoreInUse           another process holds the store
     │   └── StoreUnusable        damaged, newer than this release, or out of space
@@ -216,6 +218,14 @@ class LeaseLost(StoreError):
 
 class KeyTaken(StoreError):
     """The idempotency key led to another task before."""
+
+
+class RecordConflict(StoreError):
+    """The record has another version than the change expects."""
+
+
+class LimitReached(StoreError):
+    """The count of the record would exceed its limit."""
 
 
 class Unstorable(StoreError):

@@ -31,7 +31,7 @@ A store groups appends that arrive together into one commit. Several nodes may s
 change of owner, so that the store refuses late appends of a former owner.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
@@ -40,6 +40,7 @@ from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry
 from trunkline.model.large_values import LargeValue
 from trunkline.model.values import TaskState
+from trunkline.ports.records import Change, Group, Key, Record, Skipped
 
 
 class Scope(Struct, frozen=True, cache_hash=True, gc=False):
@@ -119,6 +120,8 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
     # Texts that entries and snapshot refer to from here on; only for a store that
     # `keeps_large_values`.
     values: tuple[LargeValue, ...] = ()
+    # Changes of records in the same commit. The required ones decide whether there is one.
+    also: tuple[Group, ...] = ()
     # The size of entries and snapshot together; 0 when the runtime did not count it.
     counted_bytes: int = 0
 
@@ -132,8 +135,10 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
         return size if snapshot is None else size + len(snapshot.task) + len(snapshot.artifacts)
 
 
-# Called once on the event loop when the append is committed (None) or refused.
-Settled: TypeAlias = Callable[[StoreError | None], None]
+# The result of a commit: refused, committed without some optional groups, or committed (None).
+Result: TypeAlias = StoreError | Skipped | None
+# Called once on the event loop with the result.
+Settled: TypeAlias = Callable[[Result], None]
 
 
 class StoredTask(Struct, frozen=True, kw_only=True, gc=False):
@@ -202,6 +207,34 @@ class Store(Protocol):
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         """Queue appends for the next commit. Never blocks; settles every one, in order."""
+        ...
+
+    async def change(self, *changes: Change) -> None:
+        """Change records, all or none; what this did survives a crash when it returns. Raises
+        RecordConflict, LimitReached or StoreUnusable."""
+        ...
+
+    async def record(self, key: Key) -> Record | None: ...
+
+    async def records(
+        self,
+        kind: str,
+        *,
+        scope: str | None = None,
+        tag: str | None = None,
+        after: Key | None = None,
+        newest_first: bool = False,
+        limit: int,
+    ) -> tuple[Record, ...]:
+        """Up to `limit` records of the kind in the order of scope and id, or the reverse, behind
+        the key `after`. With a tag only those that have it."""
+        ...
+
+    async def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
+        """Claim due records for the given time: of each kind up to its share, one of a scope.
+
+        Scopes take turns. Within a scope the record that is due the longest comes first.
+        """
         ...
 
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None: ...

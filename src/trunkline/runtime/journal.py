@@ -26,7 +26,8 @@ from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, Part, TaskState
 from trunkline.ports.clock import Ids
-from trunkline.ports.store import Append, IdempotencyRecord, Settled, Snapshot, Store
+from trunkline.ports.records import Skipped
+from trunkline.ports.store import Append, IdempotencyRecord, Result, Settled, Snapshot, Store
 from trunkline.runtime.large_values import slim
 from trunkline.runtime.live_task import Durable, LiveTask
 
@@ -288,15 +289,15 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         append: Append,
         fold: TaskFold | None,
         flushed_bytes: int,
-        error: StoreError | None,
+        result: Result,
     ) -> None:
         second.unsettled -= 1
         if generation != live.generation:
             # The store refused an earlier append of the task, which voids this one as well.
             return
         entries = append.entries
-        if error is not None:
-            self._settle_refused(live, error)
+        if result is not None and not isinstance(result, Skipped):
+            self._settle_refused(live, result)
             return
         self.is_refusing = False
         live.commit(entries, append.state, fold, append.snapshot)

@@ -18,13 +18,14 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from trunkline.model.errors import KeyTaken, LeaseLost, StaleSeq, StoreError, StoreUnusable
 from trunkline.model.values import TaskState
-from trunkline.ports.store import Append, Exchange, IdempotencyRecord, KeptNote, Settled
+from trunkline.ports.records import Change, Group
+from trunkline.ports.store import Append, Exchange, IdempotencyRecord, KeptNote, Result, Settled
 from trunkline.stores.health import Health
 
 # States in which a node has work to do for the task.
 RUNNABLE = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 
-Item: TypeAlias = Append | Exchange | KeptNote
+Item: TypeAlias = Append | Group | Exchange | KeptNote
 # Items that arrived one after the other, for as few commits as possible.
 Batch: TypeAlias = list[tuple[Item, Settled]]
 _Done = Callable[[Any, BaseException | None], None]
@@ -86,7 +87,7 @@ def key_taken(record: IdempotencyRecord) -> KeyTaken:
 def settle(
     loop: asyncio.AbstractEventLoop,
     items: Sequence[tuple[Item, Settled]],
-    results: Sequence[StoreError | None],
+    results: Sequence[Result],
 ) -> None:
     """Tell each submitter its result.
 
@@ -182,6 +183,9 @@ class DiskStore(ABC, Generic[Opened]):
     @property
     def problem(self) -> str | None:
         return self._health.problem
+
+    async def change(self, *changes: Change) -> None:
+        await self._commit(Group(changes))
 
     async def remember(self, exchange: Exchange) -> None:
         await self._commit(exchange)

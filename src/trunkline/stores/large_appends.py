@@ -15,7 +15,7 @@ from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
-from trunkline.ports.store import Append, Settled, Snapshot
+from trunkline.ports.store import Append, Result, Settled, Snapshot
 
 _Item: TypeAlias = tuple[Append, Settled]
 Submit: TypeAlias = Callable[[Sequence[_Item]], None]
@@ -94,6 +94,6 @@ class LargeAppends(ABC):
             for callback in callbacks:
                 callback()
 
-    def _tell(self, append: Append, settled: Settled, error: StoreError | None) -> None:
-        self._settled(append, error is None)
-        settled(error)
+    def _tell(self, append: Append, settled: Settled, result: Result) -> None:
+        self._settled(append, not isinstance(result, StoreError))
+        settled(result)

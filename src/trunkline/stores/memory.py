@@ -1,17 +1,21 @@
 """`MemoryStore`: a store that forgets at exit, for trials and for tests that need no disk."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import field, structs
 
 from trunkline.background import next_pass
-from trunkline.model.errors import StoreError, StoreUnusable
+from trunkline.clock import SystemClock
+from trunkline.model.errors import StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
+from trunkline.ports.clock import Clock
+from trunkline.ports.records import Change, Key, Record
 from trunkline.stores.commits import refuse, settle, why_refused
 from trunkline.stores.indexes import Head, IndexedStore, Indexes, Spot, entries_after
 from trunkline.stores.large_appends import LargeAppends, Submit
+from trunkline.stores.records.table import RecordTable
 
 
 class _Task(Head, eq=False):
@@ -45,11 +49,12 @@ class LargeValues(LargeAppends):
 class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
     keeps_large_values = True
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: list[tuple[port.Append, port.Settled]] = []
         self._data: Indexes[_Task, port.Exchange, port.KeptNote] = Indexes()
         self._next_key = 1
+        self._records = RecordTable(clock or SystemClock())
         self._remembered = 0
         # The task of each committed value, by the id of the value.
         self._value_tasks: dict[str, _Task] = {}
@@ -101,11 +106,15 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         batch, self._queue = self._queue, []
         settle(loop, batch, [self._apply(append) for append, _ in batch])
 
-    def _apply(self, append: port.Append) -> StoreError | None:
+    def _apply(self, append: port.Append) -> port.Result:
         tasks = self._data.tasks
         task = tasks.get(append.task_id)
         last_seq, epoch = (task.last_seq, task.epoch) if task else (0, 0)
-        refused = why_refused(append, last_seq, epoch) or tasks.why_key_refused(append.idempotency)
+        refused = (
+            why_refused(append, last_seq, epoch)
+            or tasks.why_key_refused(append.idempotency)
+            or self._records.apply_required(append.also, append.task_id)
+        )
         if refused is not None:
             return refused
         if task is None:
@@ -124,7 +133,7 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         for value in append.values:
             task.values.append(value.id)
             self._value_tasks[value.id] = task
-        return None
+        return self._records.apply_optional(append.also, append.task_id)
 
     async def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:
         task = self._data.tasks.of_scope(scope, task_id)
@@ -145,6 +154,34 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         oldest = self._data.exchanges.oldest(agent, before_ms=before_ms, limit=limit)
         self._data.exchanges.remove(oldest)
         return len(oldest)
+
+    async def change(self, *changes: Change) -> None:
+        self._require_open()
+        self._flush()
+        refused = self._records.apply(changes)
+        if refused is not None:
+            raise refused
+
+    async def record(self, key: Key) -> Record | None:
+        return self._records.record(key)
+
+    async def records(
+        self,
+        kind: str,
+        *,
+        scope: str | None = None,
+        tag: str | None = None,
+        after: Key | None = None,
+        newest_first: bool = False,
+        limit: int,
+    ) -> tuple[Record, ...]:
+        return self._records.page(
+            kind, scope=scope, tag=tag, after=after, newest_first=newest_first, limit=limit
+        )
+
+    async def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
+        self._flush()
+        return self._records.claim_due(shares, lease_ms=lease_ms)
 
     async def keep(self, note: port.KeptNote) -> None:
         self._require_open()
@@ -198,6 +235,7 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         ended = self._data.tasks.ended(agent, before_ms=before_ms, limit=limit)
         self._data.tasks.remove(*ended)
         for task in ended:
+            self._records.forget_task(task.id)
             for value_id in task.values:
                 del self._large.slices[value_id], self._value_tasks[value_id]
         return len(ended)

@@ -20,12 +20,20 @@ from types import ModuleType
 from typing import TypeAlias
 
 from trunkline.ports.store import Store
-from trunkline.testing.stores import appends, conversations, large_values, leases, lists, retention
+from trunkline.testing.stores import (
+    appends,
+    conversations,
+    large_values,
+    leases,
+    lists,
+    records,
+    retention,
+)
 from trunkline.testing.stores.kit import MakeStore, opened
 
 Check: TypeAlias = Callable[[MakeStore], Awaitable[None]]
 
-_MODULES = (appends, lists, leases, retention, conversations, large_values)
+_MODULES = (appends, lists, leases, retention, conversations, large_values, records)
 
 
 def _checks(module: ModuleType, parameter: str) -> Iterator[Callable[..., Awaitable[None]]]:

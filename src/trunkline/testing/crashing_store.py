@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Literal, TypeVar, cast
 
-from trunkline.model.errors import StoreError
-from trunkline.ports.store import Append, Settled, Store
+from trunkline.ports.store import Append, Result, Settled, Store
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
@@ -76,7 +75,7 @@ class CrashingStore:
         self._inner.submit([(append, lambda _: None) for append, _ in appends[:-1]])
         self._inner.submit([(appends[-1][0], lambda _: self.crashed.set())])
 
-    def _tell(self, settled: Settled, result: StoreError | None) -> None:
+    def _tell(self, settled: Settled, result: Result) -> None:
         if not self._is_dead:
             settled(result)
 
@@ -99,6 +98,10 @@ class CrashingStore:
         never: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         return await never
 
+    change = _passed_on(Store.change)
+    record = _passed_on(Store.record)
+    records = _passed_on(Store.records)
+    claim_due = _passed_on(Store.claim_due)
     get = _passed_on(Store.get)
     owner = _passed_on(Store.owner)
     remember = _passed_on(Store.remember)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from trunkline.model.errors import StoreUnusable
+from trunkline.ports.clock import Clock
 from trunkline.stores.commits import CommitThread
 from trunkline.stores.health import Health
 from trunkline.stores.sqlite.problems import FileWatch
@@ -85,10 +86,16 @@ def cannot_open(path: Path, error: Exception) -> StoreUnusable:
 
 class Opened:
     def __init__(
-        self, path: Path, schema: Schema, synchronous: Synchronous, *, look_every_s: float
+        self,
+        path: Path,
+        schema: Schema,
+        synchronous: Synchronous,
+        *,
+        look_every_s: float,
+        clock: Clock,
     ) -> None:
         self.loop = asyncio.get_running_loop()
-        self.writer = Writer(connect_writer(path, schema, synchronous))
+        self.writer = Writer(connect_writer(path, schema, synchronous), clock)
         self.reader = Reader(connect_reader(path))
         self.slow_reader = Reader(connect_reader(path), has_thread=True)
         self.readers = ThreadPoolExecutor(1, thread_name_prefix="trunkline-sqlite-read")

@@ -8,6 +8,7 @@ from typing import Any
 
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
+from trunkline.stores.records.table import RecordReader
 from trunkline.stores.sqlite.rows import CODES, MAX_SEQ, SEQ_BITS, STATES, entries_after
 from trunkline.stores.sqlite.statements import SQL, count_statement, needs_count, page_statement
 
@@ -27,6 +28,7 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection, *, has_thread: bool = False) -> None:
         """`has_thread`: only the caller waits for it, so a read may take long."""
         self._db = connection
+        self.records = RecordReader(connection)
         self._has_thread = has_thread
         self._scopes: dict[port.Scope, int] = {}
         self._nodes: dict[int, str] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from trunkline.stores.sqlite.rows import MAX_SEQ, PACKED, SEQ_BITS, Blob, add_rows, entries_after
-from trunkline.stores.sqlite.statements import SQL, write_rows
+from trunkline.stores.sqlite.statements import SQL
 from trunkline.stores.sqlite.writer import Writer
 
 
@@ -24,8 +24,10 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
         "delete_large_values",
     ):
         db.executemany(SQL[statement], keys)
+    for (key,) in keys:
+        writer.records.forget_task(key)
     for _, _, scope, state in ended:
-        write_rows(db, ("add_counts", 3, [state, scope, -1]))
+        SQL.write_rows(db, ("add_counts", 3, [state, scope, -1]))
     for _, task_id, _, _ in ended:
         writer.forget(task_id)
     return len(ended)

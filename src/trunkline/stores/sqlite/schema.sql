@@ -116,3 +116,46 @@ CREATE TABLE slices (
 CREATE TABLE loose_values (
     value INTEGER PRIMARY KEY
 );
+
+-- Records: durable things that are not tasks. The rows are numbered, because bodies may be long
+-- and a table without rowid would hold them inside its tree.
+CREATE TABLE records (
+    number INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    due_ms INTEGER,
+    -- The task that it goes with.
+    task INTEGER,
+    -- JSON array of texts, or NULL for none.
+    tags TEXT,
+    body BLOB NOT NULL,
+    UNIQUE (kind, scope, id)
+);
+CREATE INDEX records_by_task ON records (task) WHERE task IS NOT NULL;
+CREATE INDEX records_by_due ON records (kind, scope, due_ms, id) WHERE due_ms IS NOT NULL;
+
+CREATE TABLE record_tags (
+    kind TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (kind, tag, scope, id)
+) WITHOUT ROWID;
+
+-- One row per scope with due records: a claim goes through these, so that the many records of
+-- one scope delay no other. `due_ms` is not later than the first due time of the scope. After a
+-- claim it is at least the time when the claim ended, so that scopes take turns.
+CREATE TABLE due_scopes (
+    kind TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    due_ms INTEGER NOT NULL,
+    -- The record that is claimed, and until when.
+    held_id TEXT,
+    held_until_ms INTEGER NOT NULL,
+    PRIMARY KEY (kind, scope)
+) WITHOUT ROWID;
+CREATE INDEX due_scopes_by_time ON due_scopes (kind, due_ms);

@@ -1,57 +1,9 @@
-"""The statements of `queries.sql`: by name, for many rows, and for a list with filters."""
-
-import sqlite3
-from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
-from typing import Any
+"""The statements of `queries.sql`, and those for a list with filters."""
 
 from trunkline.ports.store import TaskQuery
+from trunkline.stores.statements import Statements
 
-_NAME = "-- name: "
-
-
-def parse_statements(text: str) -> dict[str, str]:
-    """Statements by name; comments are left out. Raises ValueError for a name used twice."""
-    found: dict[str, str] = {}
-    for piece in f"\n{text}".split(f"\n{_NAME}")[1:]:
-        name, _, rest = piece.partition("\n")
-        if name.strip() in found:
-            raise ValueError(f"two statements are named {name.strip()}")
-        lines = [line for line in rest.splitlines() if not line.lstrip().startswith("--")]
-        found[name.strip()] = "\n".join(lines).strip().removesuffix(";")
-    return found
-
-
-SQL = parse_statements(files(__package__).joinpath("queries.sql").read_text("utf-8"))
-
-
-# Statements for these numbers of rows exist; any number is put together from them.
-_SIZES = (64, 32, 16, 8, 4, 2, 1)
-
-
-@cache
-def statement_for(name: str, columns: int, rows: int) -> str:
-    row = f"({', '.join('?' * columns)})"
-    return SQL[name].format(rows=", ".join([row] * rows))
-
-
-def write_rows(db: sqlite3.Connection, *tables: tuple[str, int, Sequence[Any]]) -> None:
-    """Write many rows with few calls. For each table: the name of the statement, the number of
-    columns, and the values of all rows, one row after the other.
-
-    Each call into SQLite gives up the interpreter lock and takes it again, which `executemany`
-    does for every row. One statement for up to 64 rows took 15 % fewer instructions for a
-    whole send, and does not let a busy thread in between the rows.
-    """
-    for name, columns, values in tables:
-        start = 0
-        end = len(values)
-        for size in _SIZES if values else ():
-            width = size * columns
-            while end - start >= width:
-                db.execute(statement_for(name, columns, size), values[start : start + width])
-                start += width
+SQL = Statements.of_package(__package__)
 
 
 def needs_count(query: TaskQuery) -> bool:

@@ -2,17 +2,20 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from trunkline.clock import SystemClock
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports import store as port
+from trunkline.ports.clock import Clock
+from trunkline.ports.records import Key, Record
 from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle, sync_folder
 from trunkline.stores.indexes import Leases
 from trunkline.stores.locks import FileLock
@@ -55,8 +58,10 @@ class SqliteStore(DiskStore[Opened]):
         *,
         synchronous: Synchronous = "full",
         look_every_s: float = LOOK_EVERY_S,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__(path)
+        self._clock = clock or SystemClock()
         self._look_every_s = look_every_s
         self._synchronous = synchronous
         self._lock = FileLock(self._path)
@@ -74,7 +79,11 @@ class SqliteStore(DiskStore[Opened]):
         try:
             inspect(self._path, schema, self._lock.mark, existed=existed)
             self._opened = Opened(
-                self._path, schema, self._synchronous, look_every_s=self._look_every_s
+                self._path,
+                schema,
+                self._synchronous,
+                look_every_s=self._look_every_s,
+                clock=self._clock,
             )
             self._values = LargeValues(self._opened, self._enqueue, self._submit, self._explain)
             # The name of the log must survive a power cut, too.
@@ -184,7 +193,7 @@ class SqliteStore(DiskStore[Opened]):
         self,
         loop: asyncio.AbstractEventLoop,
         batch: Batch,
-        results: list[StoreError | None],
+        results: list[port.Result],
         _: None,
         error: BaseException | None,
     ) -> None:
@@ -258,6 +267,34 @@ class SqliteStore(DiskStore[Opened]):
 
     async def owner(self, task_id: str) -> port.Scope | None:
         return await self._read(Reader.owner, task_id)
+
+    async def record(self, key: Key) -> Record | None:
+        return await self._read(lambda reader: reader.records.record(key))
+
+    async def records(
+        self,
+        kind: str,
+        *,
+        scope: str | None = None,
+        tag: str | None = None,
+        after: Key | None = None,
+        newest_first: bool = False,
+        limit: int,
+    ) -> tuple[Record, ...]:
+        return await self._read_in_thread(
+            lambda reader: reader.records.page(
+                kind, scope=scope, tag=tag, after=after, newest_first=newest_first, limit=limit
+            )
+        )
+
+    async def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
+        # A look costs far less than a transaction of the writer, and mostly nothing is due.
+        now_ms = self._clock.now_ms()
+        if not await self._read(lambda reader: reader.records.has_due(shares, now_ms)):
+            return ()
+        return await self._change(
+            lambda writer: writer.records.claim_due(shares, lease_ms=lease_ms)
+        )
 
     async def exchanges(
         self, scope: port.Scope, *, context_id: str = "", limit: int

@@ -10,11 +10,14 @@ from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports import store as port
+from trunkline.ports.clock import Clock
+from trunkline.ports.records import Group, Skipped
 from trunkline.stores.commits import Item, key_taken, why_refused
 from trunkline.stores.indexes import Leases
 from trunkline.stores.large_appends import large_bodies
+from trunkline.stores.records.table import RecordWriter
 from trunkline.stores.sqlite.rows import CODES, FIRST_TERMINAL, MAX_SEQ, SEQ_BITS, Blob, add_rows
-from trunkline.stores.sqlite.statements import SQL, write_rows
+from trunkline.stores.sqlite.statements import SQL
 
 # Heads of active tasks, kept so that an append needs no read. Beyond this number the writer
 # forgets the oldest, and reads them again for their next append.
@@ -76,8 +79,9 @@ class _Staged(Struct, eq=False):
 class Writer:
     """Owns the one connection that writes. Not thread-safe: one caller at a time."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
         self.connection = connection
+        self.records = RecordWriter(connection, clock)
         self._heads: dict[str, Head] = {}
         self._scopes: dict[port.Scope, int] = {}
         self._nodes: dict[str, int] = {}
@@ -87,7 +91,7 @@ class Writer:
         # value, bodies by the id of the object.
         self.written: dict[str | int, tuple[int, int]] = {}
 
-    def apply(self, batch: Sequence[tuple[Item, port.Settled]]) -> list[StoreError | None]:
+    def apply(self, batch: Sequence[tuple[Item, port.Settled]]) -> list[port.Result]:
         """Begin a transaction and write the batch. Returns one result per append.
 
         Raises sqlite3.Error, with nothing written, when the database fails.
@@ -96,7 +100,7 @@ class Writer:
         while True:
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
-                results: list[StoreError | None] = []
+                results: list[port.Result] = []
                 for append, _ in batch:
                     results.append(self._stage(append, is_careful))
                 self._write()
@@ -133,6 +137,7 @@ class Writer:
     def rollback(self) -> None:
         # Task keys of the failed batch stay unused; gaps do no harm.
         self._staged = _Staged(self._staged.next_key)
+        self.records.discard()
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
 
@@ -140,9 +145,11 @@ class Writer:
         """Forget the head of a task that was changed other than by an append."""
         self._heads.pop(task_id, None)
 
-    def _stage(self, append: Item, is_careful: bool) -> StoreError | None:
+    def _stage(self, append: Item, is_careful: bool) -> port.Result:
         staged = self._staged
         if not isinstance(append, port.Append):
+            if isinstance(append, Group):
+                return self.records.apply(append.changes, is_careful=is_careful)
             self._stage_other(append)
             return None
         task_id = append.task_id
@@ -163,16 +170,19 @@ class Writer:
             return StoreUnusable(f"Task {task_id} has {MAX_SEQ} journal entries; no more fit")
         known = change or head
         key = staged.next_key if known is None else known.key
-        if append.idempotency is not None:
-            refused = self._stage_idempotency(append.idempotency, key, is_careful=is_careful)
+        skipped: Skipped | None = None
+        if append.idempotency is not None or append.also:
+            refused = self._stage_required(append, key, is_careful)
             if refused is not None:
                 return refused
+            if append.also:
+                skipped = self.records.apply_optional(append.also, key)
         for value in append.values:
             number, size = self.written[value.id]
             staged.large_values.append((number, value.id, key, size))
         if change is not None:
             change.add(append)
-            return None
+            return skipped
         if head is not None:
             scope, node = head.scope, 0
         else:
@@ -192,7 +202,14 @@ class Writer:
             append.snapshot,
             append.expected_seq + len(entries),
         )
-        return None
+        return skipped
+
+    def _stage_required(self, append: port.Append, key: int, is_careful: bool) -> StoreError | None:
+        if append.idempotency is not None:
+            refused = self._stage_idempotency(append.idempotency, key, is_careful=is_careful)
+            if refused is not None:
+                return refused
+        return self.records.apply_required(append.also, key, is_careful=is_careful)
 
     def _stage_idempotency(
         self, record: port.IdempotencyRecord, key: int, *, is_careful: bool
@@ -232,6 +249,7 @@ class Writer:
         return number
 
     def _write(self) -> None:
+        self.records.write()
         staged = self._staged
         created: list[int | str] = []
         changed: list[int] = []
@@ -279,7 +297,7 @@ class Writer:
         for (state, scope), n in counts.items():
             if n:
                 added += (state, scope, n)
-        write_rows(
+        SQL.write_rows(
             self.connection,
             ("insert_tasks", 9, created),
             ("update_heads", 3, changed),

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from trunkline.model.errors import KeyTaken, LeaseLost, StaleSeq, StoreError, StoreUnusable
 from trunkline.model.events import STATUS, TASK, Entry
-from trunkline.ports.store import Snapshot, Store, TaskQuery
+from trunkline.ports.store import Result, Snapshot, Store, TaskQuery
 from trunkline.testing.stores.kit import (
     ALICE,
     BOB,
@@ -154,7 +154,7 @@ async def failing_listener_does_not_silence_others(store: Store) -> None:
     handler = loop.get_exception_handler()
     loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
 
-    def fail(_: StoreError | None) -> None:
+    def fail(_: Result) -> None:
         raise ValueError("listener failed")
 
     try:

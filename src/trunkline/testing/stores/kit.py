@@ -10,10 +10,12 @@ from msgspec import structs
 from trunkline.model.errors import StoreError
 from trunkline.model.events import STATUS, TASK, Entry
 from trunkline.model.values import TaskState
+from trunkline.ports.records import Change, Group, Key, Record
 from trunkline.ports.store import (
     Append,
     Creation,
     IdempotencyRecord,
+    Result,
     Scope,
     Snapshot,
     Store,
@@ -93,13 +95,17 @@ def follow(
     )
 
 
-def submit(store: Store, append: Append) -> "asyncio.Future[StoreError | None]":
-    future: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+def with_groups(append: Append, *groups: Group) -> Append:
+    return structs.replace(append, also=groups)
+
+
+def submit(store: Store, append: Append) -> "asyncio.Future[Result]":
+    future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
     store.submit([(append, future.set_result)])
     return future
 
 
-async def put(store: Store, *appends: Append) -> list[StoreError | None]:
+async def put(store: Store, *appends: Append) -> list[Result]:
     """Submit all in one call and wait. Returns the result of each."""
     futures = [asyncio.get_running_loop().create_future() for _ in appends]
     pairs = zip(appends, futures, strict=True)
@@ -124,13 +130,11 @@ async def must_recall(store: Store, key: str) -> IdempotencyRecord:
     return record
 
 
-def assert_refused(result: StoreError | None, kind: type[StoreError]) -> None:
+def assert_refused(result: Result, kind: type[StoreError]) -> None:
     assert type(result) is kind, f"expected {kind.__name__}, got {result!r}"
 
 
-def assert_results(
-    results: Sequence[StoreError | None], *expected: type[StoreError] | None
-) -> None:
+def assert_results(results: Sequence[Result], *expected: type[StoreError] | None) -> None:
     """Each append was committed (None) or refused; a refused one takes no other with it."""
     for result, kind in zip(results, expected, strict=True):
         if kind is None:
@@ -148,3 +152,26 @@ async def listed(store: Store, scope: Scope = ALICE) -> list[str]:
     page = await store.list(TaskQuery(scope=scope))
     assert page.total == len(page.tasks), f"the total is {page.total} of {len(page.tasks)}"
     return ids(page.tasks)
+
+
+def key(name: str, *, scope: str = "scope", kind: str = "check.1") -> Key:
+    return Key(kind, scope, name)
+
+
+async def change(store: Store, *changes: Change) -> StoreError | None:
+    try:
+        await store.change(*changes)
+    except StoreError as error:
+        return error
+    return None
+
+
+async def must_change(store: Store, *changes: Change) -> None:
+    result = await change(store, *changes)
+    assert result is None, f"a change was refused: {result}"
+
+
+async def must_have(store: Store, wanted: Key) -> Record:
+    found = await store.record(wanted)
+    assert found is not None, f"{wanted} was committed but is not there"
+    return found

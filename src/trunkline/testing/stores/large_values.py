@@ -5,9 +5,9 @@ Only for stores that keep large values.
 
 import msgspec
 
-from trunkline.model.errors import StaleSeq, StoreError
+from trunkline.model.errors import StaleSeq
 from trunkline.model.large_values import SLICE_BYTES, LargeValue
-from trunkline.ports.store import Append, Store
+from trunkline.ports.store import Append, Result, Store
 from trunkline.testing.stores.kit import (
     ALICE,
     BOB,
@@ -54,7 +54,7 @@ async def large_value_belongs_to_the_scope_of_its_task(store: Store) -> None:
 
 async def large_append_holds_up_its_own_task_alone(store: Store) -> None:
     await must_put(store, create("large"))
-    told: list[tuple[str, StoreError | None]] = []
+    told: list[tuple[str, Result]] = []
     large = _with(follow("large", 1), LargeValue("one", _TEXT))
     store.submit(
         [

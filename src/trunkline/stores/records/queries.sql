@@ -1,0 +1,84 @@
+-- Every statement about records. `-- name: x` starts one; see stores/statements.py.
+
+-- name: insert_records
+-- Records that must be new.
+INSERT INTO records (kind, scope, id, version, count, attempts, due_ms, task, tags, body)
+VALUES {rows};
+
+-- name: insert_tags
+INSERT INTO record_tags (kind, tag, scope, id) VALUES {rows};
+
+-- name: insert_record
+INSERT INTO records (kind, scope, id, version, count, attempts, due_ms, task, tags, body)
+VALUES (?, ?, ?, 1, ?, 0, ?, ?, ?, ?);
+
+-- name: insert_tag
+INSERT INTO record_tags (kind, tag, scope, id) VALUES (?, ?, ?, ?);
+
+-- name: add_due_scope
+INSERT INTO due_scopes (kind, scope, due_ms, held_until_ms) VALUES (?, ?, ?, 0)
+ON CONFLICT DO UPDATE SET due_ms = min(due_ms, excluded.due_ms);
+
+-- name: find_record
+-- What a change is checked against.
+SELECT number, version, count, due_ms, tags FROM records WHERE kind = ? AND scope = ? AND id = ?;
+
+-- name: update_record
+UPDATE records SET version = ?, attempts = 0, due_ms = ?, task = ?, tags = ?, body = ?
+WHERE number = ?;
+
+-- name: add_to_count
+UPDATE records SET version = version + 1, count = count + ? WHERE number = ?;
+
+-- name: delete_record
+DELETE FROM records WHERE number = ?;
+
+-- name: delete_tag
+DELETE FROM record_tags WHERE kind = ? AND tag = ? AND scope = ? AND id = ?;
+
+-- name: get_record
+SELECT version, body, count, due_ms, attempts, tags FROM records
+WHERE kind = ? AND scope = ? AND id = ?;
+
+-- name: page
+-- A page of one kind; the braces are filled in by table.py.
+SELECT r.scope, r.id, r.version, r.body, r.count, r.due_ms, r.attempts, r.tags
+FROM {source} WHERE {filters} ORDER BY {order} LIMIT :limit;
+
+-- name: find_of_task
+SELECT id, kind, scope, number, version, count, due_ms, tags FROM records WHERE task = ?;
+
+-- name: all_records
+records AS r;
+
+-- name: tagged_records
+record_tags AS t CROSS JOIN records AS r ON r.kind = t.kind AND r.scope = t.scope AND r.id = t.id;
+
+-- name: next_due
+-- The first due time of a scope.
+SELECT min(due_ms) FROM records WHERE kind = ? AND scope = ? AND due_ms IS NOT NULL;
+
+-- name: get_holder
+SELECT held_id FROM due_scopes WHERE kind = ? AND scope = ?;
+
+-- name: release_due_scope
+UPDATE due_scopes SET due_ms = ?, held_id = NULL, held_until_ms = 0 WHERE kind = ? AND scope = ?;
+
+-- name: delete_due_scope
+DELETE FROM due_scopes WHERE kind = ? AND scope = ?;
+
+-- name: find_due_scopes
+-- Scopes to claim from: those that have waited the longest for their turn.
+SELECT scope FROM due_scopes
+WHERE kind = :kind AND due_ms <= :now AND held_until_ms < :now ORDER BY due_ms LIMIT :limit;
+
+-- name: find_due
+SELECT number, id FROM records
+WHERE kind = ? AND scope = ? AND due_ms <= ? ORDER BY due_ms, id LIMIT 1;
+
+-- name: hold_scope
+UPDATE due_scopes SET held_id = ?, held_until_ms = ? WHERE kind = ? AND scope = ?;
+
+-- name: claim_record
+UPDATE records SET version = version + 1, attempts = attempts + 1 WHERE number = ?
+RETURNING version, body, count, due_ms, attempts, tags;

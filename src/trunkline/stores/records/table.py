@@ -1,0 +1,344 @@
+"""`RecordTable`: the records of a store, in a SQLite database.
+
+The SQLite store has them in its file, beside the tasks. The other stores have them in a database
+in memory, which gives them order, pages and due times without code of their own.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from itertools import chain
+from typing import Any, TypeAlias
+
+import msgspec
+
+from trunkline.model.errors import LimitReached, RecordConflict, StoreError
+from trunkline.ports.clock import Clock
+from trunkline.ports.records import Add, Change, Defer, Delete, Group, Key, Put, Record, Skipped
+from trunkline.stores.statements import Statements
+
+SQL = Statements.of_package(__package__)
+
+# The task of a record as its store numbers or names it.
+_Task: TypeAlias = int | str | None
+
+_encode = msgspec.json.Encoder().encode
+_decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class _Row(msgspec.Struct, frozen=True, gc=False):
+    """A stored record as far as changes go by it; version 0 stands for none."""
+
+    number: int = 0
+    version: int = 0
+    count: int = 0
+    due_ms: int | None = None
+    tags: str | None = None
+
+
+_NONE = _Row()
+
+
+def why_change_refused(change: Change, row: _Row) -> StoreError | None:
+    """Why the change may not follow on this row; None when it may."""
+    key = change.key
+    name = f"The record {key.kind} {key.id!r} in {key.scope!r}"
+    if isinstance(change, Add):
+        if row.count + change.amount > change.at_most:
+            return LimitReached(
+                f"{name} counts {row.count}; {change.amount} more would exceed {change.at_most}"
+            )
+    elif change.expected is not None and change.expected != row.version:
+        found = f"has version {row.version}" if row.version else "does not exist"
+        expected = f"version {change.expected}" if change.expected else "none"
+        return RecordConflict(f"{name} {found}; the change expects {expected}")
+    return None
+
+
+class RecordWriter:
+    """Writes records inside the transaction of its caller. `discard` after a rollback."""
+
+    def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
+        self._db = connection
+        self._clock = clock
+        # Puts that must be new, to be written together.
+        self._new: dict[Key, tuple[Put, _Task]] = {}
+
+    def apply_required(
+        self, groups: Sequence[Group], task: _Task, *, is_careful: bool = True
+    ) -> StoreError | None:
+        """Make the changes of the required groups, or none of them. Returns why not."""
+        changes: list[Change] = []
+        for group in groups:
+            if group.is_required:
+                changes += group.changes
+        return self.apply(changes, task, is_careful=is_careful)
+
+    def apply_optional(self, groups: Sequence[Group], task: _Task) -> Skipped | None:
+        """Make the changes of each optional group, or skip it."""
+        skipped = [
+            number
+            for number, group in enumerate(groups)
+            if not group.is_required and self.apply(group.changes, task) is not None
+        ]
+        return Skipped(tuple(skipped)) if skipped else None
+
+    def apply(
+        self, changes: Sequence[Change], task: _Task = None, *, is_careful: bool = True
+    ) -> StoreError | None:
+        """Make the changes, or none of them. Returns why they are refused.
+
+        Unless it `is_careful`, it does not look for records that must not exist. SQLite then
+        refuses the rows later, and the caller repeats the transaction with more care.
+        """
+        if not is_careful and all([type(each) is Put and each.expected == 0 for each in changes]):
+            return self._add_new(changes, task)
+        self.write()
+        rows = [self._find(change.key) for change in changes]
+        for change, row in zip(changes, rows, strict=True):
+            refused = why_change_refused(change, row)
+            if refused is not None:
+                return refused
+        for change, row in zip(changes, rows, strict=True):
+            self._make(change, row, task)
+        return None
+
+    def _add_new(self, puts: Sequence[Any], task: _Task) -> StoreError | None:
+        for put in puts:
+            if put.key in self._new:
+                return why_change_refused(put, _Row(version=1))
+        for put in puts:
+            self._new[put.key] = (put, task)
+        return None
+
+    def discard(self) -> None:
+        self._new.clear()
+
+    def write(self) -> None:
+        """Write all new puts. Raises sqlite3.IntegrityError when one of the keys exists."""
+        if not self._new:
+            return
+        now_ms = self._clock.now_ms()
+        records: list[Any] = []
+        tags: list[str] = []
+        dues: dict[tuple[str, str], int] = {}
+        for key, (put, task) in self._new.items():
+            due_ms = None
+            if put.due_in_ms is not None:
+                due_ms = now_ms + put.due_in_ms
+                place = (key.kind, key.scope)
+                dues[place] = min(due_ms, dues.get(place, due_ms))
+            for tag in put.tags:
+                tags += (key.kind, tag, key.scope, key.id)
+            records += (
+                key.kind,
+                key.scope,
+                key.id,
+                1,
+                0,
+                0,
+                due_ms,
+                task if put.goes_with_task else None,
+                _tags_text(put.tags),
+                bytearray(put.body),
+            )
+        self._new.clear()
+        SQL.write_rows(self._db, ("insert_records", 10, records), ("insert_tags", 4, tags))
+        for (kind, scope), due_ms in dues.items():
+            self._db.execute(SQL["add_due_scope"], (kind, scope, due_ms))
+
+    def _find(self, key: Key) -> _Row:
+        rows = self._db.execute(SQL["find_record"], (key.kind, key.scope, key.id)).fetchall()
+        return _Row(*rows[0]) if rows else _NONE
+
+    def _make(self, change: Change, row: _Row, task: _Task) -> None:
+        key = change.key
+        if isinstance(change, Add):
+            if row.version:
+                self._db.execute(SQL["add_to_count"], (change.amount, row.number))
+            else:
+                self._insert(key, change.amount, None, None, None, b"")
+            return
+        if isinstance(change, Defer):
+            until_ms = self._clock.now_ms() + change.in_ms
+            self._db.execute(SQL["hold_scope"], (key.id, until_ms, key.kind, key.scope))
+            return
+        for tag in _tags_of(row.tags):
+            self._db.execute(SQL["delete_tag"], (key.kind, tag, key.scope, key.id))
+        due_ms = None
+        if isinstance(change, Delete):
+            if row.version:
+                self._db.execute(SQL["delete_record"], (row.number,))
+        else:
+            if change.due_in_ms is not None:
+                due_ms = self._clock.now_ms() + change.due_in_ms
+            self._put(change, row, due_ms, task if change.goes_with_task else None)
+        if due_ms is not None or row.due_ms is not None:
+            self._reschedule(key, due_ms)
+
+    def _put(self, put: Put, row: _Row, due_ms: int | None, task: _Task) -> None:
+        key, tags = put.key, _tags_text(put.tags)
+        if row.version:
+            values = (row.version + 1, due_ms, task, tags, put.body, row.number)
+            self._db.execute(SQL["update_record"], values)
+        else:
+            self._insert(key, 0, due_ms, task, tags, put.body)
+        for tag in put.tags:
+            self._db.execute(SQL["insert_tag"], (key.kind, tag, key.scope, key.id))
+
+    def _insert(self, key: Key, *values: Any) -> None:
+        self._db.execute(SQL["insert_record"], (key.kind, key.scope, key.id, *values))
+
+    def _reschedule(self, key: Key, due_ms: int | None) -> None:
+        """Bring the scope up to date with a due time that one of its records got or lost."""
+        place = (key.kind, key.scope)
+        found = self._db.execute(SQL["get_holder"], place).fetchall()
+        if found and found[0][0] == key.id:
+            self._release(place)
+        elif due_ms is not None:
+            self._db.execute(SQL["add_due_scope"], (*place, due_ms))
+        # Otherwise the scope may be due too early, and the next claim finds that out.
+
+    def _release(self, place: tuple[str, str]) -> None:
+        """End the claim on the scope, which takes its next turn behind all others due by now."""
+        ((next_ms,),) = self._db.execute(SQL["next_due"], place).fetchall()
+        if next_ms is None:
+            self._db.execute(SQL["delete_due_scope"], place)
+        else:
+            next_ms = max(next_ms, self._clock.now_ms())
+            self._db.execute(SQL["release_due_scope"], (next_ms, *place))
+
+    def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
+        """Claim the first due record of scopes: of each kind as many as its share."""
+        now_ms = self._clock.now_ms()
+        claims = [self._claim_kind(*share, now_ms, lease_ms) for share in shares.items()]
+        return tuple(chain.from_iterable(claims))
+
+    def _claim_kind(self, kind: str, limit: int, now_ms: int, lease_ms: int) -> list[Record]:
+        claimed: list[Record] = []
+        # A scope whose record has gone or waits longer now costs a row; there may be many.
+        while len(claimed) < limit:
+            where = {"kind": kind, "now": now_ms, "limit": limit - len(claimed)}
+            scopes = self._db.execute(SQL["find_due_scopes"], where).fetchall()
+            if not scopes:
+                break
+            for (scope,) in scopes:
+                claimed += self._claim((kind, scope), now_ms, lease_ms)
+        return claimed
+
+    def _claim(self, place: tuple[str, str], now_ms: int, lease_ms: int) -> list[Record]:
+        found = self._db.execute(SQL["find_due"], (*place, now_ms)).fetchall()
+        if not found:
+            self._release(place)
+            return []
+        number, record_id = found[0]
+        self._db.execute(SQL["hold_scope"], (record_id, now_ms + lease_ms, *place))
+        rows = self._db.execute(SQL["claim_record"], (number,)).fetchall()
+        return [_record(Key(*place, record_id), *row) for row in rows]
+
+    def forget_task(self, task: int | str) -> None:
+        """Delete the records that go with the task."""
+        for record_id, kind, scope, number, version, count, due_ms, tags in self._db.execute(
+            SQL["find_of_task"], (task,)
+        ).fetchall():
+            row = _Row(number, version, count, due_ms, tags)
+            self._make(Delete(key=Key(kind, scope, record_id)), row, None)
+
+
+class RecordReader:
+    """Reads records."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+
+    def record(self, key: Key) -> Record | None:
+        rows = self._db.execute(SQL["get_record"], (key.kind, key.scope, key.id)).fetchall()
+        return _record(key, *rows[0]) if rows else None
+
+    def has_due(self, kinds: Iterable[str], now_ms: int) -> bool:
+        """Whether a claim would find something, or a scope to bring up to date."""
+        wheres = [{"kind": kind, "now": now_ms, "limit": 1} for kind in kinds]
+        return any(self._db.execute(SQL["find_due_scopes"], where).fetchall() for where in wheres)
+
+    def page(
+        self,
+        kind: str,
+        *,
+        scope: str | None,
+        tag: str | None,
+        after: Key | None,
+        limit: int,
+        newest_first: bool,
+    ) -> tuple[Record, ...]:
+        sql = _page_statement(scope is None, tag is None, after is None, newest_first)
+        values: dict[str, Any] = {"kind": kind, "scope": scope, "tag": tag, "limit": limit}
+        if after is not None:
+            values |= {"after_scope": after.scope, "after_id": after.id}
+        rows = self._db.execute(sql, values).fetchall()
+        return tuple([_record(Key(kind, *row[:2]), *row[2:]) for row in rows])
+
+
+class RecordTable(RecordWriter, RecordReader):
+    """The records of a store that has no database of its own, in memory."""
+
+    def __init__(self, clock: Clock) -> None:
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        connection.executescript(_schema())
+        super().__init__(connection, clock)
+
+
+def _schema() -> str:
+    """The tables of records in the schema of the SQLite store."""
+    text = files("trunkline.stores.sqlite").joinpath("schema.sql").read_text("utf-8")
+    return text[text.index("-- Records:") :]
+
+
+@cache
+def _page_statement(
+    is_any_scope: bool, is_any_tag: bool, is_first: bool, newest_first: bool
+) -> str:
+    by = "r" if is_any_tag else "t"
+    direction, sign = ("DESC", "<") if newest_first else ("ASC", ">")
+    filters = [f"{by}.kind = :kind"]
+    if not is_any_tag:
+        filters.append("t.tag = :tag")
+    if is_any_scope:
+        order = f"{by}.scope {direction}, {by}.id {direction}"
+        position = f"({by}.scope, {by}.id) {sign} (:after_scope, :after_id)"
+    else:
+        filters.append(f"{by}.scope = :scope")
+        order = f"{by}.id {direction}"
+        position = f"{by}.id {sign} :after_id"
+    if not is_first:
+        filters.append(position)
+    source = "all_records" if is_any_tag else "tagged_records"
+    return SQL["page"].format(source=SQL[source], filters=" AND ".join(filters), order=order)
+
+
+def _record(
+    key: Key,
+    version: int,
+    body: bytes,
+    count: int,
+    due_ms: int | None,
+    attempts: int,
+    tags: str | None,
+) -> Record:
+    return Record(
+        key=key,
+        version=version,
+        body=body,
+        count=count,
+        due_ms=due_ms,
+        attempts=attempts,
+        tags=_tags_of(tags),
+    )
+
+
+def _tags_text(tags: tuple[str, ...]) -> str | None:
+    return _encode(tags).decode() if tags else None
+
+
+def _tags_of(text: str | None) -> tuple[str, ...]:
+    return () if text is None else _decode_tags(text)
