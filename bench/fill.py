@@ -33,7 +33,7 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.ports.store import Append, Creation, Scope
+from trunkline.ports.store import Append, Creation, Result, Scope
 from trunkline.stores.sqlite import SqliteStore
 
 FILL_LIMIT_S = 900
@@ -101,11 +101,11 @@ async def _submit(store: SqliteStore, batch: list[Append]) -> None:
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     left = len(batch)
 
-    def settled(error: StoreError | None) -> None:
+    def settled(result: Result) -> None:
         nonlocal left
         left -= 1
-        if error is not None and not done.done():
-            done.set_exception(error)
+        if isinstance(result, StoreError) and not done.done():
+            done.set_exception(result)
         elif not left and not done.done():
             done.set_result(None)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import aiohttp
 from msgspec import Struct
 
+from trunkline.clock import SystemClock
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Scope
 from trunkline.stores.jsonfile.log import Log
@@ -148,7 +149,7 @@ def read_sqlite(file: Path) -> dict[str, Row]:
 
 
 def read_json_files(folder: Path) -> dict[str, Row]:
-    records, state = Records(folder, adopts=Scope("", "", "")), State()
+    records, state = Records(folder, adopts=Scope("", "", "")), State(SystemClock())
     records.remove_temporaries()
     records.load(state)
     state.replay(Log(folder).replay())

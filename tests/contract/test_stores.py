@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from trunkline.clock import SystemClock
 from trunkline.ports.store import Scope
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
-from trunkline.testing import FakeClock
 from trunkline.testing.check_store import CHECKS, DURABLE_CHECKS, Check, check_store
 
 
@@ -24,7 +24,7 @@ async def test_sqlite(check: Check, tmp_path: Path) -> None:
 
 
 def json_files(folder: Path, **options: Any) -> JsonFileStore:
-    return JsonFileStore(folder, clock=FakeClock(), adopts=Scope("a", "", "p"), **options)
+    return JsonFileStore(folder, clock=SystemClock(), adopts=Scope("a", "", "p"), **options)
 
 
 @pytest.mark.parametrize("check", CHECKS + DURABLE_CHECKS, ids=lambda check: check.__name__)

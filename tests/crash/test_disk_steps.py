@@ -9,9 +9,21 @@ from tests.crash.disk import Disk
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.model.values import TaskState
+from trunkline.ports.records import Add, Defer, Delete, Group, Put
 from trunkline.ports.store import Exchange, Scope, Snapshot, Store, TaskQuery
 from trunkline.stores.memory import MemoryStore
-from trunkline.testing.stores.kit import ALICE, BOB, COMPLETED, create, follow, must_put
+from trunkline.testing import FakeClock
+from trunkline.testing.stores.kit import (
+    ALICE,
+    BOB,
+    COMPLETED,
+    create,
+    follow,
+    key,
+    must_put,
+    put,
+    with_groups,
+)
 
 Op = Callable[[Store], Awaitable[object]]
 
@@ -19,6 +31,21 @@ Op = Callable[[Store], Awaitable[object]]
 def puts(*appends: Any) -> Op:
     return lambda store: must_put(store, *appends)
 
+
+def changes(*made: Any) -> Op:
+    return lambda store: store.change(*made)
+
+
+def claims(limit: int = 9) -> Op:
+    return lambda store: store.claim_due({"check.1": limit}, lease_ms=60_000)
+
+
+# Committed with a task: one record that goes with it, one that stays, and a group without effect.
+GROUPS = (
+    Group((Put(key=key("mine"), body=b"\xff", tags=("tag",), goes_with_task=True, expected=0),)),
+    Group((Put(key=key("x"), expected=7), Put(key=key("never"))), is_required=False),
+    Group((Add(key=key("n"), amount=2, at_most=3), Put(key=key("due"), due_in_ms=0))),
+)
 
 PAUSED = TaskState.INPUT_REQUIRED
 # Each one is one commit.
@@ -43,6 +70,19 @@ OPS: list[Op] = [
     puts(create("b", key="k2")),
     lambda store: store.remember(Exchange(BOB, "x", 5, b"[5]")),
     lambda store: store.forget_exchanges("agent", before_ms=5, limit=9),
+    changes(Put(key=key("a"), body=b'{"n":1}', tags=("tag", "other"))),
+    lambda store: put(store, with_groups(create("r", status_ms=20), *GROUPS)),
+    claims(),
+    changes(Defer(key=key("due"), in_ms=1, expected=2), Put(key=key("a"), body=b"2", due_in_ms=9)),
+    puts(
+        with_groups(
+            follow("r", 1, state=COMPLETED, status_ms=20),
+            Group((Delete(key=key("due"), expected=2), Put(key=key("b"), due_in_ms=0))),
+        )
+    ),
+    claims(),
+    lambda store: store.prune("agent", before_ms=21, limit=9),
+    changes(Put(key=key("mine"), body=b"again", expected=0), Delete(key=key("b"))),
 ]
 
 
@@ -57,13 +97,15 @@ async def dump(store: Store) -> list[object]:
         found += [await store.recall(scope, key) for key in ("k1", "k2")]
         found += await store.exchanges(scope, limit=9)
         found += await store.exchanges(scope, context_id="x", limit=2)
+    found += await store.records("check.1", limit=99)
+    found += await store.records("check.1", tag="tag", limit=99)
     return found
 
 
 @pytest.mark.parametrize("log_bytes", [0, 1 << 20], ids=["many-logs", "one-log"])
 async def test_json_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_bytes: int) -> None:
     disk = Disk(tmp_path / "store", tmp_path / "copies")
-    model, store = MemoryStore(), store_on(tmp_path / "store", log_bytes=log_bytes)
+    model, store = MemoryStore(FakeClock()), store_on(tmp_path / "store", log_bytes=log_bytes)
     await model.open()
     await store.open()
     expected = [await dump(model)]
@@ -76,7 +118,7 @@ async def test_json_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_b
             disk.committed += 1
             assert await dump(store) == expected[-1]
         await store.close()
-    assert len(disk.cases) > 40
+    assert len(disk.cases) > 60
     for copy, committed in disk.cases:
         left = store_on(copy, log_bytes=log_bytes, adopts=Scope("", "", ""))
         await left.open()

@@ -156,6 +156,8 @@ CREATE TABLE due_scopes (
     -- The record that is claimed, and until when.
     held_id TEXT,
     held_until_ms INTEGER NOT NULL,
+    -- Whether a handler put it off. A claim ends with its process, and this does not.
+    is_deferred INTEGER NOT NULL,
     PRIMARY KEY (kind, scope)
 ) WITHOUT ROWID;
 CREATE INDEX due_scopes_by_time ON due_scopes (kind, due_ms);

@@ -13,6 +13,7 @@ from trunkline.stores.jsonfile.changes import ConversationChange, Forgot, Said, 
 from trunkline.stores.jsonfile.conversations import Conversation, find_exchanges
 from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
+from trunkline.testing import FakeClock
 from trunkline.testing.stores.kit import ALICE, BOB, opened
 
 
@@ -40,7 +41,7 @@ class Files:
         return find_exchanges(self._folder, range(9, 0, -1), [conversation])
 
     def load(self) -> list[int]:
-        state = State()
+        state = State(FakeClock())
         self._records.remove_temporaries()
         self._records.load(state)
         assert set(state.exchanges.scopes()) <= {ALICE}
@@ -54,7 +55,7 @@ def files(tmp_path: Path) -> Iterator[Files]:
 
 
 def test_what_is_said_while_the_file_is_written_is_still_due() -> None:
-    state = State()
+    state = State(FakeClock())
     state.apply(said(1))
     state.retire()
     (captured,) = state.take_due(9)

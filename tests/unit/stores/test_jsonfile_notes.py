@@ -49,7 +49,7 @@ def noted(n: int, text: str) -> Noted:
 
 
 def test_a_note_that_comes_while_the_file_is_written_is_still_due() -> None:
-    state = State()
+    state = State(FakeClock())
     state.apply(noted(1, "1"))
     state.retire()
     (captured,) = state.take_due(9)

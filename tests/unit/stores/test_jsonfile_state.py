@@ -13,6 +13,7 @@ from trunkline.stores.jsonfile.conversations import Conversation, NotesFile
 from trunkline.stores.jsonfile.files import record_name
 from trunkline.stores.jsonfile.state import Captured, State
 from trunkline.stores.jsonfile.tasks import TaskHead
+from trunkline.testing import FakeClock
 from trunkline.testing.stores.kit import ALICE, WORKING, create, follow
 
 PAUSED = TaskState.INPUT_REQUIRED
@@ -24,7 +25,7 @@ def apply(state: State, *appends: Append) -> None:
 
 
 def test_the_log_stays_until_the_record_has_all_that_is_to_go_with_it() -> None:
-    state = State()
+    state = State(FakeClock())
     apply(state, create("t", state=PAUSED))
     (being_written,) = state.take_due(1)
     apply(state, follow("t", 1, state=PAUSED))
@@ -40,7 +41,7 @@ def test_the_log_stays_until_the_record_has_all_that_is_to_go_with_it() -> None:
 
 
 def test_the_log_goes_although_more_came_since() -> None:
-    state = State()
+    state = State(FakeClock())
     apply(state, create("t", state=PAUSED))
     state.retire()
     (being_written,) = state.take_due(1)
@@ -55,7 +56,7 @@ class Disk:
     to some number. Files are begun and finished whenever the test likes."""
 
     def __init__(self) -> None:
-        self.state = State()
+        self.state = State(FakeClock())
         # Per file: the last change that is in there.
         self.files: dict[str, int] = {}
         # Changes of each file, and those that the log still has.
@@ -161,7 +162,7 @@ def ids(captured: list[Captured]) -> list[str]:
 
 
 def test_large_records_are_written_one_after_the_other() -> None:
-    state = State()
+    state = State(FakeClock())
     apply(state, *(create(task_id, state=PAUSED) for task_id in "abc"))
     size = state.take_due(1)[0].document.size_bytes
     state.retire()

@@ -1,4 +1,4 @@
-"""Changes of tasks, conversations and notes, and their form as a line of the log.
+"""Changes of tasks, conversations, notes and records, and their form as a line of the log.
 
 Every change has a number `n` that rises over the life of the folder. A file names the last
 change that it holds, so that reading the log again applies no change twice.
@@ -76,7 +76,32 @@ class Noted(port.KeptNote, frozen=True, kw_only=True, tag="note"):
     n: int
 
 
-Change: TypeAlias = TaskChange | ConversationChange | Noted
+class StoredRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A record with all that the store knows of it. Without a version it was deleted."""
+
+    kind: str
+    scope: str
+    id: str
+    version: int = 0
+    count: int = 0
+    attempts: int = 0
+    due_ms: int | None = None
+    # Until then no other record of the scope is claimed, because this one is, or was deferred.
+    held_until_ms: int = 0
+    is_deferred: bool = False
+    task_id: str = ""
+    tags: tuple[str, ...] = ()
+    body: Raw = Raw(b"null")
+
+
+class Recorded(Struct, frozen=True, tag="records"):
+    """Records that a commit put or deleted."""
+
+    n: int
+    rows: tuple[StoredRecord, ...]
+
+
+Change: TypeAlias = TaskChange | ConversationChange | Noted | Recorded
 
 
 class StoredEntry(Struct, frozen=True):
@@ -119,7 +144,7 @@ _skip = msgspec.json.Decoder(Raw).decode
 _MARK = b'"base64:'
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(
-    tuple[_StoredAppend | Claimed | Cut | Deleted | Said | Forgot | Noted, ...]
+    tuple[_StoredAppend | Claimed | Cut | Deleted | Said | Forgot | Noted | Recorded, ...]
 ).decode
 
 

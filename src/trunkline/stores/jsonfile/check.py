@@ -7,6 +7,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope
 from trunkline.stores.findings import TASK_REMEDY, Findings
 from trunkline.stores.jsonfile.log import Log
+from trunkline.stores.jsonfile.record_table import RecordsFile
 from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
 from trunkline.stores.locks import WriterLock
@@ -18,20 +19,27 @@ async def check(folder: Path, *, clock: Clock, adopts: Scope) -> Findings:
     lock = WriterLock(folder, clock, wait_s=0)
     await lock.acquire()
     try:
-        return _check(folder, adopts)
+        return _check(folder, clock, adopts)
     finally:
         lock.release()
 
 
-def _check(folder: Path, adopts: Scope) -> Findings:
+def _check(folder: Path, clock: Clock, adopts: Scope) -> Findings:
     findings = Findings(str(folder), "json-file")
-    records, state = Records(folder, adopts=adopts), State()
+    records, state = Records(folder, adopts=adopts), State(clock)
     # The message for a damaged file ends with its own remedy.
     records.load(state, on_broken=lambda error: findings.add("record", error.message, ""))
     try:
         state.replay(Log(folder).replay(mends=False))
     except StoreError as error:
         findings.add("log", error.message, "")
+    for row in state.records.rows():
+        if row.task_id and state.tasks.get(row.task_id) is None:
+            findings.add(
+                "reference",
+                f"the record {row.kind} {row.id!r} in {row.scope!r} is of no task",
+                f"Restore {RecordsFile.file_name} from a backup, or delete the line of the record.",
+            )
     for head in state.tasks:
         try:
             contents = records.read(head)

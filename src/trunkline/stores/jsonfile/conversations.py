@@ -90,7 +90,7 @@ def read_exchanges(path: Path) -> dict[int, Said]:
         return {}
     # After the last line break comes nothing, or a line that was cut off.
     lines = data.split(b"\n")[:-1]
-    return {said.n: said for said in _decoded(_decode, lines, path, "exchange")}
+    return {said.n: said for said in decoded(_decode, lines, path, "exchange")}
 
 
 def find_exchanges(
@@ -108,13 +108,13 @@ def _lines(changes: Iterable[ConversationChange]) -> bytes:
     return b"".join([_encode(change) + b"\n" for change in changes])
 
 
-class _Head(Struct, frozen=True):
+class Head(Struct, frozen=True):
     """The first line: the last change that the file holds."""
 
     n: int
 
 
-_decode_head = msgspec.json.Decoder(_Head).decode
+decode_head = msgspec.json.Decoder(Head).decode
 _decode_note = msgspec.json.Decoder(Noted).decode
 
 
@@ -138,7 +138,7 @@ class NotesFile(Struct, eq=False):
     def rendered(self) -> bytes:
         """Empty when there are no notes."""
         lines = [_encode(note) for note in self.notes]
-        return b"\n".join([_encode(_Head(self.n)), *lines, b""]) if lines else b""
+        return b"\n".join([_encode(Head(self.n)), *lines, b""]) if lines else b""
 
 
 def read_notes(folder: Path) -> NotesFile:
@@ -149,12 +149,12 @@ def read_notes(folder: Path) -> NotesFile:
     except FileNotFoundError:
         return NotesFile(())
     first, *rest = data.splitlines() or [b""]
-    (head,) = _decoded(_decode_head, [first], path, "note")
-    notes = _decoded(_decode_note, rest, path, "note", first=2)
+    (head,) = decoded(decode_head, [first], path, "note")
+    notes = decoded(_decode_note, rest, path, "note", first=2)
     return NotesFile(sorted(notes, key=lambda note: note.n), head.n, len(data))
 
 
-def _decoded(
+def decoded(
     decode: Callable[[bytes], T], lines: Iterable[bytes], path: Path, what: str, *, first: int = 1
 ) -> Iterator[T]:
     for number, line in enumerate(lines, first):

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from trunkline.model.errors import StoreUnusable
+from trunkline.ports.clock import Clock
 from trunkline.stores.commits import CommitThread, answer
 from trunkline.stores.jsonfile.changes import Change, Deleted, encode
 from trunkline.stores.jsonfile.log import Log
@@ -36,13 +37,14 @@ class Opened:
         log: Log,
         records: Records,
         *,
+        clock: Clock,
         log_bytes: int,
         on_written: Callable[[], None],
         on_damage: Callable[[BaseException], None],
     ) -> None:
         """`on_damage` is told of a file that cannot be updated because its contents changed."""
         self.loop = asyncio.get_running_loop()
-        self.state = State()
+        self.state = State(clock)
         self._log = log
         self._records = records
         self._log_bytes = log_bytes

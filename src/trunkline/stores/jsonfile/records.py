@@ -20,6 +20,7 @@ from trunkline.stores.jsonfile.conversations import (
     read_notes,
 )
 from trunkline.stores.jsonfile.foreign_records import adopt, broken, check_record
+from trunkline.stores.jsonfile.record_table import RecordsFile
 from trunkline.stores.jsonfile.state import Document, State
 from trunkline.stores.jsonfile.tasks import Contents, TaskHead
 
@@ -74,7 +75,7 @@ class Records:
 
     def remove_temporaries(self) -> None:
         """Remove files that a crash left half-written."""
-        for pattern in (f"*{files.RECORD}", PATTERN, NotesFile.file_name):
+        for pattern in (f"*{files.RECORD}", PATTERN, NotesFile.file_name, RecordsFile.file_name):
             for path in self._folder.glob(pattern + files.TEMPORARY):
                 path.unlink()
 
@@ -89,6 +90,10 @@ class Records:
                 on_broken(error)
         try:
             state.add_notes(read_notes(self._folder))
+        except StoreUnusable as error:
+            on_broken(error)
+        try:
+            state.load_records(self._folder)
         except StoreUnusable as error:
             on_broken(error)
 
@@ -194,7 +199,7 @@ class Records:
 
     def _rendered(self, document: Document) -> bytes:
         """The complete file; empty when it has to go."""
-        if isinstance(document, NotesFile):
+        if isinstance(document, NotesFile | RecordsFile):
             return document.rendered()
         if isinstance(document, Conversation):
             return document.rendered(self._folder)

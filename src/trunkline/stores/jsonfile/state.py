@@ -1,17 +1,20 @@
-"""`State`: all tasks, exchanges and notes of the folder in memory, and the files to write next.
+"""`State`: everything in the folder, in memory, and the files to write next.
 
 Touched by one thread at a time, and without I/O: a change that it stages counts once the log
 has it and `apply` is called.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
 from trunkline.model.errors import StoreError, StoreUnusable
-from trunkline.ports.store import Append, Exchange, Scope, Settled
+from trunkline.ports.clock import Clock
+from trunkline.ports.records import Group
+from trunkline.ports.store import Append, Exchange, Result, Scope, Settled
 from trunkline.stores.commits import RUNNABLE, Item, key_taken, why_refused
 from trunkline.stores.indexes import Indexes, Spot
 from trunkline.stores.jsonfile.changes import (
@@ -23,6 +26,7 @@ from trunkline.stores.jsonfile.changes import (
     Deleted,
     Forgot,
     Noted,
+    Recorded,
     Said,
     TaskChange,
     fields_of,
@@ -30,13 +34,14 @@ from trunkline.stores.jsonfile.changes import (
 )
 from trunkline.stores.jsonfile.conversations import Conversation, NotesFile
 from trunkline.stores.jsonfile.files import fits_a_name
+from trunkline.stores.jsonfile.record_table import LoggedRecords, RecordsFile
 from trunkline.stores.jsonfile.tasks import TaskHead
 
 # Bounds one round of writing: a record takes memory several times its size meanwhile.
 BYTES_AT_ONCE = 8 * 1024 * 1024
 
 # Everything that has a file of its own.
-Document: TypeAlias = TaskHead | Conversation | NotesFile
+Document: TypeAlias = TaskHead | Conversation | NotesFile | RecordsFile
 
 
 class Captured(NamedTuple):
@@ -47,10 +52,12 @@ class Captured(NamedTuple):
 
 
 class State(Indexes[TaskHead, Conversation, Noted]):
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
         # The last change that is committed.
         self.n = 0
+        self.records = LoggedRecords(clock)
+        self.records_file = RecordsFile(self.records)
         self.notes_file = NotesFile(self.notes)
         self._conversations: dict[tuple[Scope, str], Conversation] = {}
         # Documents whose files lag behind the log, and of these the ones to write now.
@@ -81,8 +88,13 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         self.notes_file.n, self.notes_file.file_bytes = file.n, file.file_bytes
         self.n = max(self.n, file.n)
 
+    def load_records(self, folder: Path) -> None:
+        """Raises StoreUnusable."""
+        self.records_file.read(folder)
+        self.n = max(self.n, self.records_file.n)
+
     def replay(self, changes: Iterable[Change]) -> list[str]:
-        """Apply the changes that the files lack.
+        """Apply the changes that the files lack, and end the claims of the process that made them.
 
         Returns the tasks that are gone, but whose records may not be.
         """
@@ -93,6 +105,7 @@ class State(Indexes[TaskHead, Conversation, Noted]):
                 self.apply(change)
                 if isinstance(change, Deleted):
                     gone[change.task_id] = None
+        self.records.release_claims()
         return [task_id for task_id in gone if self.tasks.get(task_id) is None]
 
     def _is_new(self, change: Change) -> bool:
@@ -105,33 +118,38 @@ class State(Indexes[TaskHead, Conversation, Noted]):
             return True
         if isinstance(change, Noted):
             return change.n > self.notes_file.n
+        if isinstance(change, Recorded):
+            return change.n > self.records_file.n
         head = self.tasks.get(change.task_id)
         if head is not None:
             return change.n > head.n
         # Any other change without a head is about a task that was deleted later on.
         return isinstance(change, Appended) and change.append.creation is not None
 
-    def stage(
-        self, items: Sequence[tuple[Item, Settled]]
-    ) -> tuple[list[StoreError | None], list[Change]]:
+    def stage(self, items: Sequence[tuple[Item, Settled]]) -> tuple[list[Result], list[Change]]:
         """One result per item, and the changes to commit."""
-        results: list[StoreError | None] = []
+        results: list[Result] = []
         changes: list[Change] = []
         heads: dict[str, tuple[int, int]] = {}
         keys: set[tuple[Scope, str]] = set()
-        for item, _ in items:
-            n = self.n + len(changes) + 1
-            refused: StoreError | None = None
-            if isinstance(item, Append):
-                refused = self._stage_append(item, heads, keys)
-                if refused is None:
-                    changes.append(Appended(n, item))
-            elif isinstance(item, Exchange):
-                messages = to_json(item.messages)
-                changes.append(Said(n, item.scope, item.context_id, item.at_ms, messages))
-            else:
-                changes.append(Noted(n=n, **fields_of(item, item.__struct_fields__)))
-            results.append(refused)
+        with self.records.trial() as changed:
+            for item, _ in items:
+                n = self.n + len(changes) + 1
+                result: Result = None
+                if isinstance(item, Append):
+                    result = self._stage_append(item, heads, keys)
+                    if not isinstance(result, StoreError):
+                        changes.append(Appended(n, item))
+                elif isinstance(item, Group):
+                    result = self.records.apply(item.changes)
+                elif isinstance(item, Exchange):
+                    messages = to_json(item.messages)
+                    changes.append(Said(n, item.scope, item.context_id, item.at_ms, messages))
+                else:
+                    changes.append(Noted(n=n, **fields_of(item, item.__struct_fields__)))
+                results.append(result)
+            if rows := changed():
+                changes.append(Recorded(self.n + len(changes) + 1, rows))
         return results, changes
 
     def _stage_append(
@@ -139,23 +157,25 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         append: Append,
         heads: dict[str, tuple[int, int]],
         keys: set[tuple[Scope, str]],
-    ) -> StoreError | None:
-        """Why the append is refused, given the heads and keys of the batch so far."""
-        head = self.tasks.get(append.task_id)
+    ) -> Result:
+        """The result of the append, given the heads and keys of the batch so far."""
+        task_id = append.task_id
+        head = self.tasks.get(task_id)
         committed = (0, 0) if head is None else (head.last_seq, head.epoch)
-        last_seq, epoch = heads.get(append.task_id, committed)
+        last_seq, epoch = heads.get(task_id, committed)
         record = append.idempotency
         refused = why_refused(append, last_seq, epoch) or self.tasks.why_key_refused(record)
+        if refused is None and record is not None and (record.scope, record.key) in keys:
+            refused = key_taken(record)
+        if refused is None and not last_seq and not fits_a_name(task_id):
+            refused = StoreUnusable("The id of the task cannot be the name of a file")
+        refused = refused or self.records.apply_required(append.also, task_id)
         if refused is not None:
             return refused
         if record is not None:
-            if (record.scope, record.key) in keys:
-                return key_taken(record)
             keys.add((record.scope, record.key))
-        if not last_seq and not fits_a_name(append.task_id):
-            return StoreUnusable("The id of the task cannot be the name of a file")
-        heads[append.task_id] = (last_seq + len(append.entries), append.epoch)
-        return None
+        heads[task_id] = (last_seq + len(append.entries), append.epoch)
+        return self.records.apply_optional(append.also, task_id)
 
     def claim(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[Claimed]:
         found = self.tasks.claimable(node, now_ms=now_ms, limit=limit, task_id=task_id)
@@ -163,9 +183,24 @@ class State(Indexes[TaskHead, Conversation, Noted]):
             Claimed(n, head.id, head.epoch + 1, node) for n, head in enumerate(found, self.n + 1)
         ]
 
-    def prune(self, agent: str, *, limit: int, before_ms: int | None) -> list[Deleted]:
+    def prune(self, agent: str, *, limit: int, before_ms: int | None) -> list[Deleted | Recorded]:
+        """Delete tasks, and the records that go with them."""
         ended = self.tasks.ended(agent, before_ms=before_ms, limit=limit)
-        return [Deleted(n, head.id) for n, head in enumerate(ended, self.n + 1)]
+        changes: list[Deleted | Recorded] = [
+            Deleted(n, head.id) for n, head in enumerate(ended, self.n + 1)
+        ]
+        with self.records.trial() as changed:
+            for head in ended:
+                self.records.forget_task(head.id)
+            if rows := changed():
+                changes.append(Recorded(self.n + len(changes) + 1, rows))
+        return changes
+
+    def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> list[Recorded]:
+        with self.records.trial() as changed:
+            self.records.claim_due(shares, lease_ms=lease_ms)
+            rows = changed()
+        return [Recorded(self.n + 1, rows)] if rows else []
 
     def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> list[Forgot]:
         old: dict[Conversation, list[int]] = {}
@@ -192,6 +227,11 @@ class State(Indexes[TaskHead, Conversation, Noted]):
             self.notes.put(change)
             self.notes_file.n = change.n
             self._lag(self.notes_file)
+        elif isinstance(change, Recorded):
+            for row in change.rows:
+                self.records.put_row(row)
+            self.records_file.n = change.n
+            self._lag(self.records_file)
         else:
             self._apply_to_task(change)
 

@@ -1,7 +1,7 @@
 """`JsonFileStore`: durable tasks in a folder of JSON files, committed in batches."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,14 +12,16 @@ from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
+from trunkline.ports.records import Key, Record
 from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle
 from trunkline.stores.indexes import IndexedStore, entries_after
 from trunkline.stores.jsonfile import files
-from trunkline.stores.jsonfile.changes import Change, Noted
+from trunkline.stores.jsonfile.changes import Change, Deleted, Noted
 from trunkline.stores.jsonfile.conversations import Conversation, find_exchanges
 from trunkline.stores.jsonfile.log import Log
 from trunkline.stores.jsonfile.opened import Opened
 from trunkline.stores.jsonfile.public_record import Route, by_handle, session_key_in
+from trunkline.stores.jsonfile.record_table import record_of
 from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
 from trunkline.stores.jsonfile.tasks import Contents, TaskHead
@@ -55,6 +57,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         """`adopts`: the scope of the tasks that another program has left in the folder. `route`
         says which session a task belongs to; it is called in another thread."""
         super().__init__(path)
+        self._clock = clock
         self._lock = WriterLock(self._path, clock, wait_s=lock_wait_s)
         self._records = Records(self._path, adopts=adopts, route=route)
         self._log_bytes = log_bytes
@@ -68,6 +71,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         opened = Opened(
             Log(self._path),
             self._records,
+            clock=self._clock,
             log_bytes=self._log_bytes,
             on_written=self._start_soon,
             on_damage=self._found_damage,
@@ -211,6 +215,31 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         (task,) = await self._stored([head])
         return task
 
+    async def record(self, key: Key) -> Record | None:
+        return self._indexes().records.record(key)
+
+    async def records(
+        self,
+        kind: str,
+        *,
+        scope: str | None = None,
+        tag: str | None = None,
+        after: Key | None = None,
+        newest_first: bool = False,
+        limit: int,
+    ) -> tuple[Record, ...]:
+        return self._indexes().records.page(
+            kind, scope=scope, tag=tag, after=after, newest_first=newest_first, limit=limit
+        )
+
+    async def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
+        state = self._indexes()
+        # Mostly nothing is due, and then the claim need not wait for its turn.
+        if not state.records.has_due(shares, self._clock.now_ms()):
+            return ()
+        changes = await self._enqueue(partial(state.claim_due, shares, lease_ms=lease_ms))
+        return tuple([record_of(row) for change in changes for row in change.rows])
+
     async def exchanges(
         self, scope: port.Scope, *, context_id: str = "", limit: int
     ) -> tuple[port.Exchange, ...]:
@@ -260,7 +289,8 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         prune = self._indexes().prune
-        return len(await self._enqueue(partial(prune, agent, limit=limit, before_ms=before_ms)))
+        changes = await self._enqueue(partial(prune, agent, limit=limit, before_ms=before_ms))
+        return sum(isinstance(change, Deleted) for change in changes)
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
         await self._enqueue(partial(self._indexes().cut, task_id, up_to=up_to))

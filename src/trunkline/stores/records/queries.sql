@@ -6,17 +6,17 @@ INSERT INTO records (kind, scope, id, version, count, attempts, due_ms, task, ta
 VALUES {rows};
 
 -- name: insert_tags
-INSERT INTO record_tags (kind, tag, scope, id) VALUES {rows};
+INSERT OR IGNORE INTO record_tags (kind, tag, scope, id) VALUES {rows};
 
 -- name: insert_record
 INSERT INTO records (kind, scope, id, version, count, attempts, due_ms, task, tags, body)
 VALUES (?, ?, ?, 1, ?, 0, ?, ?, ?, ?);
 
 -- name: insert_tag
-INSERT INTO record_tags (kind, tag, scope, id) VALUES (?, ?, ?, ?);
+INSERT OR IGNORE INTO record_tags (kind, tag, scope, id) VALUES (?, ?, ?, ?);
 
 -- name: add_due_scope
-INSERT INTO due_scopes (kind, scope, due_ms, held_until_ms) VALUES (?, ?, ?, 0)
+INSERT INTO due_scopes (kind, scope, due_ms, held_until_ms, is_deferred) VALUES (?, ?, ?, 0, 0)
 ON CONFLICT DO UPDATE SET due_ms = min(due_ms, excluded.due_ms);
 
 -- name: find_record
@@ -64,6 +64,10 @@ SELECT held_id FROM due_scopes WHERE kind = ? AND scope = ?;
 -- name: release_due_scope
 UPDATE due_scopes SET due_ms = ?, held_id = NULL, held_until_ms = 0 WHERE kind = ? AND scope = ?;
 
+-- name: release_claims
+-- The claims of a process that is gone. What a handler deferred stays deferred.
+UPDATE due_scopes SET held_id = NULL, held_until_ms = 0 WHERE held_id IS NOT NULL AND NOT is_deferred;
+
 -- name: delete_due_scope
 DELETE FROM due_scopes WHERE kind = ? AND scope = ?;
 
@@ -77,8 +81,16 @@ SELECT number, id FROM records
 WHERE kind = ? AND scope = ? AND due_ms <= ? ORDER BY due_ms, id LIMIT 1;
 
 -- name: hold_scope
-UPDATE due_scopes SET held_id = ?, held_until_ms = ? WHERE kind = ? AND scope = ?;
+UPDATE due_scopes SET held_id = ?, held_until_ms = ?, is_deferred = ? WHERE kind = ? AND scope = ?;
 
 -- name: claim_record
 UPDATE records SET version = version + 1, attempts = attempts + 1 WHERE number = ?
 RETURNING version, body, count, due_ms, attempts, tags;
+
+-- name: get_rows
+-- Whole records, for the files of the json-file store. The braces are filled in with a filter.
+SELECT r.kind, r.scope, r.id, r.version, r.count, r.attempts, r.due_ms, r.task, r.tags, r.body,
+    d.held_until_ms, d.is_deferred
+FROM records AS r
+LEFT JOIN due_scopes AS d ON d.kind = r.kind AND d.scope = r.scope AND d.held_id = r.id
+WHERE {filter};

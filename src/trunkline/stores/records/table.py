@@ -5,6 +5,7 @@ in memory, which gives them order, pages and due times without code of their own
 """
 
 import sqlite3
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -140,7 +141,7 @@ class RecordWriter:
                 0,
                 due_ms,
                 task if put.goes_with_task else None,
-                _tags_text(put.tags),
+                tags_text(put.tags),
                 bytearray(put.body),
             )
         self._new.clear()
@@ -162,14 +163,11 @@ class RecordWriter:
             return
         if isinstance(change, Defer):
             until_ms = self._clock.now_ms() + change.in_ms
-            self._db.execute(SQL["hold_scope"], (key.id, until_ms, key.kind, key.scope))
+            self._db.execute(SQL["hold_scope"], (key.id, until_ms, True, key.kind, key.scope))
             return
-        for tag in _tags_of(row.tags):
-            self._db.execute(SQL["delete_tag"], (key.kind, tag, key.scope, key.id))
         due_ms = None
         if isinstance(change, Delete):
-            if row.version:
-                self._db.execute(SQL["delete_record"], (row.number,))
+            self._delete(key, row)
         else:
             if change.due_in_ms is not None:
                 due_ms = self._clock.now_ms() + change.due_in_ms
@@ -177,8 +175,18 @@ class RecordWriter:
         if due_ms is not None or row.due_ms is not None:
             self._reschedule(key, due_ms)
 
+    def _delete(self, key: Key, row: _Row) -> None:
+        self._delete_tags(key, row)
+        if row.version:
+            self._db.execute(SQL["delete_record"], (row.number,))
+
+    def _delete_tags(self, key: Key, row: _Row) -> None:
+        for tag in tags_of(row.tags):
+            self._db.execute(SQL["delete_tag"], (key.kind, tag, key.scope, key.id))
+
     def _put(self, put: Put, row: _Row, due_ms: int | None, task: _Task) -> None:
-        key, tags = put.key, _tags_text(put.tags)
+        key, tags = put.key, tags_text(put.tags)
+        self._delete_tags(key, row)
         if row.version:
             values = (row.version + 1, due_ms, task, tags, put.body, row.number)
             self._db.execute(SQL["update_record"], values)
@@ -233,9 +241,13 @@ class RecordWriter:
             self._release(place)
             return []
         number, record_id = found[0]
-        self._db.execute(SQL["hold_scope"], (record_id, now_ms + lease_ms, *place))
+        self._db.execute(SQL["hold_scope"], (record_id, now_ms + lease_ms, False, *place))
         rows = self._db.execute(SQL["claim_record"], (number,)).fetchall()
         return [_record(Key(*place, record_id), *row) for row in rows]
+
+    def release_claims(self) -> None:
+        """End the claims of a process that is gone, so that their handlers run again at once."""
+        self._db.execute(SQL["release_claims"])
 
     def forget_task(self, task: int | str) -> None:
         """Delete the records that go with the task."""
@@ -286,12 +298,15 @@ class RecordTable(RecordWriter, RecordReader):
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         connection.executescript(_schema())
         super().__init__(connection, clock)
+        # Python 3.13 warns of a connection that goes without this.
+        weakref.finalize(self, connection.close)
 
 
 def _schema() -> str:
-    """The tables of records in the schema of the SQLite store."""
+    """The tables of records in the schema of the SQLite store, with tasks by their ids."""
     text = files("trunkline.stores.sqlite").joinpath("schema.sql").read_text("utf-8")
-    return text[text.index("-- Records:") :]
+    # SQLite would take the ids "7" and "07" for the same number.
+    return text[text.index("-- Records:") :].replace("task INTEGER", "task TEXT")
 
 
 @cache
@@ -332,13 +347,13 @@ def _record(
         count=count,
         due_ms=due_ms,
         attempts=attempts,
-        tags=_tags_of(tags),
+        tags=tags_of(tags),
     )
 
 
-def _tags_text(tags: tuple[str, ...]) -> str | None:
+def tags_text(tags: tuple[str, ...]) -> str | None:
     return _encode(tags).decode() if tags else None
 
 
-def _tags_of(text: str | None) -> tuple[str, ...]:
+def tags_of(text: str | None) -> tuple[str, ...]:
     return () if text is None else _decode_tags(text)

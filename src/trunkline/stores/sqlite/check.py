@@ -40,6 +40,10 @@ _REFERENCES = (
     ("idempotency keys of no task", "count_keys_without_task"),
     ("answers of an unknown scope", "count_exchanges_without_scope"),
     ("notes of an unknown scope", "count_notes_without_scope"),
+    ("records of no task", "count_records_without_task"),
+    ("tags of no record", "count_tags_without_record"),
+    ("tags that find no record", "count_records_without_tag"),
+    ("due records that no claim finds", "count_due_without_scope"),
 )
 
 

@@ -96,6 +96,8 @@ class Opened:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.writer = Writer(connect_writer(path, schema, synchronous), clock)
+        # One process at a time has the store, so those that made them are gone.
+        self.writer.records.release_claims()
         self.reader = Reader(connect_reader(path))
         self.slow_reader = Reader(connect_reader(path), has_thread=True)
         self.readers = ThreadPoolExecutor(1, thread_name_prefix="trunkline-sqlite-read")

@@ -271,6 +271,23 @@ SELECT count(*) FROM exchanges AS e WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE
 -- name: count_notes_without_scope
 SELECT count(*) FROM notes AS m WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE id = m.scope);
 
+-- name: count_records_without_task
+SELECT count(*) FROM records AS r
+WHERE r.task IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tasks WHERE key = r.task);
+
+-- name: count_tags_without_record
+SELECT count(*) FROM record_tags AS t WHERE NOT EXISTS
+    (SELECT 1 FROM records AS r WHERE r.kind = t.kind AND r.scope = t.scope AND r.id = t.id);
+
+-- name: count_records_without_tag
+SELECT count(*) FROM records AS r, json_each(r.tags) AS j WHERE NOT EXISTS
+    (SELECT 1 FROM record_tags AS t
+    WHERE t.kind = r.kind AND t.tag = j.value AND t.scope = r.scope AND t.id = r.id);
+
+-- name: count_due_without_scope
+SELECT count(*) FROM records AS r WHERE r.due_ms IS NOT NULL AND NOT EXISTS
+    (SELECT 1 FROM due_scopes AS d WHERE d.kind = r.kind AND d.scope = r.scope);
+
 -- name: find_wrong_counts
 -- Wrong counters of tasks: scope, state, counter, number of tasks.
 SELECT scope, state, sum(kept), sum(there) FROM (

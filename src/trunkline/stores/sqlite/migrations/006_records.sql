@@ -28,6 +28,7 @@ CREATE TABLE due_scopes (
     due_ms INTEGER NOT NULL,
     held_id TEXT,
     held_until_ms INTEGER NOT NULL,
+    is_deferred INTEGER NOT NULL,
     PRIMARY KEY (kind, scope)
 ) WITHOUT ROWID;
 CREATE INDEX due_scopes_by_time ON due_scopes (kind, due_ms);

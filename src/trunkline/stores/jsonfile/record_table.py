@@ -1,0 +1,188 @@
+"""`LoggedRecords`: the records of the folder in memory; `RecordsFile`: their file.
+
+A commit writes every record that it changes to the log. The file lags behind the log, and is
+written again as a whole when the log has grown long, so it is made for some ten thousand records.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.ports.clock import Clock
+from trunkline.ports.records import Change, Key, Record
+from trunkline.stores.jsonfile.changes import StoredRecord, from_json, to_json
+from trunkline.stores.jsonfile.conversations import Head, decode_head, decoded
+from trunkline.stores.records.table import SQL, RecordTable, tags_of, tags_text
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(StoredRecord).decode
+
+
+class LoggedRecords(RecordTable):
+    """Changes are made inside `trial` to see what they lead to, and undone. They count once the
+    log has the result and it comes back through `put_row`, so no reader sees them before."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        # The records that a trial changed, and the scopes where it found none that is due.
+        self._changed: dict[Key, None] = {}
+        self._idle: list[tuple[str, str]] = []
+
+    @contextmanager
+    def trial(self) -> Iterator[Callable[[], tuple[StoredRecord, ...]]]:
+        """Yields a function that returns the records changed so far."""
+        self._changed, self._idle = {}, []
+        self._db.execute("BEGIN")
+        try:
+            yield lambda: tuple([self._row(key) for key in self._changed])
+        finally:
+            self._db.execute("ROLLBACK")
+            # Files have nothing of that, and the next claim need not find it out again.
+            for place in self._idle:
+                self._release(place)
+
+    def _make(self, change: Change, *args: Any) -> None:
+        super()._make(change, *args)
+        self._changed[change.key] = None
+
+    def _claim(self, place: tuple[str, str], now_ms: int, lease_ms: int) -> list[Record]:
+        claimed = super()._claim(place, now_ms, lease_ms)
+        for record in claimed:
+            self._changed[record.key] = None
+        if not claimed:
+            self._idle.append(place)
+        return claimed
+
+    def _row(self, key: Key) -> StoredRecord:
+        place = (key.kind, key.scope, key.id)
+        rows = self._rows("r.kind = ? AND r.scope = ? AND r.id = ?", *place)
+        return rows[0] if rows else StoredRecord(kind=key.kind, scope=key.scope, id=key.id)
+
+    def rows(self) -> list[StoredRecord]:
+        return self._rows("true")
+
+    def _rows(self, condition: str, *values: str) -> list[StoredRecord]:
+        rows = self._db.execute(SQL["get_rows"].format(filter=condition), values)
+        return [_stored(*row) for row in rows.fetchall()]
+
+    def put_row(self, row: StoredRecord) -> None:
+        """Make the record what a commit made of it."""
+        place = (row.kind, row.scope)
+        key = Key(*place, row.id)
+        before = self._find(key)
+        self._delete(key, before)
+        if row.version:
+            self._insert_row(row)
+        if row.held_until_ms:
+            self._db.execute(SQL["add_due_scope"], (*place, row.due_ms))
+            hold = (row.id, row.held_until_ms, row.is_deferred, *place)
+            self._db.execute(SQL["hold_scope"], hold)
+        elif row.due_ms is not None or before.due_ms is not None:
+            self._reschedule(key, row.due_ms)
+
+    def _insert_row(self, row: StoredRecord) -> None:
+        values = (
+            row.kind,
+            row.scope,
+            row.id,
+            row.version,
+            row.count,
+            row.attempts,
+            row.due_ms,
+            row.task_id or None,
+            tags_text(row.tags),
+            from_json(row.body),
+        )
+        tags = [value for tag in row.tags for value in (row.kind, tag, row.scope, row.id)]
+        SQL.write_rows(self._db, ("insert_records", 10, values), ("insert_tags", 4, tags))
+
+    def copy(self) -> "LoggedRecords":
+        copy = LoggedRecords(self._clock)
+        self._db.backup(copy._db)
+        return copy
+
+
+def _stored(
+    kind: str,
+    scope: str,
+    record_id: str,
+    version: int,
+    count: int,
+    attempts: int,
+    due_ms: int | None,
+    task_id: str | None,
+    tags: str | None,
+    body: bytes,
+    held_until_ms: int | None,
+    is_deferred: int | None,
+) -> StoredRecord:
+    return StoredRecord(
+        kind=kind,
+        scope=scope,
+        id=record_id,
+        version=version,
+        count=count,
+        attempts=attempts,
+        due_ms=due_ms,
+        task_id=task_id or "",
+        tags=tags_of(tags),
+        body=to_json(body),
+        held_until_ms=held_until_ms or 0,
+        is_deferred=bool(is_deferred),
+    )
+
+
+def record_of(row: StoredRecord) -> Record:
+    return Record(
+        key=Key(row.kind, row.scope, row.id),
+        version=row.version,
+        body=from_json(row.body),
+        count=row.count,
+        due_ms=row.due_ms,
+        attempts=row.attempts,
+        tags=row.tags,
+    )
+
+
+class RecordsFile(Struct, eq=False):
+    """The records and their last change, for a file that may lag behind the log."""
+
+    file_name: ClassVar[str] = "records.jsonl"
+
+    records: LoggedRecords
+    n: int = 0
+    file_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self.file_bytes
+
+    def capture(self) -> "RecordsFile":
+        """With a copy of the records, for the thread that writes the file."""
+        return RecordsFile(self.records.copy(), self.n)
+
+    def written(self, n: int, size: int) -> None:
+        """The file is always written as a whole."""
+        self.file_bytes = size
+
+    def rendered(self) -> bytes:
+        """Empty when there are no records."""
+        lines = [_encode(row) for row in self.records.rows()]
+        return b"\n".join([_encode(Head(self.n)), *lines, b""]) if lines else b""
+
+    def read(self, folder: Path) -> None:
+        """Load the file into the records. Raises StoreUnusable."""
+        path = folder / self.file_name
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return
+        first, *rest = data.splitlines() or [b""]
+        (head,) = decoded(decode_head, [first], path, "record")
+        for row in decoded(_decode, rest, path, "record", first=2):
+            self.records.put_row(row)
+        self.n, self.file_bytes = head.n, len(data)
