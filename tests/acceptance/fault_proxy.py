@@ -3,15 +3,17 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import aiohttp
-from aiohttp import web
-from multidict import CIMultiDict
+from tests.remote.http.peer import answer, client, peer
+
+from trunkline.remote import Limits, RemoteError
+from trunkline.remote.http import SSE, HttpClient, Response, build_request
 
 _HOP_BY_HOP = {"transfer-encoding", "connection", "content-length", "host", "keep-alive"}
+_LIMITS = Limits(call_s=3600, idle_s=3600)
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class FaultProxy:
         self._chance = random.Random(seed)
         # As for an agent that gives no ids and honours no keys.
         self._hides_ids = hides_ids
-        self._session: aiohttp.ClientSession | None = None
+        self._http: HttpClient | None = None
 
     def _hits(self, name: str) -> bool:
         wanted: float = getattr(self._faults, name)
@@ -52,59 +54,69 @@ class FaultProxy:
         self.done[name] += hit
         return hit
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        is_card = request.path.endswith(".json")
-        if not is_card and not self._hides_ids and self._hits("refuse"):
-            cut(request)
-            return web.Response()
-        assert self._session is not None
-        async with self._session.request(
-            request.method,
-            self.upstream + request.path_qs,
-            headers={k: v for k, v in request.headers.items() if k.lower() not in _HOP_BY_HOP},
-            data=await request.read() or None,
-        ) as answer:
-            headers = CIMultiDict(
-                (k, v) for k, v in answer.headers.items() if k.lower() not in _HOP_BY_HOP
-            )
-            if self._hides_ids:
-                headers.pop("Trunkline-Features", None)
-            if answer.content_type != "text/event-stream":
-                body = await answer.read()
-                if not is_card and not self._hides_ids and self._hits("lose"):
-                    cut(request)
-                return web.Response(status=answer.status, headers=headers, body=body)
-            response = web.StreamResponse(status=answer.status, headers=headers)
-            response.enable_chunked_encoding()
-            await response.prepare(request)
+    async def handle(self, request: bytes, writer: asyncio.StreamWriter) -> None:
+        head, _, body = request.partition(b"\r\n\r\n")
+        first, *lines = head.decode().split("\r\n")
+        method, path, _ = first.split(" ")
+        headers = dict(line.split(": ", 1) for line in lines)
+        is_faulty = not path.endswith(".json") and not self._hides_ids
+        if is_faulty and self._hits("refuse"):
+            writer.transport.abort()
+            return
+        assert self._http is not None
+        made = build_request(method, self.upstream + path, _passed_on(headers), body or None)
+        try:
+            response = await self._http.open(made, _LIMITS, within_s=3600)
+        except RemoteError:
+            writer.transport.abort()
+            return
+        try:
+            await self._respond(response, writer, is_faulty=is_faulty)
+        except (RemoteError, ConnectionError):
             # The client may be gone as well.
-            with suppress(ConnectionError):
-                await self._pass_on(answer, request, response)
-            return response
+            writer.transport.abort()
+        finally:
+            response.close()
 
-    async def _pass_on(
-        self,
-        answer: aiohttp.ClientResponse,
-        request: web.BaseRequest,
-        response: web.StreamResponse,
+    async def _respond(
+        self, response: Response, writer: asyncio.StreamWriter, *, is_faulty: bool
     ) -> None:
+        headers = _passed_on(response.headers)
+        if self._hides_ids:
+            headers.pop("trunkline-features", None)
+        lines = [f"{name}: {value}".encode() for name, value in headers.items()]
+        status = b"%d Status" % response.status
+        if response.media_type != SSE:
+            body = await response.body(1 << 30)
+            if is_faulty and self._hits("lose"):
+                writer.transport.abort()
+            else:
+                writer.write(answer(body, *lines, status=status))
+            return
+        head = [b"HTTP/1.1 " + status, *lines, b"Transfer-Encoding: chunked"]
+        writer.write(b"\r\n".join(head) + b"\r\n\r\n")
+        if await self._pass_on(response, writer):
+            await _write_chunk(writer, b"")
+
+    async def _pass_on(self, response: Response, writer: asyncio.StreamWriter) -> bool:
+        """Whether the connection is to be used further."""
         spares_first = self._hides_ids
-        async for frame in _frames(answer):
+        async for frame in _frames(response):
             if self._hides_ids:
                 frame = b"\n".join(
                     line for line in frame.split(b"\n") if not line.startswith(b"id:")
                 )
             if not frame.startswith(b":") and not spares_first:
                 if self._hits("cut"):
-                    cut(request)
-                    return
+                    writer.transport.abort()
+                    return False
                 if self._hits("end"):
-                    return
+                    return True
                 if self._hits("tear"):
-                    await response.write(frame[: self._chance.randrange(1, len(frame))])
+                    await _write_chunk(writer, frame[: self._chance.randrange(1, len(frame))])
                     await asyncio.sleep(0)
-                    cut(request)
-                    return
+                    writer.transport.abort()
+                    return False
                 if self._hits("drop"):
                     continue
                 if self._hits("garble"):
@@ -114,18 +126,22 @@ class FaultProxy:
                 if self._hits("delay"):
                     await asyncio.sleep(0.01)
             spares_first = spares_first and frame.startswith(b":")
-            await response.write(frame + b"\n\n")
+            await _write_chunk(writer, frame + b"\n\n")
+        return True
 
 
-def cut(request: web.BaseRequest) -> None:
-    """The connection breaks, unless the client has left already."""
-    if request.transport is not None:
-        request.transport.abort()
+def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
 
 
-async def _frames(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _write_chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+    await writer.drain()
+
+
+async def _frames(response: Response) -> AsyncIterator[bytes]:
     pending = b""
-    async for chunk in answer.content.iter_any():
+    while chunk := await response.chunk():
         # a2a-sdk ends its lines with CR and LF.
         *frames, pending = (pending + chunk).replace(b"\r\n", b"\n").split(b"\n\n")
         for frame in frames:
@@ -137,17 +153,6 @@ async def fault_proxy(
     faults: Faults, *, seed: int = 1, hides_ids: bool = False
 ) -> AsyncIterator[FaultProxy]:
     proxy = FaultProxy(faults, seed=seed, hides_ids=hides_ids)
-    runner = web.ServerRunner(web.Server(proxy.handle))
-    async with aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=None)
-    ) as session:
-        proxy._session = session
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            host, port = runner.addresses[0][:2]
-            proxy.url = f"http://{host}:{port}"
-            yield proxy
-        finally:
-            await runner.cleanup()
+    async with client() as proxy._http, peer(proxy.handle) as listening:
+        proxy.url = listening.url.removesuffix("/rpc")
+        yield proxy

@@ -5,15 +5,17 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import aiohttp
 import msgspec
 
 from trunkline.protocol.sse import Parser
+from trunkline.remote import Limits, RemoteError
+from trunkline.remote.http import SSE, HttpClient, build_request
 
 ENDED = frozenset(f"TASK_STATE_{name}" for name in ("COMPLETED", "FAILED", "CANCELED", "REJECTED"))
 PAUSED = "TASK_STATE_INPUT_REQUIRED"
 # What an answer looks like when the gateway has just been killed.
-GONE = (aiohttp.ClientError, ConnectionError, asyncio.TimeoutError)
+GONE = (RemoteError, TimeoutError)
+_CALL_S = 30.0
 
 
 class Facts:
@@ -71,13 +73,13 @@ class Client:
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
+        http: HttpClient,
         urls: dict[str, str],
         facts: Facts,
         chance: random.Random,
         name: str,
     ) -> None:
-        self._session = session
+        self._http = http
         self._urls = urls
         self._facts = facts
         self._chance = chance
@@ -158,9 +160,10 @@ class Client:
 
     async def call(self, agent: str, method: str, params: dict[str, Any]) -> Any:
         """The result, or None when the gateway refuses."""
-        body = _envelope(method, params)
-        async with self._session.post(self._urls[agent], data=body, headers=_HEADERS) as answer:
-            return msgspec.json.decode(await answer.read()).get("result")
+        request = build_request("POST", self._urls[agent], _HEADERS, _envelope(method, params))
+        async with asyncio.timeout(_CALL_S):
+            answer = await self._http.fetch(request, _LIMITS, max_bytes=1 << 30)
+        return msgspec.json.decode(answer.body).get("result")
 
     async def follow(
         self, agent: str, task_id: str, *, wants: int, after: int | None = None
@@ -183,13 +186,13 @@ class Client:
     ) -> dict[int, bytes]:
         seen: dict[int, bytes] = {}
         body = _envelope(method, params)
-        async with self._session.post(
-            self._urls[agent], data=body, headers=_HEADERS | headers
-        ) as answer:
-            if "event-stream" not in answer.headers["content-type"]:
+        request = build_request("POST", self._urls[agent], _HEADERS | headers, body)
+        response = await self._http.open(request, _LIMITS, within_s=_CALL_S)
+        try:
+            if response.media_type != SSE:
                 return seen
             parser = Parser()
-            async for chunk in answer.content.iter_any():
+            while len(seen) < wants and (chunk := await response.chunk()):
                 for event in parser.feed(chunk):
                     seq = int(event.id)
                     assert not seen or seq == max(seen) + 1, f"{seq} came after {max(seen)}"
@@ -197,11 +200,12 @@ class Client:
                     # A reader that joins later begins with a snapshot instead of an entry.
                     if is_new or len(seen) > 1:
                         self._facts.event(agent, task_of(event.data), seq, event.data)
-                if len(seen) >= wants:
-                    break
+        finally:
+            response.close()
         return seen
 
 
+_LIMITS = Limits()
 _HEADERS = {"content-type": "application/json", "a2a-version": "1.0"}
 
 

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import aiohttp
+import httpx
 from msgspec import Struct
 
 from trunkline.clock import SystemClock
@@ -86,14 +86,14 @@ class KillableGateway:
 
     async def _listens(self) -> None:
         assert self._process is not None
-        async with aiohttp.ClientSession() as session:
+        async with httpx.AsyncClient() as http:
             while True:
                 assert self._process.returncode is None, self.log()
                 try:
-                    async with session.get(f"http://127.0.0.1:{self.port}/readyz") as answer:
-                        if answer.status == 200:
-                            return
-                except aiohttp.ClientConnectionError:
+                    answer = await http.get(f"http://127.0.0.1:{self.port}/readyz")
+                    if answer.status_code == 200:
+                        return
+                except httpx.TransportError:
                     pass
                 await asyncio.sleep(0.02)
 

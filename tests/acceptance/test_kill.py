@@ -5,11 +5,11 @@ import random
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import msgspec
 import pytest
 from tests.acceptance.kill_clients import ENDED, PAUSED, Client, Facts
 from tests.acceptance.kill_gateway import KillableGateway, Row
+from tests.remote.http.peer import client as http_client
 
 from trunkline.engine.recovery import restart_reason
 from trunkline.model.values import TERMINAL, TaskState
@@ -63,11 +63,11 @@ async def run(
             left = gateway.read_file()
             check_file(left, facts, before)
             await gateway.start()
-            async with session() as http:
+            async with http_client() as http:
                 checker = Client(http, urls(gateway, agents), facts, chance, "checker")
                 interrupted += await check_restart(checker, facts, left, chance)
             before = left
-        async with session() as http:
+        async with http_client() as http:
             checker = Client(http, urls(gateway, agents), facts, chance, "checker")
             await check_all(checker, facts, before)
         assert await gateway.stop() == 0
@@ -87,12 +87,6 @@ async def run(
     assert sum(row.state is TaskState.COMPLETED for row in end.values()) > 5 * kills
 
 
-def session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(total=30)
-    )
-
-
 def urls(gateway: KillableGateway, agents: tuple[str, ...]) -> dict[str, str]:
     return {agent: gateway.url(agent) for agent in agents}
 
@@ -108,7 +102,7 @@ async def under_load(
     facts.touched.clear()
     facts.recent.clear()
     enough = chance.randrange(60, 400)
-    async with session() as http:
+    async with http_client() as http:
         clients = [
             Client(
                 http,

@@ -1,58 +1,48 @@
 """`remote.websocket` against servers that behave, and others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import logging
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from aiohttp import web
 from tests.acceptance.remote import free_port
+from tests.acceptance.websocket_server import websocket_server
+from tests.remote.http.peer import Handler, answer, peer, raw, says
+from websockets.asyncio.server import ServerConnection
 
-from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable
+from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
 from trunkline.remote.websocket import SocketClosed, WebSocket, open_websocket
-
-Serves = Callable[[web.WebSocketResponse], Awaitable[None]]
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def server(handler: Handler) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_get("/{rest:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"ws://127.0.0.1:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+async def http_server(handler: Handler) -> AsyncIterator[str]:
+    async with peer(handler) as one:
+        yield one.url.replace("http://", "ws://")
 
 
-def socket_that(serves: Serves) -> Handler:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse(autoping=False)
-        await socket.prepare(request)
-        await serves(socket)
-        return socket
-
-    return handle
-
-
-async def opened(url: str, **limits: float) -> WebSocket:
+async def opened(
+    url: str,
+    *,
+    connect_s: float = 5,
+    heartbeat_s: float | None = None,
+    headers: dict[str, str] | None = None,
+) -> WebSocket:
     return await open_websocket(
         url,
-        connect_s=limits.get("connect_s", 5),
+        connect_s=connect_s,
         max_frame_bytes=1000,
-        heartbeat_s=limits.get("heartbeat_s"),
+        heartbeat_s=heartbeat_s,
+        headers=headers,
     )
 
 
 async def test_texts_go_and_come() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
-        await socket.send_str(f"you said {await socket.receive_str()}")
-        await socket.close(code=1012, message=b"service restart")
+    async def serves(socket: ServerConnection) -> None:
+        await socket.send(f"you said {await socket.recv()!s}")
+        await socket.close(1012, "service restart")
 
-    async with server(socket_that(serves)) as url:
+    async with websocket_server(serves) as url:
         socket = await opened(url)
         await socket.send("hello")
         assert await socket.receive() == "you said hello"
@@ -65,23 +55,35 @@ async def test_texts_go_and_come() -> None:
 
 
 async def test_a_frame_that_is_too_large() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
-        await socket.send_str("x" * 2000)
-        await socket.receive()
+    async def serves(socket: ServerConnection) -> None:
+        await socket.send("x" * 2000)
+        await socket.wait_closed()
 
-    async with server(socket_that(serves)) as url:
+    async with websocket_server(serves) as url:
         socket = await opened(url)
         with pytest.raises(BadPeerAnswer, match="larger than allowed"):
             await socket.receive()
         await socket.close()
 
 
-async def test_a_frame_that_is_no_text() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
-        await socket.send_bytes(b"\x00")
-        await socket.receive()
+async def test_a_peer_that_got_too_large_a_frame() -> None:
+    async def serves(socket: ServerConnection) -> None:
+        await socket.close(1009, "max payload")
 
-    async with server(socket_that(serves)) as url:
+    async with websocket_server(serves) as url:
+        socket = await opened(url)
+        with pytest.raises(SocketClosed) as closed:
+            await socket.receive()
+        assert (closed.value.code, closed.value.told) == (1009, "max payload")
+        await socket.close()
+
+
+async def test_a_frame_that_is_no_text() -> None:
+    async def serves(socket: ServerConnection) -> None:
+        await socket.send(b"\x00")
+        await socket.wait_closed()
+
+    async with websocket_server(serves) as url:
         socket = await opened(url)
         with pytest.raises(BadPeerAnswer, match="no text"):
             await socket.receive()
@@ -89,14 +91,34 @@ async def test_a_frame_that_is_no_text() -> None:
 
 
 async def test_a_peer_that_stops_answering_counts_as_gone() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
-        await asyncio.sleep(2)
+    async def serves(socket: ServerConnection) -> None:
+        socket.transport.pause_reading()
+        await gone.wait()
 
-    async with server(socket_that(serves)) as url:
+    gone = asyncio.Event()
+    async with websocket_server(serves) as url:
         socket = await opened(url, heartbeat_s=0.2)
         with pytest.raises(SocketClosed):
             await socket.receive()
+        gone.set()
         await socket.close()
+
+
+async def test_a_request_offers_no_compression_and_no_log_has_its_headers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def serves(socket: ServerConnection) -> None:
+        assert socket.request is not None
+        offered = socket.request.headers.get("Sec-WebSocket-Extensions", "no extension")
+        await socket.send(f"{offered}, {socket.request.headers['X-Token']}")
+
+    with caplog.at_level(logging.DEBUG):
+        async with websocket_server(serves) as url:
+            socket = await opened(url, headers={"X-Token": "a-secret"})
+            assert await socket.receive() == "no extension, a-secret"
+            await socket.close()
+    ours = [record for record in caplog.records if record.name != "websockets.server"]
+    assert not [record for record in ours if "a-secret" in record.getMessage()]
 
 
 async def test_nothing_listens() -> None:
@@ -105,29 +127,48 @@ async def test_nothing_listens() -> None:
     assert caught.value.is_unsent
 
 
-async def test_no_websocket_there() -> None:
-    async def handle(_: web.Request) -> web.StreamResponse:
-        return web.Response(text="It works!")
-
-    async with server(handle) as url:
-        with pytest.raises(BadPeerAnswer, match=r"no WebSocket is opened there \(status 200\)"):
+@pytest.mark.parametrize(
+    ("response", "words", "reason"),
+    [
+        (answer(b"It works!"), r"no WebSocket is opened there \(status 200\)", "NOT_WEBSOCKET"),
+        (
+            answer(b"", b"Location: http://127.0.0.1:9/elsewhere", status=b"302 Found"),
+            "redirects",
+            "REDIRECT",
+        ),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "is no WebSocket", "NOT_WEBSOCKET"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "no HTTP", "NOT_HTTP"),
+        (b"HTTP/1.1 101 Switch", "broke off", "CONNECTION_LOST"),
+    ],
+)
+async def test_no_websocket_there(response: bytes, words: str, reason: str) -> None:
+    async with http_server(says(response, closes=True)) as url:
+        with pytest.raises(RemoteError, match=words) as caught:
             await opened(url)
+    assert caught.value.reason == reason
 
 
-async def test_a_redirect_is_not_followed() -> None:
-    async def handle(_: web.Request) -> web.StreamResponse:
-        raise web.HTTPFound("http://127.0.0.1:9/elsewhere")
+async def test_a_peer_without_tls() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer(b"", status=b"400 Bad Request"))
 
-    async with server(handle) as url:
-        with pytest.raises(BadPeerAnswer, match="redirects"):
-            await opened(url)
+    async with raw(serve) as one:
+        with pytest.raises(PeerUnreachable) as caught:
+            await opened(one.url.replace("http://", "wss://"))
+    assert caught.value.reason == "TLS_FAILED"
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1/", "ws://127.0.0.1:x/", "ws://127.0.0.1/#a"])
+async def test_a_url_of_no_websocket(url: str) -> None:
+    with pytest.raises(BadPeerAnswer, match="url is not valid"):
+        await opened(url)
 
 
 async def test_a_peer_that_takes_too_long() -> None:
-    async def handle(_: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(2)
-        return web.Response()
+    async def never(request: bytes, writer: asyncio.StreamWriter) -> None:
+        await asyncio.Event().wait()
 
-    async with server(handle) as url:
+    async with http_server(never) as url:
         with pytest.raises(PeerTimeout):
             await opened(url, connect_s=0.2)

@@ -87,8 +87,11 @@ def test_locks_fit_what_the_project_asks_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_everybody_runs_what_users_run(name: str) -> None:
-    locked = pins(name)
-    assert {package: locked.get(package) for package in pins("runtime")} == pins("runtime")
+    locked, users = pins(name), pins("runtime")
+    if name == "frameworks":
+        # google-adk allows no newer one; `tools/lock` says so as well.
+        assert users.pop("websockets") > locked["websockets"] == "15.0.1"
+    assert {package: locked.get(package) for package in users} == users
 
 
 def test_javascript_is_pinned_and_locked_without_a_place() -> None:

@@ -1,19 +1,35 @@
-"""A WebSocket to a peer: text frames within limits, and errors of ours."""
+"""`WebSocket`: a client's connection to a peer, with text messages within limits."""
 
+import asyncio
+import logging
 import os
+import socket
+import ssl
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
-import aiohttp
-from yarl import URL
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidMessage,
+    InvalidStatus,
+    InvalidURI,
+)
+from websockets.uri import parse_uri
 
 from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
+from trunkline.remote.http import Network
+from trunkline.remote.http.connector import system_trust
 from trunkline.version import VERSION
 
 _CLOSE_S: Final = 2.0
-_TOO_BIG: Final = aiohttp.WSCloseCode.MESSAGE_TOO_BIG
-_ENDED: Final = (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED)
+# RFC 6455, 7.4.1: the message was too large; the connection ended without a close frame.
+_TOO_BIG: Final = 1009
+_ABNORMAL: Final = 1006
+# At DEBUG the library logs every header and message, and those hold credentials.
+_log = logging.getLogger("trunkline.remote.websocket")
+_log.setLevel(logging.WARNING)
 
 
 class SocketClosed(PeerUnreachable):
@@ -28,39 +44,43 @@ class SocketClosed(PeerUnreachable):
 class WebSocket:
     """An open socket for one reader at a time. The caller of `open_websocket` closes it."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse
-    ) -> None:
-        self._session = session
-        self._socket = socket
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
 
     async def receive(self) -> str:
         """The next text frame. Raises SocketClosed, or BadPeerAnswer for any other frame."""
-        message = await self._socket.receive()
-        if message.type is aiohttp.WSMsgType.TEXT:
-            return str(message.data)
-        if message.type is aiohttp.WSMsgType.CLOSE:
-            raise SocketClosed(int(message.data), str(message.extra or ""))
-        if message.type in _ENDED:
-            raise SocketClosed(self._socket.close_code or 1006)
-        if message.type is aiohttp.WSMsgType.ERROR:
-            if getattr(message.data, "code", 0) == _TOO_BIG:
-                raise BadPeerAnswer("a frame is larger than allowed", reason="TOO_LARGE")
-            raise SocketClosed(self._socket.close_code or 1006)
+        try:
+            frame = await self._connection.recv()
+        except ConnectionClosed as closed:
+            # A peer that closes with this code got too large a message; we answer with its code.
+            sent = None if closed.rcvd_then_sent else closed.sent
+            if sent is not None and sent.code == _TOO_BIG:
+                raise BadPeerAnswer("a frame is larger than allowed", reason="TOO_LARGE") from None
+            raise _closed(closed) from None
+        if isinstance(frame, str):
+            return frame
         raise BadPeerAnswer("a frame is no text", reason="WRONG_TYPE")
 
     async def send(self, text: str) -> None:
         """Returns when the frame is on its way. Raises SocketClosed."""
         try:
-            await self._socket.send_str(text)
-        except (aiohttp.ClientError, OSError, RuntimeError):
-            raise SocketClosed(self._socket.close_code or 1006) from None
+            await self._connection.send(text)
+        except ConnectionClosed as closed:
+            raise _closed(closed) from None
 
     async def close(self) -> None:
-        try:
-            await self._socket.close()
-        finally:
-            await self._session.close()
+        await self._connection.close()
+
+
+def _closed(closed: ConnectionClosed) -> SocketClosed:
+    told = closed.rcvd
+    return SocketClosed(_ABNORMAL) if told is None else SocketClosed(told.code, told.reason)
+
+
+class _Connect(connect):
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        # The operator chose the URL, and not the address that the peer redirects to.
+        return exc
 
 
 async def open_websocket(
@@ -75,64 +95,70 @@ async def open_websocket(
 
     A peer that does not answer a ping within half of `heartbeat_s` counts as gone.
     """
-    session = aiohttp.ClientSession(
-        cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"User-Agent": f"trunkline/{VERSION}"},
-        timeout=aiohttp.ClientTimeout(total=connect_s),
-        trace_configs=[_without_redirects()],
-    )
     try:
-        socket = await session.ws_connect(
-            URL(url, encoded=True),
-            headers=headers,
-            timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_S),
-            heartbeat=heartbeat_s,
-            max_msg_size=max_frame_bytes,
-        )
-    except BaseException as error:
-        await session.close()
-        if isinstance(error, aiohttp.ClientError | TimeoutError | OSError | ValueError):
-            # The cause may hold the request with its headers.
-            raise _translated(error) from None
+        async with asyncio.timeout(connect_s):
+            connection = await _connected(
+                url,
+                additional_headers=headers,
+                user_agent_header=f"trunkline/{VERSION}",
+                compression=None,
+                open_timeout=None,
+                ping_interval=heartbeat_s,
+                ping_timeout=None if heartbeat_s is None else heartbeat_s / 2,
+                close_timeout=_CLOSE_S,
+                max_size=max_frame_bytes,
+                logger=_log,
+            )
+    except (InvalidURI, InvalidHandshake, OSError, ValueError) as error:
+        # The cause may hold the request with its headers.
+        raise _translated(error) from None
+    return WebSocket(connection)
+
+
+async def _connected(url: str, **options: Any) -> ClientConnection:
+    uri, network = parse_uri(url), Network()
+    sock = await network.dial(await network.resolve(uri.host, uri.port))
+    try:
+        tls = system_trust() if uri.secure else None
+        return await _Connect(url, sock=sock, ssl=tls, **options)
+    except BaseException:
+        sock.close()
         raise
-    return WebSocket(session, socket)
-
-
-def _without_redirects() -> aiohttp.TraceConfig:
-    async def refuse(
-        session: aiohttp.ClientSession,
-        context: SimpleNamespace,
-        params: aiohttp.TraceRequestRedirectParams,
-    ) -> None:
-        # The operator chose the URL, and not the address that the peer redirects to.
-        raise BadPeerAnswer("the address redirects; use the url it redirects to", reason="REDIRECT")
-
-    config = aiohttp.TraceConfig()
-    config.on_request_redirect.append(refuse)
-    return config
 
 
 def _translated(error: Exception) -> RemoteError:
     match error:
-        case TimeoutError():
+        case TimeoutError(errno=None):
             return PeerTimeout("connecting took too long", reason="CONNECT_TIMEOUT", is_unsent=True)
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+        case ssl.SSLError():
             return PeerUnreachable(
                 "the certificate is not accepted, or TLS failed",
                 reason="TLS_FAILED",
                 is_unsent=True,
             )
-        case aiohttp.ClientConnectorError():
-            number = error.os_error.errno
-            why = os.strerror(number).lower() if number else "it does not answer"
-            return PeerUnreachable(f"cannot connect: {why}", is_unsent=True)
-        case aiohttp.WSServerHandshakeError():
-            return BadPeerAnswer(
-                f"no WebSocket is opened there (status {error.status})", reason="NOT_WEBSOCKET"
+        case OSError():
+            if isinstance(error, socket.gaierror):
+                why = error.strerror
+            else:
+                # Python appends the address to the reason, in a form that is hard to read.
+                why = os.strerror(error.errno) if error.errno else ""
+            return PeerUnreachable(
+                f"cannot connect: {(why or 'it does not answer').lower()}", is_unsent=True
             )
-        case aiohttp.ClientConnectionError() | OSError():
-            return PeerUnreachable("the connection broke off", reason="CONNECTION_LOST")
-        case aiohttp.ClientResponseError():
+        case InvalidStatus():
+            status = error.response.status_code
+            if 300 <= status < 400:
+                return BadPeerAnswer(
+                    "the address redirects; use the url it redirects to", reason="REDIRECT"
+                )
+            return BadPeerAnswer(
+                f"no WebSocket is opened there (status {status})", reason="NOT_WEBSOCKET"
+            )
+        case InvalidMessage():
+            if isinstance(error.__cause__, EOFError | OSError):
+                return PeerUnreachable("the connection broke off", reason="CONNECTION_LOST")
             return BadPeerAnswer("what answers there is no HTTP", reason="NOT_HTTP")
+        case InvalidHandshake():
+            return BadPeerAnswer("what answers there is no WebSocket", reason="NOT_WEBSOCKET")
         case _:
             return BadPeerAnswer("the url is not valid", reason="BAD_URL")

@@ -3,15 +3,16 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import web
 from tests.acceptance.openclaw.claws import TOKEN, FakeClaw
 from tests.acceptance.openclaw.conftest import a_turn, backend_of, outputs_of
 from tests.acceptance.openclaw.fake.access import Refused, scopes_for
+from tests.acceptance.websocket_server import Handler, websocket_server
+from websockets.asyncio.server import ServerConnection
 
 from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.backend import OpenClawBackend
@@ -117,55 +118,43 @@ async def test_an_openclaw_that_is_not_there_fails_the_turn_in_time() -> None:
     await backend.close()
 
 
-Serves = Callable[[web.WebSocketResponse], Awaitable[None]]
-
-
 @asynccontextmanager
-async def gateway_that(serves: Serves) -> AsyncIterator[OpenClawBackend]:
+async def gateway_that(serves: Handler) -> AsyncIterator[OpenClawBackend]:
     """A backend whose OpenClaw behaves in some way of its own after the greeting."""
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        await serves(socket)
-        return socket
-
-    app = web.Application()
-    app.router.add_get("/", handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"ws://127.0.0.1:{runner.addresses[0][1]}"
-    address = Address(url=url, token=TOKEN, unreachable_s=0.6)
-    backend = OpenClawBackend(address, clock=SystemClock())
-    try:
-        yield backend
-    finally:
-        await backend.close()
-        await runner.cleanup()
+    async with websocket_server(serves) as url:
+        address = Address(url=url, token=TOKEN, unreachable_s=0.6)
+        backend = OpenClawBackend(address, clock=SystemClock())
+        try:
+            yield backend
+        finally:
+            await backend.close()
 
 
-async def greet(socket: web.WebSocketResponse) -> None:
+async def greet(socket: ServerConnection) -> None:
     challenge = {"type": "event", "event": "connect.challenge", "payload": {"nonce": "n", "ts": 1}}
-    await socket.send_json(challenge)
-    frame = await socket.receive_json()
+    await socket.send(json.dumps(challenge))
+    frame = json.loads(await socket.recv())
     payload = {"type": "hello-ok", "protocol": 4, "server": {"version": "0", "bootId": "b"}}
-    await socket.send_json({"type": "res", "id": frame["id"], "ok": True, "payload": payload})
+    await socket.send(
+        json.dumps({"type": "res", "id": frame["id"], "ok": True, "payload": payload})
+    )
 
 
-async def accept(socket: web.WebSocketResponse) -> str:
+async def accept(socket: ServerConnection) -> str:
     """Let one run in; the id of its request."""
     while True:
-        frame = await socket.receive_json()
+        frame = json.loads(await socket.recv())
         payload: dict[str, Any] = {"agents": [{"id": "main"}], "status": "accepted"}
-        await socket.send_json({"type": "res", "id": frame["id"], "ok": True, "payload": payload})
+        await socket.send(
+            json.dumps({"type": "res", "id": frame["id"], "ok": True, "payload": payload})
+        )
         if frame["method"] == "agent":
             return str(frame["params"]["idempotencyKey"])
 
 
 async def test_garbage_instead_of_a_greeting() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
-        await socket.send_str("<html>")
+    async def serves(socket: ServerConnection) -> None:
+        await socket.send("<html>")
         await asyncio.sleep(0.2)
 
     async with gateway_that(serves) as backend:
@@ -173,11 +162,11 @@ async def test_garbage_instead_of_a_greeting() -> None:
 
 
 async def test_garbage_in_the_middle_of_a_run() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
+    async def serves(socket: ServerConnection) -> None:
         await greet(socket)
         await accept(socket)
-        await socket.send_str('{"type":"event","event":"agent","payload":{"runId":7}}')
-        await socket.send_bytes(b"\x00\x01")
+        await socket.send('{"type":"event","event":"agent","payload":{"runId":7}}')
+        await socket.send(b"\x00\x01")
         await asyncio.sleep(0.2)
 
     async with gateway_that(serves) as backend:
@@ -186,7 +175,7 @@ async def test_garbage_in_the_middle_of_a_run() -> None:
 
 
 async def test_an_openclaw_that_closes_early() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
+    async def serves(socket: ServerConnection) -> None:
         await greet(socket)
         await socket.close()
 
@@ -195,10 +184,12 @@ async def test_an_openclaw_that_closes_early() -> None:
 
 
 async def test_something_else_at_the_address() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
-        await socket.send_json({"type": "event", "event": "connect.challenge", "payload": {}})
-        frame = await socket.receive_json()
-        await socket.send_json({"type": "res", "id": frame["id"], "ok": True, "payload": {}})
+    async def serves(socket: ServerConnection) -> None:
+        await socket.send(
+            json.dumps({"type": "event", "event": "connect.challenge", "payload": {}})
+        )
+        frame = json.loads(await socket.recv())
+        await socket.send(json.dumps({"type": "res", "id": frame["id"], "ok": True, "payload": {}}))
         await asyncio.sleep(0.2)
 
     async with gateway_that(serves) as backend:
@@ -208,15 +199,13 @@ async def test_something_else_at_the_address() -> None:
 
 
 async def test_a_flood_of_what_cannot_be_joined_ends_the_turn_and_not_the_gateway() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
+    async def serves(socket: ServerConnection) -> None:
         await greet(socket)
         run_id = await accept(socket)
         for number in range(12_000):
             data = {"phase": "start", "name": "exec", "toolCallId": f"c{number}"}
             payload = {"runId": run_id, "stream": "tool", "data": data}
-            await socket.send_str(
-                json.dumps({"type": "event", "event": "agent", "payload": payload})
-            )
+            await socket.send(json.dumps({"type": "event", "event": "agent", "payload": payload}))
         await asyncio.sleep(1)
 
     async with gateway_that(serves) as backend:
@@ -230,22 +219,19 @@ async def test_a_flood_of_what_cannot_be_joined_ends_the_turn_and_not_the_gatewa
 
 
 async def test_an_answer_after_the_cancel_is_dropped() -> None:
-    async def serves(socket: web.WebSocketResponse) -> None:
+    async def serves(socket: ServerConnection) -> None:
         await greet(socket)
         run_id = await accept(socket)
         data = {"text": "one", "delta": "one"}
         payload = {"runId": run_id, "stream": "assistant", "data": data}
-        await socket.send_json({"type": "event", "event": "agent", "payload": payload})
-        frame = await socket.receive_json()
-        await socket.send_json(
-            {
-                "type": "event",
-                "event": "agent",
-                "payload": payload | {"data": {"text": "one two", "delta": " two"}},
-            }
-        )
+        await socket.send(json.dumps({"type": "event", "event": "agent", "payload": payload}))
+        frame = json.loads(await socket.recv())
+        more = payload | {"data": {"text": "one two", "delta": " two"}}
+        await socket.send(json.dumps({"type": "event", "event": "agent", "payload": more}))
         aborted = {"ok": True, "aborted": True}
-        await socket.send_json({"type": "res", "id": frame["id"], "ok": True, "payload": aborted})
+        await socket.send(
+            json.dumps({"type": "res", "id": frame["id"], "ok": True, "payload": aborted})
+        )
         await asyncio.sleep(0.2)
 
     async with gateway_that(serves) as backend:

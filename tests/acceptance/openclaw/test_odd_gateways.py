@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import web
 from tests.acceptance.openclaw.conftest import a_turn
+from tests.acceptance.websocket_server import websocket_server
 from tests.remote.http.peer import answer, peer
+from websockets.asyncio.server import ServerConnection
 
 from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.backend import OpenClawBackend
@@ -33,31 +34,21 @@ class Odd:
         self.url = ""
         self.asked: Counter[str] = Counter()
 
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse()
-        await socket.prepare(request)
-        await socket.send_json({"type": "event", "event": "connect.challenge", "payload": {}})
+    async def serve(self, socket: ServerConnection) -> None:
+        challenge = {"type": "event", "event": "connect.challenge", "payload": {}}
+        await socket.send(json.dumps(challenge))
         async for message in socket:
-            frame = json.loads(message.data)
+            frame = json.loads(message)
             self.asked[frame["method"]] += 1
             told = ANSWERS.get(frame["method"], {"ok": True, "payload": {}})
-            await socket.send_json({"type": "res", "id": frame["id"], **told})
-        return socket
+            await socket.send(json.dumps({"type": "res", "id": frame["id"], **told}))
 
 
 @asynccontextmanager
 async def odd_claw() -> AsyncIterator[Odd]:
-    odd, app = Odd(), web.Application()
-    app.router.add_get("/", odd.serve)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    odd.url = f"ws://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    odd = Odd()
+    async with websocket_server(odd.serve) as odd.url:
         yield odd
-    finally:
-        await runner.cleanup()
 
 
 async def test_one_that_refuses_to_wait_is_not_asked_all_the_time() -> None:

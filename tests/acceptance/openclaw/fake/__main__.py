@@ -5,9 +5,9 @@ import asyncio
 import signal
 from pathlib import Path
 
-from aiohttp import web
+from tests.acceptance.asgi_server import asgi_server
 from tests.acceptance.openclaw.fake.gateway import Gateway
-from tests.acceptance.openclaw.fake.server import Server
+from tests.acceptance.openclaw.fake.server import MAX_PAYLOAD, Server
 
 AGENTS: dict[str, dict[str, list[str]]] = {"main": {}, "helper": {}, "guest": {"tools": []}}
 
@@ -17,16 +17,14 @@ async def serve(given: argparse.Namespace) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     gateway = Gateway(version=given.version, agents=AGENTS, state=Path(given.state))
     server = Server(gateway, token=given.token, refusals=given.refusals)
-    runner = web.AppRunner(server.application(), handler_cancellation=True, shutdown_timeout=1.0)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", given.port).start()
-    recovering = asyncio.create_task(gateway.recover())
-    print("ready", flush=True)
-    await ended.wait()
-    await gateway.drain()
-    await server.close_all()
-    recovering.cancel()
-    await runner.cleanup()
+    app = server.application()
+    async with asgi_server(app, port=given.port, max_message_bytes=MAX_PAYLOAD):
+        recovering = asyncio.create_task(gateway.recover())
+        print("ready", flush=True)
+        await ended.wait()
+        await gateway.drain()
+        await server.close_all()
+        recovering.cancel()
 
 
 def main() -> None:

@@ -2,10 +2,15 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
 
-from aiohttp import WSMsgType, web
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
 from tests.acceptance.openclaw.fake.access import Refused, scopes_for
 from tests.acceptance.openclaw.fake.gateway import Gateway, Json, Listener, Run, event, now_ms
 from tests.acceptance.openclaw.fake.methods import Invalid, Methods
@@ -19,32 +24,32 @@ class Server:
         self._token = token
         # So many connects are refused first, as while it starts.
         self._refusals = refusals
-        self._sockets: set[web.WebSocketResponse] = set()
+        self._sockets: set[WebSocket] = set()
         # Everything that was asked for, for tests to look at.
         self.asked: list[Json] = []
 
-    def application(self) -> web.Application:
-        app = web.Application(client_max_size=MAX_PAYLOAD)
-        app.router.add_get("/", self._socket)
-        app.router.add_get("/readyz", self._ready)
-        app.router.add_get("/_fake/asked", self._tell_asked)
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_post("/v1/chat/completions", self._completions)
-        return app
+    def application(self) -> Starlette:
+        routes = [
+            WebSocketRoute("/", self._socket),
+            Route("/readyz", self._ready),
+            Route("/_fake/asked", self._tell_asked),
+            Route("/v1/models", self._models),
+            Route("/v1/chat/completions", self._completions, methods=["POST"]),
+        ]
+        return Starlette(routes=routes)
 
     async def close_all(self) -> None:
         for socket in list(self._sockets):
-            await socket.close(code=1012, message=b"service restart")
+            await socket.close(1012, "service restart")
 
-    async def _ready(self, _: web.Request) -> web.Response:
-        return web.json_response({"ready": True, "failing": []})
+    async def _ready(self, _: Request) -> Response:
+        return JSONResponse({"ready": True, "failing": []})
 
-    async def _tell_asked(self, _: web.Request) -> web.Response:
-        return web.json_response(self.asked)
+    async def _tell_asked(self, _: Request) -> Response:
+        return JSONResponse(self.asked)
 
-    async def _socket(self, request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse(max_msg_size=MAX_PAYLOAD, compress=False)
-        await socket.prepare(request)
+    async def _socket(self, socket: WebSocket) -> None:
+        await socket.accept()
         outgoing: asyncio.Queue[Json] = asyncio.Queue()
         writer = asyncio.create_task(_write(socket, outgoing))
         listener = Listener(outgoing.put_nowait, is_scoped=False, sees_tools=False)
@@ -55,17 +60,14 @@ class Server:
             self._sockets.discard(socket)
             self._gateway.listeners.discard(listener)
             writer.cancel()
-        return socket
 
-    async def _talk(self, socket: web.WebSocketResponse, listener: Listener) -> None:
+    async def _talk(self, socket: WebSocket, listener: Listener) -> None:
         nonce = str(uuid4())
         listener.send(event("connect.challenge", {"nonce": nonce, "ts": now_ms()}))
         methods: Methods | None = None
         calls: set[asyncio.Task[None]] = set()
-        async for message in socket:
-            if message.type is not WSMsgType.TEXT:
-                break
-            frame = json.loads(message.data)
+        while (text := (await socket.receive()).get("text")) is not None:
+            frame = json.loads(text)
             self.asked.append({"method": frame["method"], "params": frame["params"]})
             if methods is None:
                 methods = await self._connect(socket, listener, frame, nonce)
@@ -77,7 +79,7 @@ class Server:
             call.add_done_callback(calls.discard)
 
     async def _connect(
-        self, socket: web.WebSocketResponse, listener: Listener, frame: Json, nonce: str
+        self, socket: WebSocket, listener: Listener, frame: Json, nonce: str
     ) -> Methods | None:
         params = frame["params"]
         try:
@@ -88,7 +90,7 @@ class Server:
         except Refused as refused:
             listener.send({"type": "res", "id": frame["id"], "ok": False, "error": refused.error})
             await asyncio.sleep(0)
-            await socket.close(code=refused.close)
+            await socket.close(refused.close)
             return None
         listener.is_scoped = "session-scoped-events" in params["caps"]
         listener.sees_tools = "tool-events" in params["caps"]
@@ -118,43 +120,42 @@ class Server:
             "policy": policy,
         }
 
-    def _unauthorized(self, request: web.Request) -> web.Response | None:
+    def _unauthorized(self, request: Request) -> Response | None:
         if request.headers.get("Authorization") == f"Bearer {self._token}":
             return None
         problem = {"message": "Unauthorized", "type": "unauthorized"}
-        return web.json_response({"error": problem}, status=401)
+        return JSONResponse({"error": problem}, status_code=401)
 
-    async def _models(self, request: web.Request) -> web.Response:
+    async def _models(self, request: Request) -> Response:
         if (refusal := self._unauthorized(request)) is not None:
             return refusal
         names = ["openclaw", *(f"openclaw/{name}" for name in ("default", *self._gateway.agents))]
         models = [{"id": name, "object": "model", "owned_by": "openclaw"} for name in names]
-        return web.json_response({"object": "list", "data": models})
+        return JSONResponse({"object": "list", "data": models})
 
-    async def _completions(self, request: web.Request) -> web.StreamResponse:
+    async def _completions(self, request: Request) -> Response:
         if (refusal := self._unauthorized(request)) is not None:
             return refusal
         body = await request.json()
         if not body.get("messages"):
             problem = {"message": "no user message", "type": "invalid_request_error"}
-            return web.json_response({"error": problem}, status=400)
+            return JSONResponse({"error": problem}, status_code=400)
         key = request.headers["x-openclaw-session-key"]
         agent = body["model"].removeprefix("openclaw/")
         # The older release runs whatever it is told, here as well: trap 4.
         if agent not in self._gateway.agents and not self._gateway.is_old:
             problem = {"message": f"Unknown agent '{agent}'.", "type": "invalid_request_error"}
-            return web.json_response({"error": problem}, status=400)
+            return JSONResponse({"error": problem}, status_code=400)
         content = body["messages"][-1]["content"]
         text = content if isinstance(content, str) else content[0]["text"]
-        return await self._stream(request, Run(str(uuid4()), self._gateway.session(key), text))
+        run = Run(str(uuid4()), self._gateway.session(key), text)
+        return StreamingResponse(self._stream(run), media_type="text/event-stream")
 
-    async def _stream(self, request: web.Request, run: Run) -> web.StreamResponse:
+    async def _stream(self, run: Run) -> AsyncIterator[bytes]:
         frames: asyncio.Queue[Json] = asyncio.Queue()
         listener = Listener(frames.put_nowait, is_scoped=True, sees_tools=False)
         listener.keys.add(run.session.key)
         self._gateway.listeners.add(listener)
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await response.prepare(request)
         self._gateway.submit(run)
         try:
             while run.ended is None or not frames.empty():
@@ -162,22 +163,21 @@ class Server:
                 if payload.get("runId") == run.id:
                     if payload.get("stream") == "assistant":
                         delta = {"content": payload["data"]["delta"]}
-                        await _chunk(response, {"choices": [{"index": 0, "delta": delta}]})
+                        yield _chunk({"choices": [{"index": 0, "delta": delta}]})
                     if payload.get("state") == "error":
                         # Here the words of the model come through, unlike on the socket.
                         status = run.message.removeprefix("FAIL ")
                         message = f"{status} The script says so."
                         problem = {"message": message, "type": "invalid_request_error"}
-                        await _chunk(response, {"error": problem})
+                        yield _chunk({"error": problem})
                     if payload.get("state") in ("final", "error", "aborted"):
                         break
             usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-            await _chunk(response, {"choices": [], "usage": usage})
-            await response.write(b"data: [DONE]\n\n")
+            yield _chunk({"choices": [], "usage": usage})
+            yield b"data: [DONE]\n\n"
         finally:
             self._gateway.listeners.discard(listener)
             self._gateway.abort(run)
-        return response
 
 
 async def _call(methods: Methods, listener: Listener, frame: Json) -> None:
@@ -197,14 +197,14 @@ async def _call(methods: Methods, listener: Listener, frame: Json) -> None:
             answer(True, payload)
 
 
-async def _write(socket: web.WebSocketResponse, outgoing: "asyncio.Queue[Json]") -> None:
+async def _write(socket: WebSocket, outgoing: "asyncio.Queue[Json]") -> None:
     while True:
         frame = await outgoing.get()
         try:
-            await socket.send_str(json.dumps(frame))
-        except (ConnectionError, RuntimeError):
+            await socket.send_text(json.dumps(frame))
+        except (WebSocketDisconnect, RuntimeError):
             return
 
 
-async def _chunk(response: web.StreamResponse, data: dict[str, Any]) -> None:
-    await response.write(b"data: " + json.dumps(data).encode() + b"\n\n")
+def _chunk(data: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(data).encode() + b"\n\n"
