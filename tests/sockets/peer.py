@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from trunkline.server.connection import Connection, Handler, Shared
+from trunkline.server.connection import Connection, Shared
+from trunkline.server.http import Handler
 from trunkline.server.memory_budget import MemoryBudget
 
 HEAD_LIMIT = 4096

@@ -1,4 +1,5 @@
-"""`Application`: the routing by path. The A2A paths come first and cost one look-up each."""
+"""`Application`: the routing by path. The A2A paths come first and cost one look-up each; mounts
+serve other prefixes."""
 
 from collections.abc import Awaitable, Iterable, Mapping
 
@@ -13,7 +14,7 @@ from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Sen
 from trunkline.server.calls import JsonRpcCall, RestCall
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
-from trunkline.server.http import Request, Response
+from trunkline.server.http import Handler, Request, Response
 
 
 class Idle(Struct, frozen=True, kw_only=True):
@@ -47,6 +48,7 @@ class Application:
         self._rest: dict[str, Endpoint] = {}
         self._card_paths: dict[str, Endpoint] = {}
         self._idle = idle or Idle()
+        self._mounts: dict[str, Handler] = {}
         self._no_files: bytes | None = None
         # Endpoints of one agent may share an address; the one that comes first is preferred.
         for endpoint in endpoints:
@@ -82,6 +84,8 @@ class Application:
         if path in self._page_paths:
             return serve_with(self._pages, request, response)
         prefix = self._prefix(path)
+        if prefix in self._mounts:
+            return self._mounts[prefix](request, response)
         refusal = self._idle.at.get(path) or self._idle.below.get(prefix or "")
         if refusal is not None:
             return response.answer(503, refusal)
@@ -95,13 +99,32 @@ class Application:
         error = RouteNotFound(f"Nothing is served at this path; {where}")
         return response.answer(*rest.error(error, Version.V1_0))
 
+    def mount(self, prefix: str, handler: Handler) -> None:
+        """Serve the path `prefix`, and all paths below it, with the handler from now on.
+
+        The longest prefix wins, and the addresses of agents count as prefixes too.
+        """
+        if not prefix.startswith("/") or prefix.endswith("/"):
+            raise ValueError(f"a prefix starts with a slash and ends without one: {prefix!r}")
+        if prefix in self._mounts:
+            raise ValueError(f"something else is mounted at {prefix}; unmount it first")
+        self._mounts[prefix] = handler
+        self._longest_prefix = max(self._longest_prefix, len(prefix))
+
+    def unmount(self, prefix: str) -> None:
+        """Requests that are being served go on. Raises KeyError if nothing is mounted there."""
+        del self._mounts[prefix]
+
     def _prefix(self, path: str) -> str | None:
-        """The root of the HTTP+JSON binding that the path belongs to."""
-        end = path.find("/", 1)
+        """The longest prefix of the path that something is served below."""
+        if path in self._mounts:
+            return path
         # Prefixes longer than any address are not tried, so that a path of many slashes stays
         # cheap.
-        while 0 < end <= self._longest_prefix:
-            if path[:end] in self._rest or path[:end] in self._idle.below:
-                return path[:end]
-            end = path.find("/", end + 1)
+        end = path.rfind("/", 1, self._longest_prefix + 1)
+        while end > 0:
+            prefix = path[:end]
+            if prefix in self._rest or prefix in self._mounts or prefix in self._idle.below:
+                return prefix
+            end = path.rfind("/", 1, end)
         return "" if "" in self._rest else None

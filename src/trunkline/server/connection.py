@@ -9,9 +9,8 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import TypeAlias, cast
+from typing import cast
 from urllib.parse import unquote
 
 import httptools
@@ -20,7 +19,7 @@ from msgspec import Struct, field
 from trunkline.background import BackgroundTasks
 from trunkline.server.flow_control import FlowControl
 from trunkline.server.head_cache import HeadCache
-from trunkline.server.http import Disconnected, Header, Request, Response
+from trunkline.server.http import Disconnected, Handler, Header
 from trunkline.server.memory_budget import MemoryBudget
 from trunkline.server.sockets import (
     BAD_REQUEST,
@@ -33,8 +32,6 @@ from trunkline.server.sockets import (
 )
 
 _log = logging.getLogger("trunkline.server")
-
-Handler: TypeAlias = Callable[[Request, Response], Awaitable[None]]
 
 # Time for a client to read its response when memory is short or the server stops.
 SHORT_GRACE_S = 10.0

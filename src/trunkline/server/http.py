@@ -2,7 +2,7 @@
 
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -145,6 +145,10 @@ class Response(Struct, kw_only=True, eq=False):
 
     @abstractmethod
     async def end(self) -> None: ...
+
+
+# Answers one request.
+Handler: TypeAlias = Callable[[Request, Response], Awaitable[None]]
 
 
 def _too_large(limit: int) -> PayloadTooLarge:
