@@ -1,10 +1,27 @@
-"""Requests of clients: one type per A2A operation, and the `Caller`."""
+"""`Operation`: the operations of A2A; the request of each; and the `Caller`."""
 
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
 from trunkline.model.values import Canonical, Message, TaskState
+
+
+class Operation(StrEnum):
+    """The value is the JSON-RPC method of 1.0 and the name of the gRPC call."""
+
+    SEND_MESSAGE = "SendMessage"
+    SEND_STREAMING_MESSAGE = "SendStreamingMessage"
+    GET_TASK = "GetTask"
+    LIST_TASKS = "ListTasks"
+    CANCEL_TASK = "CancelTask"
+    SUBSCRIBE_TO_TASK = "SubscribeToTask"
+    CREATE_PUSH_CONFIG = "CreateTaskPushNotificationConfig"
+    GET_PUSH_CONFIG = "GetTaskPushNotificationConfig"
+    LIST_PUSH_CONFIGS = "ListTaskPushNotificationConfigs"
+    DELETE_PUSH_CONFIG = "DeleteTaskPushNotificationConfig"
+    GET_EXTENDED_AGENT_CARD = "GetExtendedAgentCard"
 
 
 class AuthenticationInfo(Canonical, frozen=True, kw_only=True):
@@ -19,6 +36,16 @@ class TaskPushNotificationConfig(Canonical, frozen=True, kw_only=True):
     url: str
     token: str = ""
     authentication: AuthenticationInfo | None = None
+
+
+class PushConfigQuery(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The push configuration to get or delete, or the task to list them of (`id` is empty then)."""
+
+    tenant: str = ""
+    task_id: str
+    id: str = ""
+    page_size: int | None = None
+    page_token: str = ""
 
 
 def _check_history_length(value: int | None) -> None:

@@ -10,6 +10,8 @@ from trunkline.model.calls import (
     CancelTaskRequest,
     GetTaskRequest,
     ListTasksRequest,
+    Operation,
+    PushConfigQuery,
     SendMessageConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
@@ -17,7 +19,7 @@ from trunkline.model.calls import (
 )
 from trunkline.model.values import TaskState
 from trunkline.protocol import v03_types as v03
-from trunkline.protocol.operations import METHOD_OF, Operation, PushConfigQuery, RequestValue
+from trunkline.protocol.operations import METHOD_OF, RequestValue
 from trunkline.protocol.v03_writing import Writer03
 from trunkline.protocol.versions import Version
 

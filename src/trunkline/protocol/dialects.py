@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+from trunkline.model.calls import Operation
 from trunkline.model.profile import Profile
 from trunkline.protocol import jsonrpc as rpc
 from trunkline.protocol import openclaw
 from trunkline.protocol.cards import STANDARD, Form, Shape
-from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH, Operation
+from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH
 from trunkline.protocol.v03 import V03Dialect
 from trunkline.protocol.v03_reading import Reader03
 from trunkline.protocol.v03_writing import Writer03

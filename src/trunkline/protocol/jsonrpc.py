@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw, Struct, field
 
+from trunkline.model.calls import Operation
 from trunkline.model.errors import (
     Case,
     InvalidParams,
@@ -17,7 +18,7 @@ from trunkline.model.errors import (
     TrunklineError,
 )
 from trunkline.protocol import errors, protojson, sse
-from trunkline.protocol.operations import METHOD_OF, METHODS, V03_METHODS, V1_METHODS, Operation
+from trunkline.protocol.operations import METHOD_OF, METHODS, V03_METHODS, V1_METHODS
 from trunkline.protocol.versions import Version, unstated
 
 NULL: Final = b"null"

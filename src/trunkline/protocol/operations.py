@@ -1,38 +1,20 @@
-"""`Operation`: the operations of A2A, their parameters, and their names over JSON-RPC."""
+"""The parameters of the operations of A2A, and their names over JSON-RPC."""
 
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Final, TypeAlias
-
-from msgspec import Struct
 
 from trunkline.model.calls import (
     CancelTaskRequest,
     GetExtendedAgentCardRequest,
     GetTaskRequest,
     ListTasksRequest,
+    Operation,
+    PushConfigQuery,
     SendMessageRequest,
     SubscribeToTaskRequest,
     TaskPushNotificationConfig,
 )
 from trunkline.protocol.versions import Version
-
-
-class Operation(StrEnum):
-    """The value is the JSON-RPC method of 1.0 and the name of the gRPC call."""
-
-    SEND_MESSAGE = "SendMessage"
-    SEND_STREAMING_MESSAGE = "SendStreamingMessage"
-    GET_TASK = "GetTask"
-    LIST_TASKS = "ListTasks"
-    CANCEL_TASK = "CancelTask"
-    SUBSCRIBE_TO_TASK = "SubscribeToTask"
-    CREATE_PUSH_CONFIG = "CreateTaskPushNotificationConfig"
-    GET_PUSH_CONFIG = "GetTaskPushNotificationConfig"
-    LIST_PUSH_CONFIGS = "ListTaskPushNotificationConfigs"
-    DELETE_PUSH_CONFIG = "DeleteTaskPushNotificationConfig"
-    GET_EXTENDED_AGENT_CARD = "GetExtendedAgentCard"
-
 
 PUSH: Final = frozenset(
     {
@@ -82,16 +64,6 @@ LEGACY_METHODS: Final = {
         str(operation),
     )
 }
-
-
-class PushConfigQuery(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The push configuration to get or delete, or the task to list them of (`id` is empty then)."""
-
-    tenant: str = ""
-    task_id: str
-    id: str = ""
-    page_size: int | None = None
-    page_token: str = ""
 
 
 RequestValue: TypeAlias = (

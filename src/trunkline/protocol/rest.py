@@ -6,13 +6,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, structs
 
-from trunkline.model.calls import CancelTaskRequest, TaskPushNotificationConfig
+from trunkline.model.calls import CancelTaskRequest, Operation, TaskPushNotificationConfig
 from trunkline.model.errors import InvalidParams, WrongMediaType
 from trunkline.protocol import errors, protojson, sse
 from trunkline.protocol import v03_types as v03
 from trunkline.protocol.dialects import Dialect
 from trunkline.protocol.limits import query_fields
-from trunkline.protocol.operations import PARAMETERS, PUSH, Operation, RequestValue
+from trunkline.protocol.operations import PARAMETERS, PUSH, RequestValue
 from trunkline.protocol.protojson_fields import quote, snake
 from trunkline.protocol.rest_routes import Route
 from trunkline.protocol.v03 import V03_REST, read_list

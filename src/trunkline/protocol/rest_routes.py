@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from trunkline.model.calls import Operation
 from trunkline.model.errors import RouteNotFound, WrongHttpMethod
-from trunkline.protocol.operations import Operation
 from trunkline.protocol.versions import Version
 from trunkline.protocol.versions import unstated as version_not_supported
 

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from trunkline.model.calls import (
     GetExtendedAgentCardRequest,
     ListTasksRequest,
+    Operation,
+    PushConfigQuery,
     SendMessageRequest,
     TaskPushNotificationConfig,
 )
@@ -21,7 +23,7 @@ from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskS
 from trunkline.protocol import cards, protojson
 from trunkline.protocol import v03_types as v03
 from trunkline.protocol.cards import STANDARD, Shape
-from trunkline.protocol.operations import Decoder, Operation, PushConfigQuery
+from trunkline.protocol.operations import Decoder
 from trunkline.protocol.v03_reading import (
     Reader03,
     read_configuration,

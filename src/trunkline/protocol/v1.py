@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from trunkline.model.calls import TaskPushNotificationConfig
+from trunkline.model.calls import Operation, PushConfigQuery, TaskPushNotificationConfig
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidParams
 from trunkline.model.events import (
@@ -21,7 +21,7 @@ from trunkline.model.events import (
 )
 from trunkline.protocol import cards, protojson
 from trunkline.protocol.cards import STANDARD, Shape
-from trunkline.protocol.operations import PARAMETERS, Decoder, Operation, PushConfigQuery
+from trunkline.protocol.operations import PARAMETERS, Decoder
 from trunkline.protocol.versions import Version
 
 # A2A 1.0, 3.2.3: a StreamResponse holds one of four members. Entries of these kinds are stored

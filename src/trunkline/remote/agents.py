@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from trunkline.clock import SystemClock, chance, new_key
 from trunkline.model import calls
-from trunkline.model.calls import SendMessageRequest
+from trunkline.model.calls import Operation, PushConfigQuery, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Part, Role, Task
 from trunkline.ports.clock import Clock
 from trunkline.protocol.client_responses import StreamItem, TaskPage
-from trunkline.protocol.operations import Operation, PushConfigQuery, RequestValue
+from trunkline.protocol.operations import RequestValue
 from trunkline.remote.credentials import Bearer
 from trunkline.remote.errors import BadPeerAnswer
 from trunkline.remote.http import Network

@@ -8,8 +8,9 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
+from trunkline.model.calls import Operation
 from trunkline.ports.clock import Clock
-from trunkline.protocol.operations import STREAMING, Operation
+from trunkline.protocol.operations import STREAMING
 from trunkline.remote.credentials import ClientCredentials
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused
 from trunkline.remote.http import SSE, Guard, HttpClient, Network, build_request

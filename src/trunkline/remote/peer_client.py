@@ -6,13 +6,14 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
+from trunkline.model.calls import Operation
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
 from trunkline.protocol import card_reading, client_responses
 from trunkline.protocol.client_requests import ask
 from trunkline.protocol.client_responses import ANSWERS, Answers
-from trunkline.protocol.operations import Operation, RequestValue
+from trunkline.protocol.operations import RequestValue
 from trunkline.remote.authorization import Authorization
 from trunkline.remote.card_cache import CachedCard, CardCache
 from trunkline.remote.card_signatures import CardKeys

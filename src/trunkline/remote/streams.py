@@ -7,11 +7,15 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from trunkline.model.calls import GetTaskRequest, SendMessageRequest, SubscribeToTaskRequest
+from trunkline.model.calls import (
+    GetTaskRequest,
+    Operation,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+)
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import Task
 from trunkline.protocol.client_responses import ANSWERS, Answers, StreamItem
-from trunkline.protocol.operations import Operation
 from trunkline.protocol.sse import Parser
 from trunkline.protocol.versions import Version
 from trunkline.remote.deduplication import MissingEvent, Overlap, Seen

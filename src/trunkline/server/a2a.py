@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from trunkline.background import next_pass
-from trunkline.model.calls import ANONYMOUS, Caller, SubscribeToTaskRequest
+from trunkline.model.calls import ANONYMOUS, Caller, Operation, SubscribeToTaskRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import (
     InvalidRequest,
@@ -25,7 +25,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope
 from trunkline.protocol.errors import wire
 from trunkline.protocol.limits import MAX_EXTENSIONS
-from trunkline.protocol.operations import STREAMING, Operation, RequestValue
+from trunkline.protocol.operations import STREAMING, RequestValue
 from trunkline.protocol.versions import Version
 from trunkline.runtime.fanout import Reply, Subscription
 from trunkline.runtime.service import ListAnswer, TaskAnswer

@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from trunkline.model.calls import Operation
 from trunkline.model.errors import (
     InvalidParams,
     InvalidRequest,
@@ -16,7 +17,7 @@ from trunkline.model.errors import (
 from trunkline.protocol import jsonrpc, rest, sse
 from trunkline.protocol.dialects import Dialect
 from trunkline.protocol.limits import check_json
-from trunkline.protocol.operations import OPTIONAL, STREAMING, Operation, RequestValue
+from trunkline.protocol.operations import OPTIONAL, STREAMING, RequestValue
 from trunkline.protocol.rest_routes import Route, match
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version, negotiate

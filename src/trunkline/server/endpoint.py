@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from trunkline.model.calls import Caller, GetExtendedAgentCardRequest
+from trunkline.model.calls import Caller, GetExtendedAgentCardRequest, Operation
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import (
     Case,
@@ -20,7 +20,7 @@ from trunkline.model.errors import (
 )
 from trunkline.protocol.cards import STANDARD, Shape
 from trunkline.protocol.dialects import Dialects
-from trunkline.protocol.operations import PUSH, STREAMING, Operation
+from trunkline.protocol.operations import PUSH, STREAMING
 from trunkline.protocol.versions import Version
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.service import Service

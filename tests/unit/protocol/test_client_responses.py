@@ -20,6 +20,8 @@ from trunkline.model.calls import (
     CancelTaskRequest,
     GetTaskRequest,
     ListTasksRequest,
+    Operation,
+    PushConfigQuery,
     SendMessageConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
@@ -39,7 +41,7 @@ from trunkline.protocol import jsonrpc, rest
 from trunkline.protocol.client_requests import Binding, Call, ask
 from trunkline.protocol.client_responses import ANSWERS, Refusal, TaskPage, http_refusal, opened
 from trunkline.protocol.dialects import Dialect
-from trunkline.protocol.operations import Operation, PushConfigQuery, RequestValue
+from trunkline.protocol.operations import RequestValue
 from trunkline.protocol.rest_routes import match
 from trunkline.protocol.v03 import V03, V03_REST
 from trunkline.protocol.v03_writing import Writer03

@@ -2,9 +2,10 @@ from typing import Literal
 
 import pytest
 
+from trunkline.model.calls import Operation
 from trunkline.model.profile import Profile
 from trunkline.protocol.dialects import dialects_for
-from trunkline.protocol.operations import METHODS, PUSH, Operation
+from trunkline.protocol.operations import METHODS, PUSH
 from trunkline.protocol.versions import Version
 from trunkline.settings.profiles import preset
 

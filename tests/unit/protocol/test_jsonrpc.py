@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.protocol.strategies import few
 
+from trunkline.model.calls import Operation
 from trunkline.model.errors import (
     Case,
     InvalidParams,
@@ -20,7 +21,7 @@ from trunkline.model.profile import Profile
 from trunkline.protocol import jsonrpc
 from trunkline.protocol.dialects import dialects_for
 from trunkline.protocol.jsonrpc import ErrorStyle, Names, Rejected, Request
-from trunkline.protocol.operations import METHODS, Operation
+from trunkline.protocol.operations import METHODS
 from trunkline.protocol.versions import Version
 
 

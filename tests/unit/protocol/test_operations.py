@@ -1,11 +1,5 @@
-from trunkline.protocol.operations import (
-    LEGACY_METHODS,
-    METHOD_OF,
-    METHODS,
-    PUSH,
-    STREAMING,
-    Operation,
-)
+from trunkline.model.calls import Operation
+from trunkline.protocol.operations import LEGACY_METHODS, METHOD_OF, METHODS, PUSH, STREAMING
 from trunkline.protocol.versions import Version
 
 # Transcribed from the specification of each version.

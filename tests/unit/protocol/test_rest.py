@@ -8,6 +8,7 @@ from trunkline.model.calls import (
     GetExtendedAgentCardRequest,
     GetTaskRequest,
     ListTasksRequest,
+    PushConfigQuery,
     SendMessageRequest,
     SubscribeToTaskRequest,
     TaskPushNotificationConfig,
@@ -15,7 +16,7 @@ from trunkline.model.calls import (
 from trunkline.model.errors import InvalidParams, ParseFailed, WrongMediaType
 from trunkline.model.values import TaskState
 from trunkline.protocol import rest
-from trunkline.protocol.operations import PushConfigQuery, RequestValue
+from trunkline.protocol.operations import RequestValue
 from trunkline.protocol.rest_routes import match
 
 MESSAGE: dict[str, Any] = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
+from trunkline.model.calls import Operation as Op
 from trunkline.model.errors import RouteNotFound, VersionNotSupported, WrongHttpMethod
-from trunkline.protocol.operations import Operation as Op
 from trunkline.protocol.rest_routes import RESERVED_TENANTS, Route, match
 from trunkline.protocol.versions import Version
 

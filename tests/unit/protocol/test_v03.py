@@ -23,6 +23,8 @@ from trunkline.model.calls import (
     GetExtendedAgentCardRequest,
     GetTaskRequest,
     ListTasksRequest,
+    Operation,
+    PushConfigQuery,
     SubscribeToTaskRequest,
     TaskPushNotificationConfig,
 )
@@ -40,7 +42,6 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.protocol.dialects import v03_dialect
-from trunkline.protocol.operations import Operation, PushConfigQuery
 from trunkline.protocol.v03 import V03
 from trunkline.protocol.versions import Version
 

@@ -18,6 +18,8 @@ from trunkline.model.calls import (
     GetExtendedAgentCardRequest,
     GetTaskRequest,
     ListTasksRequest,
+    Operation,
+    PushConfigQuery,
     SendMessageRequest,
     SubscribeToTaskRequest,
     TaskPushNotificationConfig,
@@ -30,7 +32,6 @@ from trunkline.model.values import (
     TaskArtifactUpdateEvent,
     TaskStatusUpdateEvent,
 )
-from trunkline.protocol.operations import Operation, PushConfigQuery
 from trunkline.protocol.v1 import V1
 from trunkline.protocol.versions import Version
 
