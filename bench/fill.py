@@ -18,9 +18,9 @@ from bench.fleet import RESULTS, SAMPLE
 from bench.servers import ROOT
 from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.engine.task_fold import TaskFold
-from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry, Event
+from trunkline.model.principal import ANONYMOUS
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
     Artifact,
@@ -154,7 +154,7 @@ def _finished(task_id: str, context_id: str, node: str, number: int, ms: int) ->
         entries=entries,
         state=TaskState.COMPLETED,
         status_ms=ms,
-        creation=Creation(Scope(HANDLE, "", ANONYMOUS), context_id, ms, node),
+        creation=Creation(Scope(HANDLE, "", ANONYMOUS.id), context_id, ms, node),
         snapshot=TaskFold.of(None, entries).snapshot(),
     )
 

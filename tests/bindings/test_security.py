@@ -1,5 +1,7 @@
 """Who may see and do what (protocol section 13)."""
 
+import logging
+
 import pytest
 from tests.bindings.asgi import Http
 from tests.bindings.cases import refused
@@ -227,3 +229,17 @@ async def test_the_agent_knows_who_asks_and_not_by_what_key(client: Client, worl
     turn = world.agent.turns[-1]
     assert turn.principal == "alice"
     assert KEYS["alice"] not in str(turn)
+
+
+async def test_the_log_names_the_principal_and_never_the_key(
+    dialect: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_world(server={"log_requests": True}) as world:
+        with caplog.at_level(logging.INFO, "trunkline.server"):
+            await world.client(dialect).run("say hi")
+            with refused("UNAUTHENTICATED"):
+                await world.client(dialect, "a-wrong-key-that-is-secret").list()
+    lines = [record.__dict__ for record in caplog.records if record.message == "request"]
+    assert [line["principal"] for line in lines] == ["alice", ""]
+    assert KEYS["alice"] not in str(lines)
+    assert "secret" not in str(lines)

@@ -2,7 +2,7 @@
 stands still."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from tests.bindings.clients import CLIENTS, Address, Client
 from trunkline.app.gateway import Gateway, build
 from trunkline.backends.scripted import ScriptedBackend
 from trunkline.config.secret import Secret
+from trunkline.ports.authenticator import Authenticator
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
@@ -101,7 +102,10 @@ def settings(
 @asynccontextmanager
 async def open_world(**options: Any) -> AsyncIterator[World]:
     clock = FakeClock()
-    gateway = build(settings(**options), base_url=BASE_URL, clock=clock)
+    authenticators: Sequence[Authenticator] = options.pop("authenticators", ())
+    gateway = build(
+        settings(**options), base_url=BASE_URL, clock=clock, authenticators=authenticators
+    )
     await gateway.runtimes.open()
     try:
         yield World(gateway, clock)

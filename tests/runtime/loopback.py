@@ -19,6 +19,7 @@ from trunkline.model.calls import (
 from trunkline.model.card import AgentCapabilities, AgentCard, AgentSkill
 from trunkline.model.errors import TaskNotFound, TrunklineError, UnsupportedOperation
 from trunkline.model.events import Entry
+from trunkline.model.principal import EVERYTHING, Principal
 from trunkline.model.values import Message, Task
 from trunkline.protocol.client_responses import StreamItem, TaskPage
 from trunkline.remote.errors import PeerRefused, PeerUnreachable, RemoteError
@@ -26,7 +27,7 @@ from trunkline.runtime.fanout import CutOff, Opening, Reply, Subscription
 from trunkline.testing import FakeClock
 
 # As whom the gateway calls; all of its callers are one to the upstream.
-GATEWAY = Caller(principal="gateway")
+GATEWAY = Caller(principal=Principal(id="gateway", grants=EVERYTHING))
 
 _decode = msgspec.json.Decoder(Task).decode
 _decode_message = msgspec.json.Decoder(Message).decode

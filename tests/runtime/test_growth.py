@@ -90,6 +90,7 @@ _FINISHES_MANY = """
     import asyncio, gc, resource, sys, tempfile
     from pathlib import Path
 
+    from trunkline.model.principal import EVERYTHING, Principal
     from trunkline.model.calls import Caller, SendMessageRequest
     from trunkline.model.values import Message, Part, Role
     from trunkline.backends.echo.backend import EchoBackend
@@ -109,7 +110,7 @@ _FINISHES_MANY = """
         store = SqliteStore(folder / "tasks.db", synchronous="normal")
         runtime = Runtime(store=store, clock=SystemClock(), ids=Uuid7Ids(), agents=[agent])
         await runtime.open()
-        caller = Caller(principal="alice")
+        caller = Caller(principal=Principal(id="alice", grants=EVERYTHING))
 
         async def finish(count):
             for number in range(count):

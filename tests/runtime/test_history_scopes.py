@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from tests.runtime.world import World, world
+from tests.runtime.world import ALICE as PLAIN_ALICE
+from tests.runtime.world import BOB, World, world
 
 from trunkline.engine.history_scope import OPT
 from trunkline.model.calls import Caller, GetTaskRequest
@@ -13,7 +14,7 @@ from trunkline.model.values import Task, text_of
 from trunkline.ports.store import Store
 from trunkline.runtime.fanout import Reply
 
-ALICE = Caller(principal="alice", extensions=(OPT,))
+ALICE = replace(PLAIN_ALICE, extensions=(OPT,))
 decoded = msgspec.json.Decoder(Task).decode
 
 
@@ -63,7 +64,7 @@ async def test_d32_without_the_extension_or_the_wish_history_is_that_of_the_task
     async with world() as w:
         await sent(w, "one", planId="p")
         task = await sent(w, "two", planId="p", historyScope="plan")
-        assert await got(w, task, Caller(principal="alice")) == ["say two", "two"]
+        assert await got(w, task, PLAIN_ALICE) == ["say two", "two"]
         for odd in ("task", "everything", 7):
             other = await sent(w, "three", planId="p", historyScope=odd)
             assert await got(w, other) == ["say three", "three"]
@@ -73,7 +74,7 @@ async def test_d32_without_the_extension_or_the_wish_history_is_that_of_the_task
 
 async def test_d32_nobody_sees_the_plan_of_another_caller() -> None:
     async with world() as w:
-        await sent(w, "secret", Caller(principal="bob", extensions=(OPT,)), planId="p")
+        await sent(w, "secret", replace(BOB, extensions=(OPT,)), planId="p")
         task = await sent(w, "mine", planId="p", historyScope="plan")
         assert await got(w, task) == ["say mine", "mine"]
 

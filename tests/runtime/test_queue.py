@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.runtime.world import World, opened, place, said, world
+from tests.runtime.world import BOB, World, opened, place, said, world
 
-from trunkline.model.calls import Caller
 from trunkline.model.errors import TooManyRequests
 from trunkline.model.outputs import Output, Text
 from trunkline.model.values import TaskState
@@ -56,9 +55,7 @@ async def test_a_context_belongs_to_its_caller() -> None:
     async with world() as w:
         mine = await w.submit("wait mine", context="c")
         await w.gates.reached("mine")
-        answer = await w.service.send(
-            w.agent, Caller(principal="bob"), w.request("say hello", context="c")
-        )
+        answer = await w.service.send(w.agent, BOB, w.request("say hello", context="c"))
         assert isinstance(answer, TaskAnswer)
         assert b"hello" in answer.task
         assert await w.state(mine.id) is WORKING

@@ -1,16 +1,13 @@
 """Sessions: what an agent learns of the conversation before its turn."""
 
 import pytest
-from tests.runtime.world import World, world
+from tests.runtime.world import BOB, World, world
 
-from trunkline.model.calls import Caller
 from trunkline.model.errors import StoreUnusable, Unavailable
 from trunkline.model.values import TaskState, text_of
 from trunkline.ports.backend import Session
 from trunkline.ports.store import Exchange
 from trunkline.stores.memory import MemoryStore
-
-BOB = Caller(principal="bob")
 
 
 def session(w: World) -> Session:

@@ -14,6 +14,7 @@ from trunkline.backends.a2a.outputs import CANCELED
 from trunkline.backends.a2a.request import context_for, request_for
 from trunkline.model.calls import Caller
 from trunkline.model.outputs import Failed, Question
+from trunkline.model.principal import EVERYTHING, Principal
 from trunkline.model.values import Part, Role, Task, TaskState, text_of
 from trunkline.ports.backend import TurnRequest
 from trunkline.remote.errors import (
@@ -163,7 +164,7 @@ async def test_callers_never_meet_over_there() -> None:
     async with bridge() as (w, up):
         for principal in ("alice", "bob"):
             request = w.request("say hi", context="same")
-            caller = Caller(principal=principal)
+            caller = Caller(principal=Principal(id=principal, grants=EVERYTHING))
             await w.service.send(w.agent, caller, request)
         await w.send("say again", context="same")
         alice, bob, again = (turn.context_id for turn in up.there.scripted.turns)

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.runtime.world import ALICE, World, place, said, world
+from tests.runtime.world import BOB, World, place, said, world
 
 from trunkline.model.errors import InvalidParams, TooManyRequests
 from trunkline.model.values import TaskState
@@ -249,9 +249,7 @@ async def test_x04_all_tasks_of_a_caller_may_share_a_queue() -> None:
         assert [place(second), place(third)] == [1, 2]
         assert (first.context_id, second.context_id) == ("c", "d")
         assert third.context_id not in ("", "c", "d")
-        bob = await w.service.send(
-            w.agent, type(ALICE)(principal="bob"), w.request("say hello", context="c")
-        )
+        bob = await w.service.send(w.agent, BOB, w.request("say hello", context="c"))
         assert b"TASK_STATE_COMPLETED" in bob.task  # type: ignore[union-attr]
         w.gates.open("a")
         await w.ended(third.id)

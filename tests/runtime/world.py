@@ -18,6 +18,7 @@ from trunkline.model.calls import (
     SubscribeToTaskRequest,
 )
 from trunkline.model.events import Entry
+from trunkline.model.principal import EVERYTHING, Principal
 from trunkline.model.values import (
     TERMINAL,
     Message,
@@ -38,7 +39,8 @@ from trunkline.testing import FakeClock, ScriptedBackend, SequentialIds, settle
 
 T = TypeVar("T")
 HANDLE = "test/agent"
-ALICE = Caller(principal="alice")
+ALICE = Caller(principal=Principal(id="alice", grants=EVERYTHING))
+BOB = Caller(principal=Principal(id="bob", grants=EVERYTHING))
 SCOPE = Scope(HANDLE, "", "alice")
 
 _decode = msgspec.json.Decoder(Task).decode
@@ -267,7 +269,11 @@ async def world(**options: Any) -> AsyncIterator[World]:
 
 
 def caller(key: str = "") -> Caller:
-    return Caller(principal="alice", idempotency_key=key) if key else ALICE
+    return (
+        Caller(principal=Principal(id="alice", grants=EVERYTHING), idempotency_key=key)
+        if key
+        else ALICE
+    )
 
 
 def opened(opening: Opening) -> Task:

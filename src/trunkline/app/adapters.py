@@ -6,8 +6,8 @@ from trunkline.backends.kind import Resources
 from trunkline.backends.python import Agent
 from trunkline.backends.python.loader import load
 from trunkline.backends.python.settings import PythonBackend
-from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import ConfigError
+from trunkline.model.principal import ANONYMOUS
 from trunkline.model.session import Routing
 from trunkline.ports.backend import Backend, Finding
 from trunkline.ports.clock import Clock
@@ -53,7 +53,7 @@ def make_store(
 
 def adopting_scope(settings: StoreSettings, *, agent: str) -> Scope:
     """The scope of the tasks that another program has left in the folder."""
-    return Scope(agent, "", settings.adopt_as or ANONYMOUS)
+    return Scope(agent, "", settings.adopt_as or ANONYMOUS.id)
 
 
 def resources_for(

@@ -20,12 +20,14 @@ from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.python import Agent
 from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.model.card import AgentSkill
+from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
 from trunkline.server.a2a import A2AHandler
 from trunkline.server.access import Access
+from trunkline.server.api_keys import ApiKeys
 from trunkline.server.application import Application
 from trunkline.server.asgi import App
 from trunkline.server.cards import Cards
@@ -88,9 +90,15 @@ class Gateway(Struct, frozen=True, kw_only=True):
     budget: MemoryBudget
 
 
-def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> Gateway:
+def build(
+    settings: Settings,
+    *,
+    base_url: str,
+    clock: Clock | None = None,
+    authenticators: Sequence[Authenticator] = (),
+) -> Gateway:
     """Put the gateway together. Cards advertise `base_url`, which has a scheme and no slash at
-    the end."""
+    the end. `authenticators` come after the API keys."""
     settings, code = load_agents(settings)
     clock = clock or SystemClock()
     tools = model_tools(settings)
@@ -118,20 +126,20 @@ def build(settings: Settings, *, base_url: str, clock: Clock | None = None) -> G
         for agent in runtime.agents.values()
         for endpoint in published.of(agent, runtime.service, code.get(agent.handle))
     ]
-    principals, is_open = settings.auth.principals(), settings.allows_anonymous()
-    is_for_all = settings.auth.needs_no_key == "always"
+    keys = ApiKeys(settings.auth.principals(), settings.auth.schemes)
+    is_open, is_for_all = settings.allows_anonymous(), settings.auth.needs_no_key == "always"
     access = Access(
-        principals=principals,
+        keys=keys,
+        more=authenticators,
         allows_anonymous=is_open,
         allows_proxied=is_for_all,
         hosts=settings.public_hosts() if is_for_all else (),
-        schemes=settings.auth.schemes,
     )
     # A gateway that other machines can reach shows its pages only to callers with a key.
     access_to_pages = Access(
-        principals=principals,
+        keys=keys,
+        more=authenticators,
         allows_anonymous=is_open and not settings.is_exposed(),
-        schemes=settings.auth.schemes,
     )
     streams = StreamCounts(server.max_streams_per_principal)
     budget = MemoryBudget(server.max_held_bytes)

@@ -12,6 +12,7 @@ from trunkline.config.problems import did_you_mean
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import ConfigError, TrunklineError
 from trunkline.model.events import Entry
+from trunkline.model.principal import EVERYTHING, Principal
 from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import CutOff, Item, NoReply, Opening, Reply
@@ -20,7 +21,7 @@ from trunkline.settings import Settings, StoreSettings
 from trunkline.settings.agents import EVERY
 
 Event: TypeAlias = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
-_CALLER = Caller(principal="tester")
+_CALLER = Caller(principal=Principal(id="tester", grants=EVERYTHING))
 
 
 class Trial:

@@ -6,6 +6,6 @@ snapshots share one encoding. Imports nothing of Trunkline.
 
 Read in this order: `timestamps`, `values` (messages, tasks, artifacts), `events` (the entries of
 the journal), `large_values` (texts that it refers to), `outputs` (the items that an agent emits),
-`calls` (the requests of clients), `card` (the agent card), `errors`, `addresses` (which ones are
-public).
+`principal` (the caller and its grants), `calls` (the requests of clients), `card` (the agent card),
+`errors`, `addresses` (which ones are public).
 """

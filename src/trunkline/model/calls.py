@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from trunkline.model.principal import Principal
 from trunkline.model.values import Canonical, Message, TaskState
 
 
@@ -117,15 +118,10 @@ class GetExtendedAgentCardRequest(Canonical, frozen=True, kw_only=True):
     tenant: str = ""
 
 
-# The principal of every caller without a credential. No key can have this name.
-ANONYMOUS = "@anonymous"
-
-
 class Caller(Struct, frozen=True, gc=False, kw_only=True):
-    """The principal, from credentials alone, and the fields of the request beside its body."""
+    """The principal, and the fields of the request beside its body."""
 
-    principal: str
-    is_anonymous: bool = False
+    principal: Principal
     tenant: str = ""
     # URIs of the extensions that the client lists and the agent declares.
     extensions: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
 """Interfaces: small protocols that adapters implement by shape.
 
-`clock` (time and ids), `store` (durable tasks), `backend` (agents). Each has a shipped
-behavioural suite in `trunkline.testing`. Imports only `model`.
+`clock` (time and ids), `store` (durable tasks), `backend` (agents), `authenticator` (credentials).
+Stores and backends have shipped behavioural suites in `trunkline.testing`. Imports only `model`.
 """

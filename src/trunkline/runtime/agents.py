@@ -7,7 +7,7 @@ from trunkline.engine.decisions import style_of
 from trunkline.engine.lanes import Lanes
 from trunkline.engine.media_types import AcceptedModes
 from trunkline.engine.session import routing
-from trunkline.model.calls import ANONYMOUS
+from trunkline.model.principal import ANONYMOUS
 from trunkline.model.profile import Profile
 from trunkline.model.session import Peer, Routing
 from trunkline.ports.backend import Backend, NamesSessions
@@ -73,7 +73,7 @@ class PublishedAgent:
         return Peer(
             principal=scope.principal,
             tenant=scope.tenant,
-            is_anonymous=scope.principal == ANONYMOUS,
+            is_anonymous=scope.principal == ANONYMOUS.id,
             agent_id=self.agent_id,
             account_id=self.account_id,
             context_id=context_id,

@@ -108,7 +108,7 @@ class Intake(Struct, kw_only=True, eq=False):
         if self.is_closed:
             raise Unavailable("The gateway is shutting down; try again", retry_after_s=5)
         _check_request(request)
-        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         message = agent.rules.admit(request.message)
         if message is None:
             return await self._answer_empty(scope, request.message)

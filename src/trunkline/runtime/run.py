@@ -114,4 +114,9 @@ class Run(Struct, kw_only=True, eq=False):
 def extra_of(run: Run) -> dict[str, str]:
     """The fields of a log record about the run."""
     task_id = run.task_id if run.live is not None else ""
-    return {"agent": run.agent.handle, "run_id": run.run_id, "task_id": task_id}
+    return {
+        "agent": run.agent.handle,
+        "principal": run.lane.scope.principal,
+        "run_id": run.run_id,
+        "task_id": task_id,
+    }

@@ -219,7 +219,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             live.subscribe(reader)
 
     async def get(self, agent: PublishedAgent, caller: Caller, request: GetTaskRequest) -> bytes:
-        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         history_length = request.history_length
         if history_length is None and agent.profile.history_default == "none":
             history_length = 0
@@ -232,7 +232,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     async def list(
         self, agent: PublishedAgent, caller: Caller, request: ListTasksRequest
     ) -> ListAnswer:
-        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         query = TaskQuery(
             scope=scope,
             context_id=request.context_id,
@@ -266,7 +266,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         profile = agent.profile
         if profile.cancel == "unsupported":
             raise _cannot_cancel(profile)
-        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         live = await self.registry.load(scope, request.id)
         try:
             if live.is_orphan and "leave_orphaned" in profile.on_restart:
@@ -301,7 +301,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         profile = agent.profile
         if not profile.stream_replay:
             last_seq = None
-        scope = Scope(agent.handle, caller.tenant, caller.principal)
+        scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         live = await self.registry.load(scope, request.id)
         seen_all = last_seq is None or last_seq == live.committed_seq
         if live.committed_state in TERMINAL and seen_all and profile.subscribe_ended == "error":

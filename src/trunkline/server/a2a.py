@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from trunkline.background import next_pass
-from trunkline.model.calls import ANONYMOUS, Caller, Operation, SubscribeToTaskRequest
+from trunkline.model.calls import Caller, Operation, SubscribeToTaskRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import (
     InvalidRequest,
@@ -21,6 +21,7 @@ from trunkline.model.errors import (
     WrongHttpMethod,
 )
 from trunkline.model.large_values import MARK, SLICE_BYTES
+from trunkline.model.principal import Principal
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope
 from trunkline.protocol.errors import wire
@@ -31,7 +32,7 @@ from trunkline.runtime.fanout import Reply, Subscription
 from trunkline.runtime.service import ListAnswer, TaskAnswer
 from trunkline.server.access import CHALLENGE, Access
 from trunkline.server.calls import Call
-from trunkline.server.endpoint import Endpoint
+from trunkline.server.endpoint import Endpoint, unknown_tenant
 from trunkline.server.http import (
     Disconnected,
     Header,
@@ -69,7 +70,11 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
         endpoint, outcome = call.endpoint, "ok"
         try:
             # Before anything else, so that an unknown caller learns nothing and costs little.
-            principal = request.caller = self.access.identify(request)
+            known = self.access.known
+            principal = None if known is None else known(request.headers)
+            if principal is None:
+                principal = await self.access.identify(request)
+            request.caller = principal.id
             call.begin(request)
             limit = endpoint.limits.max_body_bytes
             body = request.whole_body(limit=limit)
@@ -86,14 +91,14 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
             assert operation is not None
             if operation in STREAMING:
                 options = _stream_options(call, request, value)
-                self.streams.enter(principal)
+                self.streams.enter(principal.id)
                 try:
                     reader = await endpoint.handlers[operation](caller, value, **options)
                     # A new task may still be refused, so its stream waits for the first event.
                     is_new = options.get("last_seq") is None
                     await _pump(call, request, response, caller, reader, waits_for_first=is_new)
                 finally:
-                    self.streams.leave(principal)
+                    self.streams.leave(principal.id)
             else:
                 result = await endpoint.handlers[operation](caller, value)
                 await _answer(call, response, caller, result)
@@ -114,7 +119,10 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
         )
         self.metrics.observe(labels, seconds)
         if self.logs_requests:
-            extra = dict(zip(LABELS, labels, strict=True)) | {"ms": round(seconds * 1000, 2)}
+            extra: dict[str, object] = dict(zip(LABELS, labels, strict=True))
+            # Empty for a caller that was refused as unknown.
+            extra["principal"] = request.caller
+            extra["ms"] = round(seconds * 1000, 2)
             _log.info("request", extra=extra)
 
     async def _wait_for_turn(self) -> None:
@@ -195,7 +203,7 @@ def _answer(call: Call, response: Response, caller: Caller, result: Result) -> A
 
 
 def _large(call: Call, response: Response, caller: Caller) -> LargeAnswer:
-    scope = Scope(call.endpoint.agent.handle, caller.tenant, caller.principal)
+    scope = Scope(call.endpoint.agent.handle, caller.tenant, caller.principal.id)
     return LargeAnswer(response, call.endpoint.service.large_values, scope)
 
 
@@ -203,8 +211,14 @@ async def _write_large(call: Call, response: Response, caller: Caller, data: byt
     await _large(call, response, caller).write(data)
 
 
-def _caller(endpoint: Endpoint, request: Request, principal: str, value: RequestValue) -> Caller:
+def _caller(
+    endpoint: Endpoint, request: Request, principal: Principal, value: RequestValue
+) -> Caller:
     tenant = value.tenant
+    if principal.tenant:
+        tenant = tenant or principal.tenant
+        if tenant != principal.tenant:
+            raise unknown_tenant()
     if endpoint.tenants:
         endpoint.check_tenant(tenant)
     extensions: tuple[str, ...] = ()
@@ -224,7 +238,6 @@ def _caller(endpoint: Endpoint, request: Request, principal: str, value: Request
         raise InvalidRequest(f"Idempotency-Key must not be longer than {MAX_KEY_CHARS} characters")
     return Caller(
         principal=principal,
-        is_anonymous=principal == ANONYMOUS,
         tenant=tenant,
         extensions=extensions,
         idempotency_key=key,

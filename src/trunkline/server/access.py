@@ -1,22 +1,29 @@
 """`Access`: the principal of a request, determined by its credential alone."""
 
-import hashlib
+import asyncio
 import ipaddress
-from collections.abc import Collection, Mapping
+import logging
+import traceback
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Final
 
-from msgspec import Struct
-
-from trunkline.model.calls import ANONYMOUS
-from trunkline.model.errors import PermissionDenied, Unauthenticated
+from trunkline.engine.access import is_unrestricted
+from trunkline.model.errors import PermissionDenied, Unauthenticated, Unavailable
+from trunkline.model.principal import ANONYMOUS, Principal
+from trunkline.ports.authenticator import Authenticator, Headers
+from trunkline.server.api_keys import WAYS, ApiKeys, bearer_token
 from trunkline.server.http import Header, Request, hostname_of
+
+_log = logging.getLogger("trunkline.server")
 
 CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
 
-# The headers that carry a key, by their names in agent cards.
-_WAYS: Final = {"bearer": "'Authorization: Bearer KEY'", "apiKey": "'X-API-Key: KEY'"}
-SCHEMES: Final = tuple(_WAYS)
+# The longest time to check a credential that is not in memory, and the number of requests that
+# may wait for one authenticator: a slow one must not hold every connection.
+IDENTIFY_S: Final = 10.0
+MAX_WAITING: Final = 256
+RETRY_AFTER_S: Final = 5
 
 # Nearly every caller uses one of these; other hosts are parsed.
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -37,71 +44,157 @@ _PROXY_HEADERS = frozenset(
 )
 
 
-class Access(Struct, frozen=True, kw_only=True, eq=False):
-    # The principal of each key, by the SHA-256 of the key in hex.
-    principals: Mapping[str, str]
-    allows_anonymous: bool
-    # Whether anonymous callers may come through a proxy.
-    allows_proxied: bool = False
-    # Names beside loopback by which anonymous callers may call the gateway.
-    hosts: Collection[str] = ()
-    # The headers that may carry a key.
-    schemes: Collection[str] = SCHEMES
+class Access:
+    """Asks the authenticators in their order: first all of them in memory, then each one that may
+    have to wait."""
 
-    @property
-    def _how(self) -> str:
-        return " or as ".join([way for scheme, way in _WAYS.items() if scheme in self.schemes])
+    def __init__(
+        self,
+        *,
+        keys: ApiKeys,
+        more: Sequence[Authenticator] = (),
+        allows_anonymous: bool = False,
+        allows_proxied: bool = False,
+        hosts: Collection[str] = (),
+        identify_s: float = IDENTIFY_S,
+    ) -> None:
+        """`allows_proxied`: anonymous callers may come through a proxy. `hosts` are names beside
+        loopback by which anonymous callers may call the gateway."""
+        self._identify_s = identify_s
+        self._authenticators = (keys, *more)
+        self._schemes = keys.schemes
+        self._allows_anonymous = allows_anonymous
+        self._allows_proxied = allows_proxied
+        self._hosts = hosts
+        # How many requests wait for each authenticator.
+        self._waiting = [0] * len(self._authenticators)
+        # The principal of a request, if memory holds it. Keys alone are asked without a call in
+        # between. None when there is nobody to ask.
+        self.known: Callable[[Headers], Principal | None] | None = None
+        if more:
+            self.known = self._known
+        elif keys.principals:
+            self.known = keys.known
 
-    def identify(self, request: Request) -> str:
-        """The principal of the request. Raises Unauthenticated or PermissionDenied."""
+    def _known(self, headers: Headers) -> Principal | None:
+        for authenticator in self._authenticators:
+            try:
+                principal = authenticator.known(headers)
+            except Exception as error:  # noqa: BLE001 - logged; `identify` may still succeed
+                _log_failure(authenticator, error)
+                continue
+            if principal is not None:
+                return principal
+        return None
+
+    async def identify(self, request: Request) -> Principal:
+        """The principal of a request. Raises Unauthenticated, PermissionDenied or Unavailable."""
         headers = request.headers
-        token = None
-        if "bearer" in self.schemes and b"authorization" in headers:
-            value = headers[b"authorization"]
-            token = value[7:].strip() if value.startswith(b"Bearer ") else b""
-            token = token or _bearer(value)
-        if token is None and "apiKey" in self.schemes:
-            token = headers.get(b"x-api-key")
-        if token is not None:
-            # The time of a look-up by the digest reveals nothing about the key.
-            principal = self.principals.get(hashlib.sha256(token).hexdigest())
-            if principal is None:
-                raise Unauthenticated(
-                    "The API key is not known here; check it or ask for a new one"
-                )
-            return principal
+        if self.known is not None:
+            principal = await self._ask(headers)
+            if principal is not None:
+                return principal
         if b"authorization" in headers or b"x-api-key" in headers:
-            raise Unauthenticated(f"This gateway takes an API key only as {self._how}")
-        if not self.allows_anonymous:
+            raise self._unknown(headers)
+        if not self._allows_anonymous:
             raise Unauthenticated(f"This gateway needs an API key: send it as {self._how}")
+        # Another ASGI server may listen on an address that other machines reach.
+        if not request.is_local and not self._allows_proxied:
+            raise self._from_elsewhere("from another machine")
         # Behind a proxy on this machine every caller seems to be on loopback. The names are joined,
         # because a loop over them would cost every anonymous request more than everything above.
-        if not self.allows_proxied and (
+        if not self._allows_proxied and (
             b"\n".join(headers).find(b"x-forwarded-") >= 0 or not _PROXY_HEADERS.isdisjoint(headers)
         ):
-            raise Unauthenticated(
-                "This request came through a proxy, and only programs on the gateway's own "
-                f"machine need no API key: send one as {self._how}"
-            )
+            raise self._from_elsewhere("through a proxy")
         # DNS rebinding: a web page can point its own host name at the loopback address, but it
         # cannot make the browser send another Host.
         host = headers.get(b"host")
-        if host is not None and not _is_loopback(host) and hostname_of(host) not in self.hosts:
+        if host is not None and not _is_loopback(host) and hostname_of(host) not in self._hosts:
             raise PermissionDenied(
                 "Anonymous callers must use a loopback address as host; "
                 "use http://127.0.0.1, or an API key"
             )
         # A browser lets a page of any site post to this address, without a key.
         if b"origin" in headers or b"sec-fetch-site" in headers:
-            check_origin(request, self.hosts)
+            check_origin(request, self._hosts)
         return ANONYMOUS
 
+    async def identify_unrestricted(self, request: Request) -> Principal:
+        """The same for what is not an agent, such as metrics: only a principal that may call every
+        agent has access."""
+        principal = await self.identify(request)
+        if not is_unrestricted(principal):
+            raise PermissionDenied(
+                "This credential is limited to certain agents or operations; this address needs "
+                "one that is not"
+            )
+        return principal
 
-def _bearer(value: bytes) -> bytes:
-    scheme, _, token = value.partition(b" ")
-    if scheme.lower() != b"bearer" or not token.strip():
-        raise Unauthenticated("The Authorization header must have the form 'Bearer KEY'")
-    return token.strip()
+    async def _ask(self, headers: Headers) -> Principal | None:
+        """The first principal that an authenticator finds. One that fails stops no other."""
+        failed: Unavailable | None = None
+        for index, authenticator in enumerate(self._authenticators):
+            if self._waiting[index] >= MAX_WAITING:
+                failed = _cannot_check()
+                continue
+            self._waiting[index] += 1
+            try:
+                async with asyncio.timeout(self._identify_s):
+                    principal = await authenticator.identify(headers)
+            except Unauthenticated:
+                raise
+            except Exception as error:  # noqa: BLE001 - logged; the client learns nothing of it
+                _log_failure(authenticator, error)
+                failed = _cannot_check()
+                continue
+            finally:
+                self._waiting[index] -= 1
+            if principal is not None:
+                return principal
+        # The credential may be good, so the client must not take it for a wrong one.
+        if failed is not None:
+            raise failed
+        return None
+
+    @property
+    def _how(self) -> str:
+        return " or as ".join([way for scheme, way in WAYS.items() if scheme in self._schemes])
+
+    def _from_elsewhere(self, where: str) -> Unauthenticated:
+        return Unauthenticated(
+            f"This request came {where}, and only programs on the gateway's own machine need no "
+            f"API key: send one as {self._how}"
+        )
+
+    def _unknown(self, headers: Headers) -> Unauthenticated:
+        """The refusal of a credential that no authenticator knows."""
+        if "bearer" in self._schemes and b"authorization" in headers:
+            if not bearer_token(headers[b"authorization"]):
+                return Unauthenticated("The Authorization header must have the form 'Bearer KEY'")
+        elif "apiKey" not in self._schemes or b"x-api-key" not in headers:
+            return Unauthenticated(f"This gateway takes an API key only as {self._how}")
+        return Unauthenticated("The API key is not known here; check it or ask for a new one")
+
+
+def _cannot_check() -> Unavailable:
+    return Unavailable(
+        "The gateway cannot check this credential at the moment; try again later",
+        retry_after_s=RETRY_AFTER_S,
+    )
+
+
+def _log_failure(authenticator: Authenticator, error: Exception) -> None:
+    # Without the text of the error, which may hold the credential.
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    _log.error(
+        "an authenticator failed",
+        extra={
+            "authenticator": type(authenticator).__name__,
+            "error": type(error).__name__,
+            "at": f"{last.filename}:{last.lineno}",
+        },
+    )
 
 
 # Cached, because the same few hosts come again and again.

@@ -1,5 +1,6 @@
 """ASGI in both directions: requests of an ASGI server, and ASGI applications behind our server."""
 
+import ipaddress
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
@@ -23,13 +24,23 @@ class AsgiRequest(Request, kw_only=True):
 
     @classmethod
     def of(cls, scope: Scope, receive: Receive) -> "AsgiRequest":
+        lines = scope["headers"]
+        headers = dict(lines)
+        if len(headers) != len(lines):
+            # RFC 9110, 5.3: repeated headers count as one list. So two credentials are no
+            # credential, whichever of them a proxy in front has checked.
+            headers = {
+                name: b", ".join([value for each, value in lines if each == name])
+                for name in headers
+            }
         return cls(
             scope["method"],
             scope["path"],
             scope.get("raw_path"),
             scope["query_string"],
-            scope["headers"],
-            dict(scope["headers"]),
+            lines,
+            headers,
+            is_local=_is_local(scope.get("client")),
             receive=receive,
         )
 
@@ -44,6 +55,19 @@ class AsgiRequest(Request, kw_only=True):
             pass
 
     ended = disconnected
+
+
+def _is_local(client: tuple[str, int] | None) -> bool:
+    """Whether the peer of a connection is on this machine. A peer without an address is: it came
+    over a Unix socket or from a program in this process."""
+    if client is None:
+        return True
+    try:
+        address = ipaddress.ip_address(client[0])
+    except ValueError:
+        return True
+    # A socket of both versions shows IPv4 peers as ::ffff:127.0.0.1.
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 class AsgiResponse(Response):

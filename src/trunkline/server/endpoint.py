@@ -72,7 +72,7 @@ class Endpoint(Struct, kw_only=True, eq=False):
         if self.extended_card is None:
             raise GatewayBug("an extended card that is not offered was asked for")
         # A2A 1.0, 3.1.11: the extended card is for authenticated callers only, wherever they are.
-        if caller.is_anonymous:
+        if caller.principal.is_anonymous:
             raise Unauthenticated("The extended agent card needs an API key")
         return self.extended_card
 
@@ -95,9 +95,7 @@ class Endpoint(Struct, kw_only=True, eq=False):
 
     def check_tenant(self, tenant: str) -> None:
         if self.tenants and tenant not in self.tenants:
-            raise InvalidParams.at(
-                "tenant", "names no tenant of this agent; take it from the agent card"
-            )
+            raise unknown_tenant()
 
     def activate(self, listed: list[str]) -> tuple[str, ...]:
         """The extensions in use: those that the client lists and the agent declares.
@@ -116,3 +114,9 @@ class Endpoint(Struct, kw_only=True, eq=False):
                 metadata={"extensions": ", ".join(missing)},
             )
         return tuple(e.uri for e in declared if e.uri in wanted)
+
+
+def unknown_tenant() -> InvalidParams:
+    """The refusal of a tenant that the agent does not have, or that the caller does not belong
+    to."""
+    return InvalidParams.at("tenant", "names no tenant of this agent; take it from the agent card")

@@ -30,10 +30,12 @@ class Request(Struct, eq=False):
     header_lines: list[Header]
     # The values of the headers by name.
     headers: dict[bytes, bytes]
-    # The principal of the request, once it is known.
+    # The id of the principal, once it is known.
     caller: str = ""
     # The bytes of a large body that count as held, until its reader calls `release`.
     held_bytes: int = 0
+    # Whether it came over loopback. Our own server listens elsewhere only for callers with keys.
+    is_local: bool = True
 
     @abstractmethod
     async def piece(self) -> tuple[bytes, bool]:

@@ -46,7 +46,7 @@ def build_pages(
     async def metrics_page(request: Request) -> Response:
         # Only callers that the gateway knows may see traffic figures.
         try:
-            access.identify(AsgiRequest.of(request.scope, request.receive))
+            await access.identify_unrestricted(AsgiRequest.of(request.scope, request.receive))
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
             headers = {name.decode(): value.decode() for name, value in error_headers(error)}

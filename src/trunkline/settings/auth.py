@@ -10,6 +10,7 @@ from msgspec import Struct
 from trunkline.config import doc
 from trunkline.config.problems import Problem, bad_value
 from trunkline.config.secret import Secret
+from trunkline.model.principal import EVERYTHING, Principal
 
 # Shorter keys can be guessed; 16 random characters hold 96 bits in base64.
 MIN_KEY_CHARS = 16
@@ -70,9 +71,12 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         ),
     ] = ("bearer", "apiKey")
 
-    def principals(self) -> dict[str, str]:
+    def principals(self) -> dict[str, Principal]:
         """SHA-256 of each key in hex → the principal it stands for."""
-        return {key.digest(): name for name, key in self.keys.items()}
+        return {
+            key.digest(): Principal(id=name, grants=EVERYTHING, token=name)
+            for name, key in self.keys.items()
+        }
 
 
 def key_problems(keys: Mapping[str, ApiKey]) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from trunkline.model.calls import (
 )
 from trunkline.model.errors import StoreUnusable
 from trunkline.model.events import Entry
+from trunkline.model.principal import EVERYTHING, Principal
 from trunkline.model.values import Message, Part, Role, TaskState
 from trunkline.ports.store import Scope, StoredTask
 from trunkline.runtime.agents import PublishedAgent
@@ -22,7 +23,7 @@ from trunkline.runtime.runtime import Runtime
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, ScriptedBackend, SequentialIds, settle
 
-ALICE = Caller(principal="alice")
+ALICE = Caller(principal=Principal(id="alice", grants=EVERYTHING))
 SCOPE = Scope("test/agent", "", "alice")
 
 

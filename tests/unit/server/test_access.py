@@ -1,19 +1,31 @@
 import hashlib
 
 import pytest
-from tests.unit.server.requests import request
+from msgspec.structs import replace
+from tests.unit.server.requests import asgi_call, request
 
-from trunkline.model.calls import ANONYMOUS
 from trunkline.model.errors import PermissionDenied, Unauthenticated
+from trunkline.model.principal import ANONYMOUS, EVERYTHING, Principal
 from trunkline.server.access import Access, check_origin
+from trunkline.server.api_keys import ApiKeys
+from trunkline.server.asgi import AsgiRequest
 from trunkline.server.http import Header
 
 KEY = b"a-key-that-is-long-enough"
-PRINCIPALS = {hashlib.sha256(KEY).hexdigest(): "alice"}
+ALICE = Principal(id="alice", grants=EVERYTHING, token="alice")
+KEYS = ApiKeys({hashlib.sha256(KEY).hexdigest(): ALICE})
+NO_KEYS = ApiKeys({})
 
 
 def access(*, allows_anonymous: bool = False) -> Access:
-    return Access(principals=PRINCIPALS, allows_anonymous=allows_anonymous)
+    return Access(keys=KEYS, allows_anonymous=allows_anonymous)
+
+
+async def who(access: Access, request: AsgiRequest) -> Principal:
+    """The principal, as a request finds it: in memory, or by asking."""
+    known = None if access.known is None else access.known(request.headers)
+    assert known in (None, await access.identify(request))
+    return await access.identify(request) if known is None else known
 
 
 @pytest.mark.parametrize(
@@ -26,36 +38,36 @@ def access(*, allows_anonymous: bool = False) -> Access:
     ],
 )
 @pytest.mark.parametrize("allows_anonymous", [False, True])
-def test_a_key_stands_for_its_principal(
+async def test_a_key_stands_for_its_principal(
     header: tuple[bytes, bytes], allows_anonymous: bool
 ) -> None:
     caller = request(headers=[header, (b"host", b"gateway.example")])
-    assert access(allows_anonymous=allows_anonymous).identify(caller) == "alice"
+    assert await who(access(allows_anonymous=allows_anonymous), caller) == ALICE
 
 
 @pytest.mark.parametrize(
     "header", [(b"authorization", b"Bearer wrong"), (b"x-api-key", b"wrong"), (b"x-api-key", b"")]
 )
 @pytest.mark.parametrize("allows_anonymous", [False, True])
-def test_an_unknown_key_is_refused_also_where_none_is_needed(
+async def test_an_unknown_key_is_refused_also_where_none_is_needed(
     header: tuple[bytes, bytes], allows_anonymous: bool
 ) -> None:
     caller = request(headers=[header, (b"host", b"localhost")])
     with pytest.raises(Unauthenticated, match="not known"):
-        access(allows_anonymous=allows_anonymous).identify(caller)
+        await who(access(allows_anonymous=allows_anonymous), caller)
 
 
 @pytest.mark.parametrize("value", [b"", b"Bearer", b"Bearer  ", b"Basic abc", KEY])
-def test_another_form_of_authorization_is_refused(value: bytes) -> None:
+async def test_another_form_of_authorization_is_refused(value: bytes) -> None:
     # The other header does not help: the client must see which one is wrong.
     caller = request(headers=[(b"authorization", value), (b"x-api-key", KEY)])
     with pytest.raises(Unauthenticated, match="form 'Bearer KEY'"):
-        access(allows_anonymous=True).identify(caller)
+        await who(access(allows_anonymous=True), caller)
 
 
-def test_without_a_key_the_refusal_says_how_to_send_one() -> None:
+async def test_without_a_key_the_refusal_says_how_to_send_one() -> None:
     with pytest.raises(Unauthenticated, match="'X-API-Key: KEY'"):
-        access().identify(request())
+        await who(access(), request())
 
 
 @pytest.mark.parametrize(
@@ -72,9 +84,9 @@ def test_without_a_key_the_refusal_says_how_to_send_one() -> None:
         b"[0:0:0:0:0:0:0:1]:8642",
     ],
 )
-def test_anonymous_callers_use_a_loopback_name(host: bytes) -> None:
+async def test_anonymous_callers_use_a_loopback_name(host: bytes) -> None:
     caller = request(headers=[(b"host", host)])
-    assert access(allows_anonymous=True).identify(caller) == ANONYMOUS
+    assert await who(access(allows_anonymous=True), caller) == ANONYMOUS
 
 
 @pytest.mark.parametrize(
@@ -96,14 +108,14 @@ def test_anonymous_callers_use_a_loopback_name(host: bytes) -> None:
         b"[::1]@evil.example",
     ],
 )
-def test_a_foreign_host_is_refused_to_anonymous_callers(host: bytes) -> None:
+async def test_a_foreign_host_is_refused_to_anonymous_callers(host: bytes) -> None:
     caller = request(headers=[(b"host", host)])
     with pytest.raises(PermissionDenied, match="loopback"):
-        access(allows_anonymous=True).identify(caller)
+        await who(access(allows_anonymous=True), caller)
 
 
-def test_a_caller_that_names_no_host_is_no_browser() -> None:
-    assert access(allows_anonymous=True).identify(request()) == ANONYMOUS
+async def test_a_caller_that_names_no_host_is_no_browser() -> None:
+    assert await who(access(allows_anonymous=True), request()) == ANONYMOUS
 
 
 @pytest.mark.parametrize(
@@ -115,14 +127,16 @@ def test_a_caller_that_names_no_host_is_no_browser() -> None:
         (b"other.example", False),
     ],
 )
-def test_anonymous_callers_may_use_the_names_of_the_gateway(host: bytes, is_known: bool) -> None:
-    own = Access(principals={}, allows_anonymous=True, hosts=["agents.example"])
+async def test_anonymous_callers_may_use_the_names_of_the_gateway(
+    host: bytes, is_known: bool
+) -> None:
+    own = Access(keys=NO_KEYS, allows_anonymous=True, hosts=["agents.example"])
     caller = request(headers=[(b"host", host)])
     if is_known:
-        assert own.identify(caller) == ANONYMOUS
+        assert await who(own, caller) == ANONYMOUS
     else:
         with pytest.raises(PermissionDenied):
-            own.identify(caller)
+            await who(own, caller)
 
 
 @pytest.mark.parametrize(
@@ -138,17 +152,65 @@ def test_anonymous_callers_may_use_the_names_of_the_gateway(host: bytes, is_know
     ],
 )
 @pytest.mark.parametrize("value", [b"", b"203.0.113.9", b"127.0.0.1"])
-def test_a_request_through_a_proxy_is_no_anonymous_loopback_caller(
+async def test_a_request_through_a_proxy_is_no_anonymous_loopback_caller(
     header: bytes, value: bytes
 ) -> None:
     lines = [(b"host", b"127.0.0.1:8642"), (header, value)]
     with pytest.raises(Unauthenticated, match="came through a proxy"):
-        access(allows_anonymous=True).identify(request(headers=lines))
+        await who(access(allows_anonymous=True), request(headers=lines))
     # A key counts on either way, and where the proxy asks for credentials itself, none is needed.
     keyed = request(headers=[*lines, (b"x-api-key", KEY)])
-    assert access(allows_anonymous=True).identify(keyed) == "alice"
-    behind_proxy = Access(principals={}, allows_anonymous=True, allows_proxied=True)
-    assert behind_proxy.identify(request(headers=lines)) == ANONYMOUS
+    assert await who(access(allows_anonymous=True), keyed) == ALICE
+    behind_proxy = Access(keys=NO_KEYS, allows_anonymous=True, allows_proxied=True)
+    assert await who(behind_proxy, request(headers=lines)) == ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    ("peer", "is_local"),
+    [
+        (("127.0.0.1", 5000), True),
+        (("127.9.9.9", 5000), True),
+        (("::1", 5000), True),
+        (("::ffff:127.0.0.1", 5000), True),
+        (("192.168.1.7", 5000), False),
+        (("203.0.113.9", 5000), False),
+        (("fe80::1", 5000), False),
+        # A Unix socket, and a client in the same process.
+        (None, True),
+        (("", 0), True),
+        (("testclient", 50000), True),
+    ],
+)
+async def test_behind_another_server_the_address_of_the_peer_decides(
+    peer: tuple[str, int] | None, is_local: bool
+) -> None:
+    """That server may listen on any address, and a caller may send any Host."""
+    scope, receive = asgi_call(headers=[(b"host", b"localhost")])
+    caller = AsgiRequest.of({**scope, "client": peer}, receive)
+    if is_local:
+        assert await who(access(allows_anonymous=True), caller) == ANONYMOUS
+    else:
+        with pytest.raises(Unauthenticated, match="from another machine"):
+            await who(access(allows_anonymous=True), caller)
+    behind_proxy = Access(keys=NO_KEYS, allows_anonymous=True, allows_proxied=True)
+    assert await who(behind_proxy, caller) == ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [(b"authorization", b"Bearer " + KEY), (b"authorization", b"Bearer " + KEY)],
+        [(b"authorization", b"Bearer other"), (b"authorization", b"Bearer " + KEY)],
+        [(b"authorization", b"Basic x"), (b"authorization", b"Bearer " + KEY)],
+        [(b"x-api-key", b"other"), (b"x-api-key", KEY)],
+        [(b"authorization", "Bearer schlüssel".encode("latin-1"))],
+        [(b"authorization", b"Bearer \xff\x00\xfe")],
+        [(b"x-api-key", "ключ".encode())],
+    ],
+)
+async def test_two_credentials_or_other_letters_are_no_key(lines: list[Header]) -> None:
+    with pytest.raises(Unauthenticated):
+        await who(access(allows_anonymous=True), request(headers=lines))
 
 
 @pytest.mark.parametrize(
@@ -158,16 +220,16 @@ def test_a_request_through_a_proxy_is_no_anonymous_loopback_caller(
         ("apiKey", (b"authorization", b"Bearer " + KEY), "'X-API-Key: KEY'"),
     ],
 )
-def test_a_key_in_a_header_that_is_not_taken_is_refused_with_the_one_that_is(
+async def test_a_key_in_a_header_that_is_not_taken_is_refused_with_the_one_that_is(
     scheme: str, header: tuple[bytes, bytes], remedy: str
 ) -> None:
-    one = Access(principals=PRINCIPALS, allows_anonymous=True, schemes=(scheme,))
+    one = Access(keys=replace(KEYS, schemes=(scheme,)), allows_anonymous=True)
     with pytest.raises(Unauthenticated, match=remedy) as refused:
-        one.identify(request(headers=[header, (b"host", b"localhost")]))
+        await who(one, request(headers=[header, (b"host", b"localhost")]))
     assert "or as" not in refused.value.message
     own = [(b"authorization", b"Bearer " + KEY), (b"x-api-key", KEY)]
     # Both at once are fine: one of them is the right one.
-    assert one.identify(request(headers=own)) == "alice"
+    assert await who(one, request(headers=own)) == ALICE
 
 
 HOST: Header = (b"host", b"localhost:8642")

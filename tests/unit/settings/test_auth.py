@@ -127,7 +127,7 @@ def test_a_bad_key_is_refused_without_being_shown(keys: dict[str, Any], expected
 def test_the_digest_decides_who_calls() -> None:
     digest = ApiKey(key=Secret(KEY)).digest()
     settings = made(auth={"keys": {"ci": {"key": "x" * 16}, "bob": {"sha256": digest.upper()}}})
-    assert settings.auth.principals()[digest] == "bob"
+    assert settings.auth.principals()[digest].id == "bob"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.model.calls import ANONYMOUS
+from trunkline.model.principal import ANONYMOUS
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Append, Creation, IdempotencyRecord, Scope, TaskQuery
 from trunkline.stores.indexes import Head, TaskIndex
@@ -18,7 +18,7 @@ def head(key: int, agent: str, context_id: str, state: TaskState, status_ms: int
         entries=(),
         state=state,
         status_ms=status_ms,
-        creation=Creation(Scope(agent, "", ANONYMOUS), context_id, status_ms, "n"),
+        creation=Creation(Scope(agent, "", ANONYMOUS.id), context_id, status_ms, "n"),
         snapshot=None,
     )
     return Head.of(key, append)
@@ -42,14 +42,14 @@ def seen(index: TaskIndex[Head]) -> object:
         for state in (None, *STATES)
         for query in [
             TaskQuery(
-                scope=Scope(agent, "", ANONYMOUS), context_id=context_id, state=state, limit=99
+                scope=Scope(agent, "", ANONYMOUS.id), context_id=context_id, state=state, limit=99
             )
         ]
     ]
     ended = [[task.id for task in index.ended(agent, before_ms=None, limit=99)] for agent in AGENTS]
     to_do = [task.id for task in index.claimable("other", now_ms=0, limit=99, task_id=None)]
     keys = [
-        index.recall(Scope(agent, "", ANONYMOUS), f"k{n}") for agent in AGENTS for n in range(9)
+        index.recall(Scope(agent, "", ANONYMOUS.id), f"k{n}") for agent in AGENTS for n in range(9)
     ]
     return pages, ended, to_do, keys, set(index.scopes()), [task.id for task in index]
 

@@ -63,7 +63,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = AsgiRequest.of(scope, receive)
         try:
-            principal = self._access.identify(request)
+            principal = (await self._access.identify_unrestricted(request)).id
             # MCP, Transports, Security: servers must validate Origin, for every caller.
             check_origin(request, reads=True)
             if request.method == "POST":

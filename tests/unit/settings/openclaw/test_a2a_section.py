@@ -223,7 +223,7 @@ def test_d17_d33_one_key_lets_one_principal_in(tmp_path: Path, scheme: str, plac
     auth = {"auth": {"scheme": scheme, "apiKey": "${A2A_KEY}"}}
     document = design(**auth) if place == "server" else design(a2a=auth)
     found = loaded(tmp_path, document, environment={"A2A_KEY": KEY})
-    assert [*found.settings.auth.principals().values()] == ["openclaw"]
+    assert [each.id for each in found.settings.auth.principals().values()] == ["openclaw"]
     assert found.settings.auth.schemes == (scheme,)
     assert not found.settings.allows_anonymous()
     assert not any("no key is required" in note for note in found.notes)

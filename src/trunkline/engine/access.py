@@ -1,0 +1,47 @@
+"""`why_denied`: the agents and operations that the grants of a principal allow."""
+
+from msgspec import Struct
+
+from trunkline.model.principal import Principal
+
+
+class Denial(Struct, frozen=True):
+    """The reason why a principal may not call an operation of an agent."""
+
+    reason: str
+    text: str
+
+
+def why_denied(principal: Principal, agent: str, operation: str) -> Denial | None:
+    """The reason why the principal may not call the operation; None when it may.
+
+    Everything that no grant allows is denied.
+    """
+    reaches_agent = False
+    for grant in principal.grants:
+        if _covers(grant.agent, agent):
+            reaches_agent = True
+            if grant.operations is None or operation in grant.operations:
+                return None
+    if reaches_agent:
+        return Denial(
+            "operation_not_granted",
+            f"This credential may not call {operation} of the agent {agent}; "
+            "ask the operator of the gateway to grant it",
+        )
+    return Denial(
+        "agent_not_granted",
+        f"This credential may not call the agent {agent}; "
+        "ask the operator of the gateway to grant it",
+    )
+
+
+def is_unrestricted(principal: Principal) -> bool:
+    """Whether the principal may call every operation of every agent, also of later ones."""
+    return any(grant.agent == "*" and grant.operations is None for grant in principal.grants)
+
+
+def _covers(pattern: str, agent: str) -> bool:
+    # `owner/*` ends in a slash without the star, so it does not cover another owner whose name
+    # only begins like this one.
+    return pattern in ("*", agent) or (pattern.endswith("/*") and agent.startswith(pattern[:-1]))

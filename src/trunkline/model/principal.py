@@ -1,0 +1,44 @@
+"""`Principal`: the caller of a request, and the agents and operations that it may call."""
+
+from typing import Final
+
+from msgspec import Struct
+
+
+class Grant(Struct, frozen=True, gc=False):
+    """Permission to call agents."""
+
+    # A handle, or `owner/*` for every agent of an owner, or `*` for every agent.
+    agent: str
+    # The names of the operations (`model.calls.Operation`); None means all of them.
+    operations: frozenset[str] | None = None
+
+
+EVERYTHING: Final = (Grant("*"),)
+
+
+class Principal(Struct, frozen=True, kw_only=True, gc=False):
+    """Determined by a credential alone, never by the content of a message.
+
+    A principal without grants may call nothing.
+    """
+
+    # Unique in the gateway: tasks belong to it, and limits count by it. Only API keys have ids
+    # without a colon; other authenticators put their name and a colon before theirs.
+    id: str
+    # The tenant that the principal belongs to; empty for one that may name any tenant.
+    tenant: str = ""
+    grants: tuple[Grant, ...] = ()
+    # Tells the credentials of a principal apart in logs and audits: a name, an id or a public
+    # prefix. Never the secret.
+    token: str = ""
+    # The ids of the principals that this one acts for, the first caller first.
+    chain: tuple[str, ...] = ()
+
+    @property
+    def is_anonymous(self) -> bool:
+        return self.id == ANONYMOUS.id
+
+
+# Every caller without a credential. No API key can have this name.
+ANONYMOUS: Final = Principal(id="@anonymous", grants=EVERYTHING)
