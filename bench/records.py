@@ -1,0 +1,169 @@
+"""What a record costs beside many others of its kind: CPU and time of put, get, page and claim.
+
+PYTHONPATH=src:. python -m bench.records                 # in the environment of ./check, 20 s
+PYTHONPATH=src:. python -m bench.records --size 10000    # the same size for every store
+
+Fills one store with 1,000 records and one with many, then measures both in turns. Every record is
+due, so that a claim chooses among all of them. Put, get and page go to 1,000 records that lie
+evenly among all others, so the larger store has deeper trees and as much in its caches; with
+`--any` they go to any record, and then most pages of a large database come from the disk cache of
+the operating system.
+"""
+
+import argparse
+import asyncio
+import random
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from trunkline.clock import SystemClock
+from trunkline.ports.records import Delete, Key, Put
+from trunkline.ports.store import Scope, Store
+from trunkline.stores.jsonfile import JsonFileStore
+from trunkline.stores.memory import MemoryStore
+from trunkline.stores.sqlite import SqliteStore
+
+SMALL = 1000
+LIMITS = {"memory": 100_000, "sqlite": 1_000_000, "json-file": 10_000}
+KIND = "bench.1"
+BODY = b'{"text":"%s"}' % (b"x" * 200)
+PER_SCOPE = 10
+FILL_AT_ONCE = 500
+# Operations at a time: a store commits those that arrive together in one go.
+AT_ONCE = 16
+PAGE = 50
+
+
+def make(kind: str, folder: Path) -> Store:
+    match kind:
+        case "memory":
+            return MemoryStore()
+        case "sqlite":
+            return SqliteStore(folder / "store.db")
+        case _:
+            return JsonFileStore(folder, clock=SystemClock(), adopts=Scope("", "", ""))
+
+
+def put(number: int) -> Put:
+    scope, tag = f"scope-{number // PER_SCOPE:07}", f"tag-{number // PAGE}"
+    key = Key(KIND, scope, f"record-{number:08}")
+    return Put(key=key, body=BODY, tags=(tag,), due_in_ms=0, expected=0)
+
+
+class Filled:
+    """An open store with records, and the four things that are measured on it."""
+
+    def __init__(self, store: Store, size: int, used: int) -> None:
+        self._store = store
+        self._size = size
+        self._step = size // used
+        self._used = used
+        self._next = size
+        self._chance = random.Random(1)
+
+    async def fill(self) -> None:
+        for start in range(0, self._size, FILL_AT_ONCE):
+            puts = [put(number) for number in range(start, min(start + FILL_AT_ONCE, self._size))]
+            await self._store.change(*puts)
+
+    def _some(self) -> Key:
+        number = self._chance.randrange(self._used) * self._step
+        # A page of records comes behind it.
+        return put(min(number, self._size - PAGE - 1)).key
+
+    async def put(self) -> None:
+        """In the middle of the others: new records of scopes that exist."""
+        self._next += 1
+        key = Key(KIND, self._some().scope, f"new-{self._next}")
+        await self._store.change(Put(key=key, body=BODY, tags=("new",), due_in_ms=0, expected=0))
+
+    async def get(self) -> None:
+        assert await self._store.record(self._some())
+
+    async def page(self) -> None:
+        assert len(await self._store.records(KIND, after=self._some(), limit=PAGE)) == PAGE
+
+    async def claim(self) -> None:
+        """Claim a record and put it back at the end of the line."""
+        (record,) = await self._store.claim_due({KIND: 1}, lease_ms=60_000)
+        await self._store.change(
+            Delete(key=record.key, expected=record.version),
+            Put(
+                key=Key(KIND, record.key.scope, f"{record.key.id}~"),
+                body=BODY,
+                tags=record.tags,
+                due_in_ms=0,
+            ),
+        )
+
+
+Operation = Callable[[Filled], Awaitable[None]]
+OPERATIONS: dict[str, Operation] = {
+    "put": Filled.put,
+    "get": Filled.get,
+    "page": Filled.page,
+    "claim": Filled.claim,
+}
+
+
+async def cost_us(filled: Filled, operation: Operation, count: int) -> tuple[float, float]:
+    """CPU of the process and time that passes, for one operation."""
+
+    async def several() -> None:
+        for _ in range(count // AT_ONCE):
+            await operation(filled)
+
+    cpu, passed = time.process_time(), time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(several())
+    done = count // AT_ONCE * AT_ONCE
+    cpu, passed = time.process_time() - cpu, time.perf_counter() - passed
+    return cpu / done * 1e6, passed / done * 1e6
+
+
+async def measure(kind: str, size: int, rounds: int, *, uses_any: bool) -> None:
+    with TemporaryDirectory(prefix="trunkline-records-") as folder:
+        stores = {number: make(kind, Path(folder, str(number))) for number in (SMALL, size)}
+        filled: dict[int, Filled] = {}
+        for number, store in stores.items():
+            await store.open()
+            filled[number] = Filled(store, number, number if uses_any else SMALL)
+            await filled[number].fill()
+        for name, operation in OPERATIONS.items():
+            found: dict[int, list[tuple[float, float]]] = {number: [] for number in stores}
+            for _ in range(rounds):
+                for number in stores:
+                    found[number].append(await cost_us(filled[number], operation, 320))
+            medians = {
+                number: [statistics.median(column) for column in zip(*costs, strict=True)]
+                for number, costs in found.items()
+            }
+            (cpu, passed), (large_cpu, large_passed) = medians[SMALL], medians[size]
+            print(
+                f"| {kind} | {name} | {size:,} | {cpu:.0f} | {large_cpu:.0f} "
+                f"| {large_cpu / cpu:.2f}× | {large_passed / passed:.2f}× |",
+                flush=True,
+            )
+        for store in stores.values():
+            await store.close()
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench.records")
+    parser.add_argument("--size", type=int, help="records of the large store")
+    parser.add_argument("--stores", default=",".join(LIMITS), help="of memory, sqlite, json-file")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--any", action="store_true", help="use all records, not 1,000 of them")
+    options = parser.parse_args()
+    print("| store | operation | records | µs of CPU at 1,000 | µs there | CPU | time |")
+    print("|---|---|---|---|---|---|---|")
+    for kind in options.stores.split(","):
+        await measure(kind, options.size or LIMITS[kind], options.rounds, uses_any=options.any)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
