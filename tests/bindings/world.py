@@ -72,10 +72,12 @@ def settings(
     store_kind: Literal["sqlite", "json-file"] = "sqlite",
     anonymous: str = "never",
     server: dict[str, Any] | None = None,
+    grants: dict[str, dict[str, tuple[str, ...]]] | None = None,
     agents: dict[str, dict[str, Any]] | None = None,
     **agent: Any,
 ) -> Settings:
-    """One scripted agent with these settings, or several by handle, for Alice and Bob."""
+    """One scripted agent with these settings, or several by handle, for Alice and Bob, whose keys
+    may have `grants`."""
     store = (
         StoreSettings(kind="memory")
         if database is None
@@ -87,7 +89,10 @@ def settings(
         server=ServerSettings(**(server or {})),
         store=store,
         auth=AuthSettings(
-            keys={name: ApiKey(key=Secret(key)) for name, key in KEYS.items()},
+            keys={
+                name: ApiKey(key=Secret(key), grants=(grants or {}).get(name))
+                for name, key in KEYS.items()
+            },
             anonymous="never" if anonymous == "never" else "loopback",
         ),
         agents={

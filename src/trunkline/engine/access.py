@@ -1,18 +1,11 @@
 """`why_denied`: the agents and operations that the grants of a principal allow."""
 
-from msgspec import Struct
-
+from trunkline.model.calls import Refusal
+from trunkline.model.errors import PermissionDenied
 from trunkline.model.principal import Principal
 
 
-class Denial(Struct, frozen=True):
-    """The reason why a principal may not call an operation of an agent."""
-
-    reason: str
-    text: str
-
-
-def why_denied(principal: Principal, agent: str, operation: str) -> Denial | None:
+def why_denied(principal: Principal, agent: str, operation: str) -> Refusal | None:
     """The reason why the principal may not call the operation; None when it may.
 
     Everything that no grant allows is denied.
@@ -24,16 +17,23 @@ def why_denied(principal: Principal, agent: str, operation: str) -> Denial | Non
             if grant.operations is None or operation in grant.operations:
                 return None
     if reaches_agent:
-        return Denial(
+        return Refusal(
             "operation_not_granted",
             f"This credential may not call {operation} of the agent {agent}; "
             "ask the operator of the gateway to grant it",
         )
-    return Denial(
+    return Refusal(
         "agent_not_granted",
         f"This credential may not call the agent {agent}; "
         "ask the operator of the gateway to grant it",
     )
+
+
+def check_granted(principal: Principal, agent: str, operation: str) -> None:
+    """Raises PermissionDenied for an operation that no grant allows."""
+    denied = why_denied(principal, agent, operation)
+    if denied is not None:
+        raise PermissionDenied(denied.text)
 
 
 def is_unrestricted(principal: Principal) -> bool:

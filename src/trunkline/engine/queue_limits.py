@@ -3,19 +3,11 @@
 from collections.abc import Hashable
 from typing import TypeVar
 
-from msgspec import Struct
-
 from trunkline.engine.lanes import Lane, Lanes
+from trunkline.model.calls import Refusal
 from trunkline.model.profile import Profile
 
 Ticket = TypeVar("Ticket", bound=Hashable)
-
-
-class Refusal(Struct, frozen=True):
-    """The reason why a valid message is not accepted now."""
-
-    reason: str
-    text: str
 
 
 QUEUE_FULL = Refusal(
@@ -29,8 +21,6 @@ INTERRUPTED = Refusal(
     "A request with this key was begun before, and its answer was lost when the gateway stopped. "
     "It was not run again; send it with a new key to run it.",
 )
-# How long a refused caller should wait. The end of a turn cannot be predicted.
-RETRY_AFTER_S = 5
 
 
 def why_refused(profile: Profile, lanes: Lanes[Lane, Ticket], lane: Lane) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""`Operation`: the operations of A2A; the request of each; and the `Caller`."""
+"""`Operation`: the operations of A2A; the request of each, its `Caller` and its `Refusal`."""
 
 from enum import StrEnum
 from typing import Any
@@ -126,3 +126,13 @@ class Caller(Struct, frozen=True, gc=False, kw_only=True):
     # URIs of the extensions that the client lists and the agent declares.
     extensions: tuple[str, ...] = ()
     idempotency_key: str = ""
+
+
+class Refusal(Struct, frozen=True):
+    """The reason why a valid request is not accepted. `reason` is for programs and does not change;
+    `text` is for people."""
+
+    reason: str
+    text: str
+    # How long the caller should wait. The end of a turn cannot be predicted.
+    retry_after_s: int = 5

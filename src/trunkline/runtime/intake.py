@@ -11,14 +11,12 @@ from trunkline.engine.admission import NO_CONTENT, check_follow_up, context_of
 from trunkline.engine.queue_limits import (
     INTERRUPTED,
     QUEUE_FULL,
-    RETRY_AFTER_S,
-    Refusal,
     why_refused,
 )
 from trunkline.engine.run_states import RunState
 from trunkline.engine.task_fold import Pending
 from trunkline.engine.transitions import TABLE, Step
-from trunkline.model.calls import Caller, SendMessageRequest
+from trunkline.model.calls import Caller, Refusal, SendMessageRequest
 from trunkline.model.errors import (
     InvalidParams,
     PushNotificationNotSupported,
@@ -253,7 +251,7 @@ class Intake(Struct, kw_only=True, eq=False):
     ) -> LiveTask:
         profile = run.agent.profile
         if refused is QUEUE_FULL and profile.overflow == "error":
-            raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
+            raise TooManyRequests(refused.text, retry_after_s=refused.retry_after_s)
         live = self.new_tasks.create(run, record, refused)
         if reader is not None:
             live.subscribe(reader)
@@ -297,7 +295,7 @@ class Intake(Struct, kw_only=True, eq=False):
         lane = agent.lane(live.scope, live.context_id, live.task_id)
         refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
-            raise TooManyRequests(refused.text, retry_after_s=RETRY_AFTER_S)
+            raise TooManyRequests(refused.text, retry_after_s=refused.retry_after_s)
         message = message_of_task(message, live.task_id, live.context_id)
         now_ms = self.clock.now_ms()
         is_orphan = live.is_orphan

@@ -2,8 +2,9 @@
 
 from msgspec import Struct, structs
 
-from trunkline.engine.queue_limits import INTERRUPTED, RETRY_AFTER_S, Refusal
+from trunkline.engine.queue_limits import INTERRUPTED
 from trunkline.engine.run_states import WAITING
+from trunkline.model.calls import Refusal
 from trunkline.model.events import TaskSubmitted
 from trunkline.model.large_values import MAX_INLINE_CHARS
 from trunkline.model.timestamps import format_timestamp
@@ -60,7 +61,7 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
             if refused is INTERRUPTED:
                 state = TaskState.FAILED
             name = refused.reason.replace("_", "-")
-            metadata = {"reason": refused.reason, "retryAfterSeconds": RETRY_AFTER_S}
+            metadata = {"reason": refused.reason, "retryAfterSeconds": refused.retry_after_s}
             said = say(live, name, refused.text, metadata)
         message = message_of_task(run.message, task_id, context_id)
         run.become(live, message)

@@ -1,10 +1,12 @@
-"""`Service`: one method per operation of the protocol."""
+"""`Service`: one method per operation of the protocol. Each checks the grants of its caller first,
+so that no way into the gateway can forget it."""
 
 import asyncio
 from functools import partial
 
 from msgspec import Struct, field
 
+from trunkline.engine.access import check_granted
 from trunkline.engine.history_scope import OPT
 from trunkline.engine.transitions import Step
 from trunkline.model.calls import (
@@ -12,6 +14,7 @@ from trunkline.model.calls import (
     CancelTaskRequest,
     GetTaskRequest,
     ListTasksRequest,
+    Operation,
     SendMessageRequest,
     SubscribeToTaskRequest,
 )
@@ -22,6 +25,7 @@ from trunkline.model.errors import (
     TrunklineError,
     UnsupportedOperation,
 )
+from trunkline.model.principal import EVERYTHING
 from trunkline.model.profile import Profile
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
@@ -84,6 +88,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     ) -> TaskAnswer | Reply:
         """Answer when the task has ended or waits for the caller, or, if asked to return
         immediately, as soon as it exists."""
+        if caller.principal.grants is not EVERYTHING:
+            check_granted(caller.principal, agent.handle, Operation.SEND_MESSAGE)
         configuration = request.configuration
         returns_immediately = configuration is not None and configuration.return_immediately
         history_length = configuration.history_length if configuration is not None else None
@@ -128,6 +134,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     async def stream(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
     ) -> Subscription:
+        if caller.principal.grants is not EVERYTHING:
+            check_granted(caller.principal, agent.handle, Operation.SEND_STREAMING_MESSAGE)
         configuration = request.configuration
         history_length = configuration.history_length if configuration is not None else None
         closes_on = CLOSES_ON_PAUSE if agent.profile.subscribe_pause == "close" else CLOSES_SEND
@@ -219,6 +227,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             live.subscribe(reader)
 
     async def get(self, agent: PublishedAgent, caller: Caller, request: GetTaskRequest) -> bytes:
+        if caller.principal.grants is not EVERYTHING:
+            check_granted(caller.principal, agent.handle, Operation.GET_TASK)
         scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         history_length = request.history_length
         if history_length is None and agent.profile.history_default == "none":
@@ -232,6 +242,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     async def list(
         self, agent: PublishedAgent, caller: Caller, request: ListTasksRequest
     ) -> ListAnswer:
+        if caller.principal.grants is not EVERYTHING:
+            check_granted(caller.principal, agent.handle, Operation.LIST_TASKS)
         scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         query = TaskQuery(
             scope=scope,
@@ -263,6 +275,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     async def cancel(
         self, agent: PublishedAgent, caller: Caller, request: CancelTaskRequest
     ) -> bytes:
+        if caller.principal.grants is not EVERYTHING:
+            check_granted(caller.principal, agent.handle, Operation.CANCEL_TASK)
         profile = agent.profile
         if profile.cancel == "unsupported":
             raise _cannot_cancel(profile)
@@ -298,6 +312,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     ) -> Subscription:
         """Follow a task: its snapshot and all further entries, or only the entries after
         `last_seq`."""
+        if caller.principal.grants is not EVERYTHING:
+            check_granted(caller.principal, agent.handle, Operation.SUBSCRIBE_TO_TASK)
         profile = agent.profile
         if not profile.stream_replay:
             last_seq = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from trunkline.engine.access import check_granted
 from trunkline.model.calls import Caller, GetExtendedAgentCardRequest, Operation
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import (
@@ -74,6 +75,7 @@ class Endpoint(Struct, kw_only=True, eq=False):
         # A2A 1.0, 3.1.11: the extended card is for authenticated callers only, wherever they are.
         if caller.principal.is_anonymous:
             raise Unauthenticated("The extended agent card needs an API key")
+        check_granted(caller.principal, self.agent.handle, Operation.GET_EXTENDED_AGENT_CARD)
         return self.extended_card
 
     def check_offered(self, operation: Operation, version: Version) -> None:

@@ -8,13 +8,17 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from trunkline.config import doc
-from trunkline.config.problems import Problem, bad_value
+from trunkline.config.problems import Path, Problem, bad_value, did_you_mean
 from trunkline.config.secret import Secret
-from trunkline.model.principal import EVERYTHING, Principal
+from trunkline.model.calls import Operation
+from trunkline.model.principal import EVERYTHING, Grant, Principal
+from trunkline.settings.agents import HANDLE
 
 # Shorter keys can be guessed; 16 random characters hold 96 bits in base64.
 MIN_KEY_CHARS = 16
 PRINCIPAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+ALL = "*"
+OPERATIONS = (ALL, *map(str, Operation))
 SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -27,6 +31,16 @@ class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sha256: Annotated[
         Secret | None, doc("SHA-256 of the key in hex. Use it to keep the key out of the file.")
     ] = None
+    grants: Annotated[
+        dict[str, tuple[str, ...]] | None,
+        doc(
+            "What the key may call: handles of agents (`owner/slug`, `owner/*` for all of an "
+            "owner, `*` for all), each with its operations by their names in A2A 1.0, such as "
+            '`["SendMessage", "GetTask"]`, or `["*"]` for all. Everything else is denied, '
+            "`/metrics` and `/mcp` included. "
+            "Absent: everything is allowed."
+        ),
+    ] = None
 
     def digest(self) -> str:
         """SHA-256 of the key, in lower-case hex."""
@@ -34,6 +48,14 @@ class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return self.sha256.reveal().lower()
         text = self.key.reveal() if self.key is not None else ""
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def granted(self) -> tuple[Grant, ...]:
+        if self.grants is None:
+            return EVERYTHING
+        return tuple(
+            Grant(agent, None if ALL in operations else frozenset(operations))
+            for agent, operations in self.grants.items()
+        )
 
 
 class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +96,7 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def principals(self) -> dict[str, Principal]:
         """SHA-256 of each key in hex → the principal it stands for."""
         return {
-            key.digest(): Principal(id=name, grants=EVERYTHING, token=name)
+            key.digest(): Principal(id=name, grants=key.granted(), token=name)
             for name, key in self.keys.items()
         }
 
@@ -117,12 +139,33 @@ def _key(name: str, key: ApiKey) -> Iterator[Problem]:
             "holds characters that cannot be sent in a header",
             "Use visible ASCII characters. Make one with: openssl rand -hex 24",
         )
+    for agent, operations in (key.grants or {}).items():
+        yield from _grant((*path, "grants", agent), agent, operations)
     if key.sha256 is not None and not SHA256.fullmatch(key.sha256.reveal()):
         yield bad_value(
             (*path, "sha256"),
             "expected 64 hexadecimal digits",
             'Make it with: printf %s "$TRUNKLINE_KEY" | sha256sum',
         )
+
+
+def _grant(path: Path, agent: str, operations: tuple[str, ...]) -> Iterator[Problem]:
+    if agent != ALL and not HANDLE.fullmatch(agent):
+        yield Problem(
+            path,
+            "names no agent",
+            'Name a handle, such as "acme/rust-expert", or "acme/*" for all agents of acme, or '
+            '"*" for all.',
+        )
+    if not operations:
+        yield Problem(path, "names no operation", 'Name some, or "*" for all of them.')
+    for index, operation in enumerate(operations):
+        if operation not in OPERATIONS:
+            yield bad_value(
+                (*path, index),
+                "is no operation of A2A",
+                f"{did_you_mean(operation, OPERATIONS)}Name one of: {', '.join(OPERATIONS)}.",
+            )
 
 
 def _fits_a_header(key: str) -> bool:

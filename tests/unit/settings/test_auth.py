@@ -4,6 +4,7 @@ import pytest
 from tests.unit.settings.documents import KEY, agent, made, only, problems, refused
 
 from trunkline.config.secret import Secret
+from trunkline.model.principal import EVERYTHING, Grant, Principal
 from trunkline.settings.auth import ApiKey
 
 WITH_KEY = {"keys": {"ci": {"key": KEY}}}
@@ -160,3 +161,42 @@ def test_the_public_url_of_an_agent_is_absolute() -> None:
 
 def test_a_host_is_needed() -> None:
     assert only(server={"host": ""}, auth=WITH_KEY).what == "expected an address or a host name"
+
+
+def test_a_key_without_grants_may_call_everything() -> None:
+    (principal,) = made(auth=WITH_KEY).auth.principals().values()
+    assert principal == Principal(id="ci", grants=EVERYTHING, token="ci")
+
+
+def test_the_grants_of_a_key_are_those_of_its_principal() -> None:
+    grants = {"acme/rust": ["SendMessage", "GetTask"], "acme/*": ["GetTask"], "*": ["*"]}
+    settings = made(auth={"keys": {"ci": {"key": KEY, "grants": grants}}})
+    (principal,) = settings.auth.principals().values()
+    assert principal.grants == (
+        Grant("acme/rust", frozenset({"SendMessage", "GetTask"})),
+        Grant("acme/*", frozenset({"GetTask"})),
+        Grant("*"),
+    )
+    (nothing,) = made(auth={"keys": {"ci": {"key": KEY, "grants": {}}}}).auth.principals().values()
+    assert nothing.grants == ()
+
+
+@pytest.mark.parametrize(
+    ("grants", "expected"),
+    [
+        ({"acme": ["*"]}, "auth.keys.ci.grants.acme: names no agent. Name a handle, such as"),
+        ({"Acme/Rust": ["*"]}, 'auth.keys.ci.grants."Acme/Rust": names no agent'),
+        ({"*/rust": ["*"]}, 'auth.keys.ci.grants."*/rust": names no agent'),
+        ({"acme/*": []}, 'auth.keys.ci.grants."acme/*": names no operation. Name some, or "*"'),
+        (
+            {"acme/*": ["GetTask", "SendMessages"]},
+            'auth.keys.ci.grants."acme/*"[1] = "SendMessages": is no operation of A2A. '
+            'Did you mean "SendMessage"?',
+        ),
+        ({"acme/*": ["message/send"]}, 'auth.keys.ci.grants."acme/*"[0] = "message/send": is no'),
+        ({"acme/*": "GetTask"}, "auth.keys.ci.grants = {…}: expected a list, got a text"),
+    ],
+)
+def test_a_wrong_grant_is_refused_with_the_remedy(grants: Any, expected: str) -> None:
+    problem = only(auth={"keys": {"ci": {"key": KEY, "grants": grants}}})
+    assert str(problem).startswith(expected)
