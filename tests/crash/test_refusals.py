@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from tests.runtime.world import HANDLE, SCOPE, World, opened, said, world
 
-from trunkline.model.errors import KeyTaken, StoreUnusable, TaskNotFound, Unavailable
+from trunkline.model.errors import RecordConflict, StoreUnusable, TaskNotFound, Unavailable
 from trunkline.model.events import Entry
 from trunkline.model.session import ReplyPayload
 from trunkline.model.values import TaskState, TaskStatus, TaskStatusUpdateEvent
@@ -342,8 +342,8 @@ class TakenKeys(MemoryStore):
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         loop = asyncio.get_running_loop()
         for append, settled in appends:
-            if append.idempotency is not None:
-                loop.call_soon(settled, KeyTaken("used before"))
+            if append.also:
+                loop.call_soon(settled, RecordConflict("used before"))
             else:
                 super().submit([(append, settled)])
 

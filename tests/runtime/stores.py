@@ -10,16 +10,25 @@ from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import FakeClock
 
-# Makes the store of a folder; made anew, a durable one has what the one before left.
-MakeStore = Callable[[Path], Store]
+# Makes the store of a folder, and takes a clock as well; made anew, a durable one has what the
+# one before left.
+MakeStore = Callable[..., Store]
 
-DURABLE: dict[str, MakeStore] = {
-    "sqlite": lambda folder: SqliteStore(folder / "store.db", synchronous="normal"),
-    "json-file": lambda folder: JsonFileStore(
-        folder / "tasks", clock=FakeClock(), adopts=Scope("", "", "")
-    ),
-}
-STORES: dict[str, MakeStore] = {"memory": lambda _: MemoryStore(), **DURABLE}
+
+def _sqlite(folder: Path, clock: FakeClock | None = None) -> Store:
+    return SqliteStore(folder / "store.db", synchronous="normal", clock=clock)
+
+
+def _json_files(folder: Path, clock: FakeClock | None = None) -> Store:
+    return JsonFileStore(folder / "tasks", clock=clock or FakeClock(), adopts=Scope("", "", ""))
+
+
+def _memory(_: Path, clock: FakeClock | None = None) -> Store:
+    return MemoryStore(clock)
+
+
+DURABLE: dict[str, MakeStore] = {"sqlite": _sqlite, "json-file": _json_files}
+STORES: dict[str, MakeStore] = {"memory": _memory, **DURABLE}
 
 
 class SlowReads(MemoryStore):

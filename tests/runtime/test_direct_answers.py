@@ -16,7 +16,8 @@ from trunkline.model.errors import (
     TrunklineError,
 )
 from trunkline.model.values import Message, TaskState, text_of
-from trunkline.ports.store import KeptNote, Store
+from trunkline.ports.records import Change
+from trunkline.ports.store import Store
 from trunkline.runtime.fanout import Reply
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
@@ -37,7 +38,7 @@ async def test_a_key_gives_the_message_again_and_runs_once(
         assert await w.ask("say one", key="k", id="m") == first
         assert await w.listed() == ()
         assert runs(w) == 1
-        assert len(w.runtime.direct) == len(w.runtime.keys) == 0
+        assert len(w.runtime.keys) == 0
         other = await w.ask("say one", key="l", id="m")
         assert other.message_id != first.message_id
         assert runs(w) == 2
@@ -83,7 +84,7 @@ async def test_a_repeat_of_a_run_that_becomes_a_task_gets_the_task() -> None:
         assert stream.task_id == task.id
         assert (await w.send("wait a; tool grep; say one", key="k", id="m")).id == task.id
         assert runs(w) == 1
-        assert len(w.runtime.direct) == 0
+        assert len(w.runtime.keys) == 0
 
 
 async def test_the_answer_outlives_the_process(make_store: Callable[[], Store]) -> None:
@@ -126,7 +127,7 @@ async def test_an_answer_that_the_caller_does_not_take_is_refused_again_without_
 
 
 class KeyStore(MemoryStore):
-    """Keeps notes when it is told to, or not at all."""
+    """Changes records when it is told to, or not at all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,12 +135,12 @@ class KeyStore(MemoryStore):
         self.asked = asyncio.Event()
         self.is_refusing = False
 
-    async def keep(self, note: KeptNote) -> None:
+    async def change(self, *changes: Change) -> None:
         self.asked.set()
         await self.may_keep.wait()
         if self.is_refusing:
             raise StoreUnusable("the disk is full")
-        await super().keep(note)
+        await super().change(*changes)
 
 
 async def test_the_agent_starts_when_the_key_is_stored() -> None:
@@ -160,7 +161,7 @@ async def test_a_key_that_cannot_be_stored_runs_nothing_and_holds_up_nobody() ->
     async with world(store=store, **INBOUND) as w:
         with pytest.raises(TrunklineError):
             await w.ask("say one", key="k", id="m", context="c")
-        assert runs(w) == len(w.runtime.direct) == 0
+        assert runs(w) == len(w.runtime.keys) == 0
         store.is_refusing = False
         assert text_of((await w.ask("say one", key="k", id="m", context="c")).parts) == "one"
 

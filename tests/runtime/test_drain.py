@@ -9,7 +9,8 @@ from tests.runtime.world import World, next_morning, said, world
 from trunkline.engine.recovery import restart_reason
 from trunkline.model.errors import Unavailable
 from trunkline.model.values import TaskState, text_of
-from trunkline.ports.store import Exchange, Store
+from trunkline.ports.records import Change
+from trunkline.ports.store import Store
 from trunkline.runtime.fanout import CutOff
 from trunkline.runtime.runtime import STOP_REASON
 from trunkline.stores.memory import MemoryStore
@@ -118,16 +119,16 @@ async def test_draining_twice_is_fine_and_closing_is_too() -> None:
 
 
 class SlowMemory(MemoryStore):
-    """Keeps an exchange when told to."""
+    """Changes records when told to."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked, self.go = asyncio.Event(), asyncio.Event()
 
-    async def remember(self, exchange: Exchange) -> None:
+    async def change(self, *changes: Change) -> None:
         self.asked.set()
         await self.go.wait()
-        await super().remember(exchange)
+        await super().change(*changes)
 
 
 @pytest.mark.parametrize("resumable", [False, True])

@@ -9,9 +9,11 @@ from tests.runtime.world import World, world
 
 from trunkline.model.errors import TaskNotFound
 from trunkline.model.values import TaskState, text_of
+from trunkline.ports.caller_records import ANSWER
 from trunkline.runtime.retention import STEP, Gone, count_prunable, prune
 from trunkline.settings.profiles import preset
 from trunkline.stores.memory import MemoryStore
+from trunkline.testing import FakeClock
 
 HANDLE = "test/agent"
 
@@ -74,7 +76,9 @@ async def transcript(w: World) -> list[str]:
 
 @pytest.mark.parametrize("store", STORES)
 async def test_x03_answers_without_a_task_go_when_they_are_old(store: str, tmp_path: Path) -> None:
-    async with world(direct=True, store=STORES[store](tmp_path), retention_s=100.0) as w:
+    clock = FakeClock()
+    kept = STORES[store](tmp_path, clock)
+    async with world(direct=True, store=kept, clock=clock, retention_s=100.0) as w:
         await w.ask("reply one", context="c")
         await w.clock.advance(59)
         await w.ask("reply two", context="c")
@@ -110,20 +114,21 @@ async def test_many_answers_without_a_task_go_in_small_steps() -> None:
     class Counting(MemoryStore):
         steps: tuple[int, ...] = ()
 
-        async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
-            gone = await super().forget_exchanges(agent, before_ms=before_ms, limit=limit)
-            self.steps += (gone,)
+        async def delete_due(self, kind: str, scope: str, *, before_ms: int, limit: int) -> int:
+            gone = await super().delete_due(kind, scope, before_ms=before_ms, limit=limit)
+            self.steps += (gone,) if kind == ANSWER else ()
             return gone
 
-    store = Counting()
-    async with world(direct=True, store=store) as w:
+    clock = FakeClock()
+    store = Counting(clock)
+    async with world(direct=True, store=store, clock=clock) as w:
         for number in range(STEP + 10):
             await w.ask("reply x", context=f"c{number}")
         before_ms = w.clock.now_ms() + 1
         gone = await prune(store, HANDLE, before_ms=before_ms, keep=None)
-        assert gone == Gone(tasks=0, exchanges=STEP + 10)
+        assert gone == Gone(tasks=0, answers=STEP + 10)
         assert store.steps == (STEP, 10, 0)
-        assert await store.scopes() == ()
+        assert await store.records(ANSWER, limit=9) == ()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from tests.runtime.world import BOB, World, world
 from trunkline.model.errors import StoreUnusable, Unavailable
 from trunkline.model.values import TaskState, text_of
 from trunkline.ports.backend import Session
-from trunkline.ports.store import Exchange
+from trunkline.ports.records import Change
 from trunkline.stores.memory import MemoryStore
 
 
@@ -143,7 +143,7 @@ async def test_the_mapping_has_the_ids_of_the_turn() -> None:
 
 
 class Forgetful(MemoryStore):
-    async def remember(self, exchange: Exchange) -> None:
+    async def change(self, *changes: Change) -> None:
         raise StoreUnusable("the disk is full")
 
 

@@ -63,7 +63,7 @@ class World:
         **profile: Any,
     ) -> None:
         self.clock = clock or FakeClock()
-        self.store = store if store is not None else MemoryStore()
+        self.store = store if store is not None else MemoryStore(self.clock)
         self.scripted = ScriptedBackend(clock=self.clock, direct=direct, resumable=resumable)
         self.agent = PublishedAgent(
             handle=HANDLE, backend=backend or self.scripted, profile=preset(preset_name, **profile)

@@ -17,7 +17,13 @@ from trunkline.model.profile import Profile
 from trunkline.model.values import HAS_WORK, TaskState
 from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
 from trunkline.runtime.live_task import say
-from trunkline.runtime.retention import Gone, count_prunable, forgets, prune
+from trunkline.runtime.retention import (
+    Gone,
+    agents_with_records,
+    count_prunable,
+    forgets,
+    prune,
+)
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import Settings, StoreSettings
 from trunkline.settings.agents import EVERY
@@ -121,9 +127,10 @@ async def _in_each_store(
     known: set[str] = set()
     for store_settings in existing_stores(settings):
         async with _opened(settings, store_settings) as store:
-            handles = sorted({scope.agent for scope in await store.scopes()})
-            known.update(handles)
-            done += await work(store, [each for each in handles if agent in ("", each)])
+            handles = {scope.agent for scope in await store.scopes()}
+            handles |= await agents_with_records(store)
+            known |= handles
+            done += await work(store, [each for each in sorted(handles) if agent in ("", each)])
     if agent and agent not in known:
         names = ", ".join(sorted(known)) or "none"
         raise ConfigError(f"--agent {agent}: has no tasks here. Agents that have: {names}.")

@@ -103,7 +103,7 @@ def prune(
                 # Whether a rule says which tasks of the agent to delete.
                 "deletes": each.gone is not None,
                 "deletedTasks": 0 if each.gone is None else each.gone.tasks,
-                "deletedAnswers": 0 if each.gone is None else each.gone.exchanges,
+                "deletedAnswers": 0 if each.gone is None else each.gone.answers,
                 "leftTasks": each.left,
             }
             for each in done
@@ -119,8 +119,8 @@ def prune(
             continue
         verb = "would delete" if dry_run else "deleted"
         print(f"{each.agent}: {verb} {counted(each.gone.tasks, 'ended task')}, {each.left} left")
-        if each.gone.exchanges:
-            print(f"{each.agent}: {verb} {counted(each.gone.exchanges, 'answer')} without a task")
+        if each.gone.answers:
+            print(f"{each.agent}: {verb} {counted(each.gone.answers, 'answer')} without a task")
     if not done:
         print("there are no tasks")
 

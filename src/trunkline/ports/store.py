@@ -6,14 +6,15 @@ bytes that the runtime handed in.
 
 The contract, proved for every store by `trunkline.testing.check_store`:
 
-- `submit` is atomic per append: all of its entries, the head, the snapshot and the
-  idempotency record, or nothing. Appends of one task take effect in the order in which
-  they were submitted.
+- `submit` is atomic per append: all of its entries, the head, the snapshot and the required
+  groups of records, or nothing. Appends of one task take effect in the order in which they
+  were submitted.
 - An append whose `expected_seq` is not the last sequence of the task is refused with
   `StaleSeq`; one whose `epoch` is not the task's is refused with `LeaseLost`; one whose
-  idempotency key its scope has used before is refused with `KeyTaken`. A refused append
-  leaves no trace and does not disturb others in the same commit. When the commit itself
-  fails, every append of it is refused with `StoreUnusable`, and later ones are tried anew.
+  required groups cannot be applied is refused with `RecordConflict` or `LimitReached`. A
+  refused append leaves no trace and does not disturb others in the same commit. When the
+  commit itself fails, every append of it is refused with `StoreUnusable`, and later ones are
+  tried anew.
 - An acknowledged append survives a crash. A read returns committed data only.
 - Entries that leave a task in a terminal state come with a snapshot, which then holds all of
   its journal; a store may rely on that.
@@ -237,45 +238,19 @@ class Store(Protocol):
         """
         ...
 
+    async def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
+        """How many records of the scope have been due since before then."""
+        ...
+
+    async def delete_due(self, kind: str, scope: str, *, before_ms: int, limit: int) -> int:
+        """Delete up to `limit` records of the scope that have been due since before then, the
+        longest due first. For kinds that nothing claims. Returns how many it deleted."""
+        ...
+
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None: ...
 
     async def owner(self, task_id: str) -> Scope | None:
         """The scope of a task. For the gateway's own work, never to answer a caller."""
-        ...
-
-    async def remember(self, exchange: Exchange) -> None:
-        """Keep an exchange; it survives a crash when this returns. Raises StoreUnusable."""
-        ...
-
-    async def exchanges(
-        self, scope: Scope, *, context_id: str = "", limit: int
-    ) -> tuple[Exchange, ...]:
-        """The latest exchanges of the scope, the latest first, in one context or in all.
-
-        Of exchanges of the same millisecond, the one remembered last comes first.
-        """
-        ...
-
-    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
-        """Forget up to `limit` exchanges of an agent that are older, the oldest first.
-
-        Returns how many it forgot.
-        """
-        ...
-
-    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
-        """How many exchanges of an agent are older."""
-        ...
-
-    async def keep(self, note: KeptNote) -> None:
-        """Keep a note in place of the one of that name, or forget it if it is empty. The change
-        survives a crash when this returns. Raises StoreUnusable."""
-        ...
-
-    async def kept(self, scope: Scope, context_id: str, name: str) -> str | None: ...
-
-    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
-        """Forget up to `limit` notes of an agent that were last kept before. Returns how many."""
         ...
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
@@ -298,8 +273,6 @@ class Store(Protocol):
 
     async def list(self, query: TaskQuery) -> TaskPage: ...
 
-    async def recall(self, scope: Scope, key: str) -> IdempotencyRecord | None: ...
-
     async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
         """This node lives at least until `now_ms + ttl_ms`."""
         ...
@@ -317,8 +290,7 @@ class Store(Protocol):
         ...
 
     async def scopes(self) -> tuple[Scope, ...]:
-        """All scopes that have tasks, exchanges or notes. For maintenance, never to answer a
-        caller."""
+        """All scopes that have tasks. For maintenance, never to answer a caller."""
         ...
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:

@@ -35,16 +35,10 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.clock import Clock, Ids
-from trunkline.ports.store import IdempotencyRecord, Scope, Snapshot
+from trunkline.ports.store import Scope, Snapshot
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
-from trunkline.runtime.idempotency import (
-    DirectAnswers,
-    IdempotencyKeys,
-    Unanswered,
-    digest_of,
-    key_of,
-)
+from trunkline.runtime.idempotency import Earlier, IdempotencyKeys, RequestKey, Unanswered
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live_task import LiveTask, message_of_task
 from trunkline.runtime.new_tasks import NewTasks
@@ -81,7 +75,6 @@ class Admitted(Struct, frozen=True, kw_only=True, gc=False):
 
 class Intake(Struct, kw_only=True, eq=False):
     keys: IdempotencyKeys
-    direct: DirectAnswers
     registry: Registry
     journal: Journal
     runs: Runs
@@ -113,18 +106,16 @@ class Intake(Struct, kw_only=True, eq=False):
         options: TurnOptions | None = None
         if request.configuration is not None or caller.extensions or request.metadata is not None:
             options = _options(caller, request)
-        record: IdempotencyRecord | None = None
+        key: RequestKey | None = None
         if caller.idempotency_key or agent.profile.deduplicate_messages:
-            key = key_of(caller, message)
-            digest = digest_of(request)
-            record = IdempotencyRecord(scope, key, digest, message.task_id or self.ids.new())
-            before = await self._before(agent, record, message, options, reader)
+            key = RequestKey.of(scope, caller, request, message.task_id or self.ids.new())
+            before = await self._before(agent, key, message, options, reader)
             if before is not None:
                 return before
         if message.task_id:
-            return await self._continue(agent, scope, message, options, record)
+            return await self._continue(agent, scope, message, options, key)
         # No await beyond this point: what was checked above still holds.
-        task_id = record.task_id if record is not None else self.ids.new()
+        task_id = key.task_id if key is not None else self.ids.new()
         # A message without a context begins a new one, which has the id of the task.
         context_id = context_of(agent.profile, message) or task_id
         lane = agent.lane(scope, context_id, task_id)
@@ -136,11 +127,11 @@ class Intake(Struct, kw_only=True, eq=False):
             context_id=context_id,
             message=message,
             options=options,
-            key=record,
+            key=key,
         )
         refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
-            return Admitted(live=self._refuse(run, refused, record, reader))
+            return Admitted(live=self._refuse(run, refused, key, reader))
         style = agent.profile.agent_style
         may_reply_directly = style == "hybrid" or (
             style == "declared" and agent.backend.may_reply_directly
@@ -150,11 +141,11 @@ class Intake(Struct, kw_only=True, eq=False):
             # A caller that does not wait in the queue needs a task, to ask for the answer later.
             if not (waits and agent.profile.queued_send == "return"):
                 run.expect_answer(asyncio.get_running_loop().create_future(), reader)
-                if record is not None:
-                    self.direct.enter(run)
+                if key is not None:
+                    self.keys.enter(run, key)
                 self.runs.enter(run)
                 return Admitted(run=run)
-        live = self.new_tasks.create(run, record)
+        live = self.new_tasks.create(run, key)
         self.runs.enter(run)
         # The stream of a queued task begins with a snapshot, which shows its place in the queue.
         if reader is not None and run.state is not _QUEUED:
@@ -164,43 +155,29 @@ class Intake(Struct, kw_only=True, eq=False):
     async def _before(
         self,
         agent: PublishedAgent,
-        record: IdempotencyRecord,
+        key: RequestKey,
         message: Message,
         options: TurnOptions | None,
         reader: Subscription | None,
     ) -> Admitted | None:
-        """The outcome of an earlier request with the same key, if there was one."""
-        earlier = await self.keys.recall(record)
-        if earlier is not None:
+        """The outcome of an earlier request with the same key, if there was one. It is a failed
+        task if the agent began and its answer was not stored."""
+        earlier = await self.keys.recall(key)
+        if earlier is None:
+            return None
+        if not isinstance(earlier, Unanswered):
             return _admitted_before(earlier)
-        direct = await self.direct.recall(record)
-        match direct:
-            case Run():
-                return Admitted(run=direct, is_joined=True)
-            case Reply():
-                return Admitted(reply=direct)
-            case NoReply():
-                raise direct.error
-            case Unanswered():
-                # Another repeat may have made the failed task meanwhile.
-                earlier = await self.keys.recall(record)
-                if earlier is not None:
-                    return _admitted_before(earlier)
-                run = Run(
-                    run_id=f"{direct.task_id}.1",
-                    task_id=direct.task_id,
-                    agent=agent,
-                    lane=agent.lane(record.scope, direct.context_id, direct.task_id),
-                    context_id=direct.context_id,
-                    message=message,
-                    options=options,
-                )
-                record = msgspec.structs.replace(record, task_id=direct.task_id)
-                return Admitted(live=self._refuse(run, INTERRUPTED, record, reader))
-            case None:
-                # The run may have become a task while this request asked the store.
-                live = self.keys.in_memory(record)
-                return None if live is None else Admitted(live=live)
+        run = Run(
+            run_id=f"{earlier.task_id}.1",
+            task_id=earlier.task_id,
+            agent=agent,
+            lane=agent.lane(key.scope, earlier.context_id, earlier.task_id),
+            context_id=earlier.context_id,
+            message=message,
+            options=options,
+        )
+        key = structs.replace(key, task_id=earlier.task_id, expected=earlier.version)
+        return Admitted(live=self._refuse(run, INTERRUPTED, key, reader))
 
     async def _answer_empty(self, scope: Scope, message: Message) -> Admitted:
         """Answer that the message has no content, if it is otherwise acceptable."""
@@ -246,13 +223,13 @@ class Intake(Struct, kw_only=True, eq=False):
         self,
         run: Run,
         refused: Refusal,
-        record: IdempotencyRecord | None,
+        key: RequestKey | None,
         reader: Subscription | None,
     ) -> LiveTask:
         profile = run.agent.profile
         if refused is QUEUE_FULL and profile.overflow == "error":
             raise TooManyRequests(refused.text, retry_after_s=refused.retry_after_s)
-        live = self.new_tasks.create(run, record, refused)
+        live = self.new_tasks.create(run, key, refused)
         if reader is not None:
             live.subscribe(reader)
         return live
@@ -263,22 +240,23 @@ class Intake(Struct, kw_only=True, eq=False):
         scope: Scope,
         message: Message,
         options: TurnOptions | None,
-        record: IdempotencyRecord | None,
+        key: RequestKey | None,
     ) -> Admitted:
         live = await self.registry.load(scope, message.task_id)
         # The task stays in memory while the message waits; otherwise it would be loaded twice.
         live.pending_senders += 1
         try:
+            if key is not None:
+                # Another request with the key may have come while the task was loaded.
+                earlier = await self.keys.recall(key)
+                if earlier is not None and not isinstance(earlier, Unanswered):
+                    return _admitted_before(earlier)
             if live.state in TERMINAL:
                 # Clients see the end of a task only when it is committed.
                 await self.journal.durable(live)
-            if record is not None:
-                earlier = await self.keys.until_free(live, record)
-                if earlier is not None:
-                    return _admitted_before(earlier)
             if live.is_stuck or live.is_dropped:
                 raise not_stored()
-            return self._follow_up(agent, live, message, options, record)
+            return self._follow_up(agent, live, message, options, key)
         finally:
             live.pending_senders -= 1
             self.registry.forget_if_idle(live)
@@ -289,7 +267,7 @@ class Intake(Struct, kw_only=True, eq=False):
         live: LiveTask,
         message: Message,
         options: TurnOptions | None,
-        record: IdempotencyRecord | None,
+        key: RequestKey | None,
     ) -> Admitted:
         check_follow_up(message, context_id=live.context_id, state=live.state)
         lane = agent.lane(live.scope, live.context_id, live.task_id)
@@ -311,8 +289,8 @@ class Intake(Struct, kw_only=True, eq=False):
         parts = self.journal.slim(live, message.parts)
         recorded = message if parts is message.parts else structs.replace(message, parts=parts)
         event = MessageAccepted(message=recorded, status_update=update, options=options)
-        if record is not None:
-            self.keys.keep(live, record)
+        if key is not None:
+            self.keys.keep(live, key)
         left = self._left([(agent, live)]) if is_orphan else []
         self.journal.record(live, event, state=state, status_ms=now_ms)
         pending = Pending(message, options, update.status.timestamp, live.seq)
@@ -349,10 +327,19 @@ def _run(
     )
 
 
-def _admitted_before(earlier: LiveTask | Snapshot) -> Admitted:
-    if isinstance(earlier, Snapshot):
-        return Admitted(earlier=earlier)
-    return Admitted(live=earlier)
+def _admitted_before(earlier: Earlier) -> Admitted:
+    """The outcome of an earlier request with the same key."""
+    match earlier:
+        case LiveTask():
+            return Admitted(live=earlier)
+        case Snapshot():
+            return Admitted(earlier=earlier)
+        case Run():
+            return Admitted(run=earlier, is_joined=True)
+        case Reply():
+            return Admitted(reply=earlier)
+        case NoReply():
+            raise earlier.error
 
 
 def _check_request(request: SendMessageRequest) -> None:

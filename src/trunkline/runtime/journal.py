@@ -26,8 +26,8 @@ from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, Part, TaskState
 from trunkline.ports.clock import Ids
-from trunkline.ports.records import Skipped
-from trunkline.ports.store import Append, IdempotencyRecord, Result, Settled, Snapshot, Store
+from trunkline.ports.records import Group, Skipped
+from trunkline.ports.store import Append, Result, Settled, Snapshot, Store
 from trunkline.runtime.large_values import slim
 from trunkline.runtime.live_task import Durable, LiveTask
 
@@ -121,9 +121,9 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
                 self._loop.call_soon(self._flush_soon)
             self._dirty.append(live)
 
-    def attach_key(self, live: LiveTask, record: IdempotencyRecord) -> None:
-        """Store the key with the next append of the task."""
-        live.idempotency = record
+    def attach(self, live: LiveTask, group: Group) -> None:
+        """Change records in the same commit as the next append of the task."""
+        live.also += (group,)
 
     def slim(self, live: LiveTask, parts: tuple[Part, ...]) -> tuple[Part, ...]:
         """The parts to record, with references in place of large texts, which the store keeps
@@ -263,13 +263,13 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
             status_ms=live.status_ms,
             creation=live.creation,
             snapshot=snapshot,
-            idempotency=live.idempotency,
             values=live.values,
+            also=live.also,
             counted_bytes=size,
         )
         # Nothing beyond this point can fail: an append is made as a whole, or not at all.
         live.creation = None
-        live.idempotency = None
+        live.also = ()
         live.in_flight.extend(entries)
         live.flushed_bytes = live.recorded_bytes
         live.unflushed.clear()
@@ -387,6 +387,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         live.in_flight.clear()
         live.recorded_bytes = live.flushed_bytes = live.committed_bytes
         live.values = live.in_flight_values = ()
+        live.also = ()
         live.is_dirty = False
         if self._large is live:
             self._leave_large_turn()

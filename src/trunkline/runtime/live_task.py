@@ -13,10 +13,12 @@ from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
 from trunkline.model.events import Entry, Event
 from trunkline.model.large_values import LargeValue
 from trunkline.model.values import HAS_WORK, TERMINAL, Message, Part, Role, TaskState
-from trunkline.ports.store import Creation, IdempotencyRecord, Scope, Snapshot, StoredTask
+from trunkline.ports.records import Group
+from trunkline.ports.store import Creation, Scope, Snapshot, StoredTask
 from trunkline.runtime.fanout import Shares, Subscription
 
 if TYPE_CHECKING:
+    from trunkline.runtime.idempotency import RequestKey
     from trunkline.runtime.run import Run
 
 _log = logging.getLogger("trunkline.journal")
@@ -60,9 +62,9 @@ class LiveTask(Struct, kw_only=True, eq=False):
     in_flight_values: tuple[LargeValue, ...] = ()
     # Rises when the store refuses an append, because later appends in flight are then void as well.
     generation: int = 0
-    # The creation of the task and an idempotency key, which go to the store with the next append.
+    # The creation of the task and changes of records, which go to the store with the next append.
     creation: Creation | None = None
-    idempotency: IdempotencyRecord | None = None
+    also: tuple[Group, ...] = ()
     once_durable: list[tuple[int, Durable]] = []
     waiters: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -84,7 +86,7 @@ class LiveTask(Struct, kw_only=True, eq=False):
     # Written by `Intake` alone: senders whose message cannot be recorded yet.
     pending_senders: int = 0
     # Written by `IdempotencyKeys` alone: the keys of its requests, until the store has them.
-    keys: tuple[IdempotencyRecord, ...] = ()
+    keys: "tuple[RequestKey, ...]" = ()
     # Written by `Recorder` alone: the number of turns that have begun.
     turns: int = 0
     # Written by `Runs` alone: the run under way, and those that wait for their turn.

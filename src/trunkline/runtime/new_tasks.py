@@ -10,8 +10,8 @@ from trunkline.model.large_values import MAX_INLINE_CHARS
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import Message, Task, TaskState, TaskStatus
 from trunkline.ports.clock import Clock
-from trunkline.ports.store import Creation, IdempotencyRecord
-from trunkline.runtime.idempotency import DirectAnswers, IdempotencyKeys
+from trunkline.ports.store import Creation
+from trunkline.runtime.idempotency import IdempotencyKeys, RequestKey
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, message_of_task, say
 from trunkline.runtime.registry import Registry
@@ -24,21 +24,15 @@ REFUSAL_STATES = {"rejected": TaskState.REJECTED, "failed": TaskState.FAILED}
 
 class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
     keys: IdempotencyKeys
-    direct: DirectAnswers
     registry: Registry
     journal: Journal
     clock: Clock
 
     def promote(self, run: Run) -> LiveTask:
         """Make the task of a run that has none yet, whether the run waits or has started."""
-        live = self.create(run, run.key)
-        # The task has the key from now on.
-        self.direct.leave(run)
-        return live
+        return self.create(run, run.key)
 
-    def create(
-        self, run: Run, key: IdempotencyRecord | None, refused: Refusal | None = None
-    ) -> LiveTask:
+    def create(self, run: Run, key: RequestKey | None, refused: Refusal | None = None) -> LiveTask:
         """Make the task of a message. With `refused`, the task has ended from the start."""
         now_ms = self.clock.now_ms()
         task_id, context_id, scope = run.task_id, run.context_id, run.lane.scope

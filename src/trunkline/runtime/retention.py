@@ -1,13 +1,16 @@
-"""`prune`: deletes ended tasks by age, by number or both, and other records by age."""
+"""`prune`: deletes ended tasks by age, by number or both, and records of callers by age."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from trunkline.engine.retention import Pacing
 from trunkline.model.profile import Profile
+from trunkline.ports.caller_records import AGING, ANSWER
 from trunkline.ports.clock import Clock
+from trunkline.ports.records import Key
 from trunkline.ports.store import Store
 
 # The records per step. A step of this size holds the writer for a few milliseconds.
@@ -21,7 +24,7 @@ class Gone(Struct, frozen=True):
 
     tasks: int = 0
     # Answers without a task.
-    exchanges: int = 0
+    answers: int = 0
 
 
 def forgets(profile: Profile) -> bool:
@@ -31,14 +34,30 @@ def forgets(profile: Profile) -> bool:
 async def count_prunable(
     store: Store, agent: str, *, before_ms: int | None, keep: int | None
 ) -> Gone:
-    """Count the tasks and exchanges that `prune` would delete."""
-    old = exchanges = 0
+    """Count the tasks and answers that `prune` would delete."""
+    old = answers = 0
     if before_ms is not None:
         old = await store.count_ended(agent, before_ms=before_ms)
-        exchanges = await store.count_exchanges(agent, before_ms=before_ms)
+        answers = await store.count_due(ANSWER, agent, before_ms=before_ms)
     many = 0 if keep is None else await store.count_ended(agent) - keep
     # Both limits delete the tasks that ended first, so the larger number includes the smaller one.
-    return Gone(max(old, many), exchanges)
+    return Gone(max(old, many), answers)
+
+
+# Behind every id.
+_LAST = "\U0010ffff"
+
+
+async def agents_with_records(store: Store) -> set[str]:
+    """The agents whose callers have left records, whether there are tasks or not."""
+    found: set[str] = set()
+    for kind in AGING:
+        after: Key | None = None
+        while page := await store.records(kind, after=after, limit=1):
+            agent = page[0].key.scope
+            found.add(agent)
+            after = Key(kind, agent, _LAST)
+    return found
 
 
 # Deletes up to the given number of records, and returns how many it deleted.
@@ -95,20 +114,23 @@ class PacedSteps(Steps):
 _UNPACED = Steps()
 
 
+async def _delete_old(store: Store, kind: str, agent: str, before_ms: int, limit: int) -> int:
+    return await store.delete_due(kind, agent, before_ms=before_ms, limit=limit)
+
+
 async def prune(
     store: Store, agent: str, *, before_ms: int | None, keep: int | None, steps: Steps = _UNPACED
 ) -> Gone:
     """Delete tasks that ended before the time and those beyond the number, in steps that let
-    traffic through. For exchanges and notes only the age counts."""
-    gone = exchanges = 0
+    traffic through. For records of callers only the age counts."""
+    gone = 0
+    records: dict[str, int] = {}
     if before_ms is not None:
-        exchanges = await steps.all(
-            lambda size: store.forget_exchanges(agent, before_ms=before_ms, limit=size)
-        )
-        await steps.all(lambda size: store.forget_notes(agent, before_ms=before_ms, limit=size))
+        for kind in AGING:
+            records[kind] = await steps.all(partial(_delete_old, store, kind, agent, before_ms))
         gone = await steps.all(lambda size: store.prune(agent, limit=size, before_ms=before_ms))
     if keep is not None:
         excess = await store.count_ended(agent) - keep
         if excess > 0:
             gone += await steps.all(lambda size: store.prune(agent, limit=size), at_most=excess)
-    return Gone(gone, exchanges)
+    return Gone(gone, records.get(ANSWER, 0))

@@ -14,12 +14,12 @@ from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import Text
 from trunkline.model.values import Message
-from trunkline.ports.store import IdempotencyRecord
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
 from trunkline.runtime.live_task import LiveTask
 
 if TYPE_CHECKING:
     from trunkline.runtime.agents import Lane, PublishedAgent
+    from trunkline.runtime.idempotency import RequestKey
 
 
 class Run(Struct, kw_only=True, eq=False):
@@ -34,8 +34,6 @@ class Run(Struct, kw_only=True, eq=False):
     lane: "Lane"
     context_id: str
     options: TurnOptions | None
-    # The idempotency key of the request, which a run without a task has to store itself.
-    key: IdempotencyRecord | None = None
     # Whether the run was under way before a restart, and its backend resumes it.
     is_resumed: bool = False
     # The entry that accepted the message of the run: 1 if the message created the task.
@@ -53,9 +51,11 @@ class Run(Struct, kw_only=True, eq=False):
     answer: asyncio.Future[Reply | NoReply | LiveTask] | None = None
     reader: Subscription | None = None
 
-    # Written by `Runs` alone.
-    state: RunState = RunState.QUEUED
+    # Written by `Runs` alone. First the idempotency key of the request, which a run without a task
+    # has to store itself.
+    key: "RequestKey | None" = None
     is_key_stored: bool = False
+    state: RunState = RunState.QUEUED
     started: float | None = None
     task: asyncio.Task[None] | None = None
     # Makes a task of the run when the run takes long.

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from trunkline.background import BackgroundTasks
 from trunkline.engine.run_states import TABLE, Effect, RunEvent, RunState
@@ -19,8 +19,9 @@ from trunkline.model.values import TERMINAL
 from trunkline.ports.backend import Abandons
 from trunkline.ports.clock import Clock
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.fanout import NoReply
-from trunkline.runtime.idempotency import DirectAnswers
+from trunkline.runtime.idempotency import IdempotencyKeys
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live_task import LiveTask, say
 from trunkline.runtime.new_tasks import NewTasks
@@ -40,6 +41,7 @@ class Runs(Struct, kw_only=True, eq=False):
     journal: Journal
     clock: Clock
     registry: Registry
+    keys: IdempotencyKeys
     direct: DirectAnswers
     new_tasks: NewTasks
     recorder: Recorder
@@ -131,8 +133,12 @@ class Runs(Struct, kw_only=True, eq=False):
         self.tasks.spawn(self._begin_keyed(run), name=f"key of {run.run_id}")
 
     async def _begin_keyed(self, run: Run) -> None:
+        key = run.key
+        assert key is not None
+        # From now on the key may be stored.
+        run.key = structs.replace(key, expected=None)
         try:
-            await self.direct.begin(run)
+            await self.direct.begin(run, key)
             run.is_key_stored = True
         except StoreError as error:
             _log.error("a key could not be stored", extra=extra_of(run), exc_info=error)
@@ -143,7 +149,7 @@ class Runs(Struct, kw_only=True, eq=False):
         self._begin(run)
 
     def _refuse_request(self, run: Run) -> None:
-        self.direct.leave(run)
+        self.keys.leave(run)
         run.finish(NoReply(not_stored()))
 
     def _record_beginning(self, run: Run) -> None:

@@ -16,9 +16,10 @@ from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
+from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.housekeeping import Housekeeping
-from trunkline.runtime.idempotency import DirectAnswers, IdempotencyKeys
+from trunkline.runtime.idempotency import IdempotencyKeys
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.large_values import LargeValues
@@ -65,30 +66,31 @@ class Runtime:
         self.queued_replies = QueuedReplies(
             store=store, registry=registry, journal=journal, ids=ids
         )
+        direct = DirectAnswers(store=store, clock=clock)
         self._sessions = Sessions(
             store=store,
             clock=clock,
             queued_replies=self.queued_replies,
             large_values=large_values,
+            direct=direct,
         )
-        self.direct = DirectAnswers(store=store, clock=clock)
         self.keys = IdempotencyKeys(store=store, registry=registry, journal=journal)
-        new_tasks = NewTasks(
-            keys=self.keys, direct=self.direct, registry=registry, journal=journal, clock=clock
-        )
+        new_tasks = NewTasks(keys=self.keys, registry=registry, journal=journal, clock=clock)
         self.recorder = Recorder(journal=journal, clock=clock, new_tasks=new_tasks)
         turns = Turns(
             journal=journal,
             recorder=self.recorder,
             registry=registry,
             sessions=self._sessions,
-            direct=self.direct,
+            keys=self.keys,
+            direct=direct,
         )
         runs = self.runs = Runs(
             journal=journal,
             clock=clock,
             registry=registry,
-            direct=self.direct,
+            keys=self.keys,
+            direct=direct,
             new_tasks=new_tasks,
             recorder=self.recorder,
             turns=turns,
@@ -99,7 +101,6 @@ class Runtime:
         )
         self.intake = Intake(
             keys=self.keys,
-            direct=self.direct,
             registry=registry,
             journal=journal,
             runs=runs,

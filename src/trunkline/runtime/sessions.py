@@ -1,8 +1,8 @@
 """`Sessions`: the conversations that turns belong to.
 
-The store has no record of a session. Its messages are those of its tasks and, for answers without a
-task, the exchanges that are stored in their place. So a transcript is as durable as the tasks,
-belongs to the same caller, and is deleted with them.
+The store has no record of a session. Its messages are those of its tasks and those of the answers
+without a task. So a transcript is as durable as the tasks, belongs to the same caller, and is
+deleted with them.
 """
 
 import msgspec
@@ -12,17 +12,18 @@ from trunkline.engine.session import msg_context, session_key
 from trunkline.model.profile import Profile
 from trunkline.model.session import Delivered, MsgContext, Peer, ReplyPayload
 from trunkline.model.values import Message
+from trunkline.ports.caller_records import note_key
 from trunkline.ports.clock import Clock
-from trunkline.ports.store import Exchange, KeptNote, Scope, Store, TaskQuery
+from trunkline.ports.records import Delete, Put
+from trunkline.ports.store import Scope, Store, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.large_values import LargeValues
 from trunkline.runtime.live_task import LiveTask, fold_of
 from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.run import Run
 
 _PAGE = 50
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
 class Sessions(Struct, frozen=True, kw_only=True, eq=False):
@@ -30,22 +31,16 @@ class Sessions(Struct, frozen=True, kw_only=True, eq=False):
     clock: Clock
     queued_replies: QueuedReplies
     large_values: LargeValues
+    direct: DirectAnswers
 
     def notes(self, agent: PublishedAgent, live: LiveTask) -> "StoredNotes":
         """The notes of the backend in the conversation of a task."""
         context_id = _session_context(agent.profile, live.context_id)
-        return StoredNotes(self.store, self.clock, live.scope, context_id)
+        return StoredNotes(self.store, live.scope, context_id)
 
     def of_agent(self, handle: str) -> "StoredNotes":
         """The notes of the backend for the agent as a whole, which belong to no caller."""
-        return StoredNotes(self.store, self.clock, Scope(handle, "", ""), "")
-
-    async def remember(self, run: Run, answer: Message) -> None:
-        """Store an answer without a task, together with its request. Committed when this
-        returns."""
-        messages = _encode((run.message, answer))
-        exchange = Exchange(run.lane.scope, run.context_id, self.clock.now_ms(), messages)
-        await self.store.remember(exchange)
+        return StoredNotes(self.store, Scope(handle, "", ""), "")
 
 
 class RunSession(Struct, frozen=True, eq=False):
@@ -75,13 +70,12 @@ class RunSession(Struct, frozen=True, eq=False):
             return ()
         context_id = _session_context(run.agent.profile, run.context_id)
         told = await self._tasks(context_id, limit)
-        for exchange in await self._sessions.store.exchanges(
-            run.lane.scope, context_id=context_id, limit=limit
+        for at_ms, messages in await self._sessions.direct.latest(
+            run.lane.scope, context_id, limit
         ):
-            messages = _decode(exchange.messages)
             if messages[-1].message_id != run.task_id:  # the answer of this run itself
-                told.append((exchange.at_ms, messages))
-        # Tasks and exchanges came with the latest first. Messages of the same time keep their
+                told.append((at_ms, messages))
+        # Tasks and answers came with the latest first. Messages of the same time keep their
         # order.
         told.reverse()
         told.sort(key=lambda item: item[0])
@@ -97,7 +91,7 @@ class RunSession(Struct, frozen=True, eq=False):
     def _notes(self) -> "StoredNotes":
         run = self._run
         context_id = _session_context(run.agent.profile, run.context_id)
-        return StoredNotes(self._sessions.store, self._sessions.clock, run.lane.scope, context_id)
+        return StoredNotes(self._sessions.store, run.lane.scope, context_id)
 
     async def follow_up(self, payload: ReplyPayload) -> Delivered:
         agent, live = self._run.agent, self._run.live
@@ -134,23 +128,20 @@ class StoredNotes(Struct, frozen=True, eq=False):
     """The notes of a backend in one context of one scope."""
 
     store: Store
-    clock: Clock
     scope: Scope
     context_id: str
 
     async def recall(self, name: str) -> str | None:
-        return await self.store.kept(self.scope, self.context_id, name)
+        record = await self.store.record(note_key(self.scope, self.context_id, name))
+        return None if record is None else record.body.decode()
 
     async def keep(self, name: str, text: str) -> None:
-        await self.store.keep(
-            KeptNote(
-                scope=self.scope,
-                context_id=self.context_id,
-                name=name,
-                text=text,
-                at_ms=self.clock.now_ms(),
-            )
-        )
+        """Keep the text in place of the one of that name, or forget it if it is empty."""
+        key = note_key(self.scope, self.context_id, name)
+        if text:
+            await self.store.change(Put(key=key, body=text.encode(), due_in_ms=0))
+        else:
+            await self.store.change(Delete(key=key))
 
 
 def _session_context(profile: Profile, context_id: str) -> str:

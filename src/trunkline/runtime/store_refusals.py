@@ -10,7 +10,8 @@ from msgspec import Struct
 from trunkline.engine.run_states import RunEvent
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import (
-    KeyTaken,
+    LimitReached,
+    RecordConflict,
     StaleSeq,
     StoreError,
     StoreUnusable,
@@ -60,7 +61,8 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
         if live.run is not None:
             self.runs.happen(live.run, RunEvent.GIVE_UP)
         self.registry.forget_if_idle(live)
-        if live.exists and isinstance(error, StaleSeq | KeyTaken | Unstorable):
+        refused = StaleSeq | RecordConflict | LimitReached | Unstorable
+        if live.exists and isinstance(error, refused):
             self.runs.tasks.spawn(self._reload(live), name=f"reload {live.task_id}")
 
     async def _reload(self, dropped: LiveTask) -> None:

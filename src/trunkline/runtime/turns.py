@@ -14,8 +14,9 @@ from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import ENDS_TURN, Final, Output
 from trunkline.model.values import Message
 from trunkline.ports.backend import TurnRequest
+from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.fanout import NoReply, Reply
-from trunkline.runtime.idempotency import DirectAnswers
+from trunkline.runtime.idempotency import IdempotencyKeys
 from trunkline.runtime.journal import LARGE_APPEND_BYTES, Journal, not_stored
 from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
@@ -41,6 +42,7 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
     recorder: Recorder
     registry: Registry
     sessions: Sessions
+    keys: IdempotencyKeys
     direct: DirectAnswers
 
     def request(self, run: Run) -> TurnRequest:
@@ -117,24 +119,17 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
         request, before a client reads it."""
         try:
             if isinstance(outcome, TrunklineError):
-                if run.key is not None:
-                    await self.direct.refuse(run, outcome)
+                await self.direct.refuse(run, outcome)
                 run.finish(NoReply(outcome))
                 return
-            if run.key is None:
-                await self.sessions.remember(run, outcome)
-            else:
-                # Both go to the store in one commit.
-                await asyncio.gather(
-                    self.sessions.remember(run, outcome), self.direct.answer(run, outcome)
-                )
+            await self.direct.answer(run, outcome)
         except StoreError as error:
             _log.error("an answer could not be stored", extra=extra_of(run), exc_info=error)
             run.finish(NoReply(not_stored()))
         else:
             run.finish(Reply(_encode(outcome)))
         finally:
-            self.direct.leave(run)
+            self.keys.leave(run)
 
     async def keep_late(self, run: Run) -> None:
         """Record the late output of a stopped run, once its task has ended."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from msgspec import field, structs
+from msgspec import field
 
 from trunkline.background import next_pass
 from trunkline.clock import SystemClock
@@ -13,7 +13,7 @@ from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Key, Record
 from trunkline.stores.commits import refuse, settle, why_refused
-from trunkline.stores.indexes import Head, IndexedStore, Indexes, Spot, entries_after
+from trunkline.stores.indexes import Head, IndexedStore, Indexes, entries_after
 from trunkline.stores.large_appends import LargeAppends, Submit
 from trunkline.stores.records.table import RecordTable
 
@@ -55,7 +55,6 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         self._data: Indexes[_Task, port.Exchange, port.KeptNote] = Indexes()
         self._next_key = 1
         self._records = RecordTable(clock or SystemClock())
-        self._remembered = 0
         # The task of each committed value, by the id of the value.
         self._value_tasks: dict[str, _Task] = {}
         self._large = LargeValues(self._submit)
@@ -110,10 +109,8 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         tasks = self._data.tasks
         task = tasks.get(append.task_id)
         last_seq, epoch = (task.last_seq, task.epoch) if task else (0, 0)
-        refused = (
-            why_refused(append, last_seq, epoch)
-            or tasks.why_key_refused(append.idempotency)
-            or self._records.apply_required(append.also, append.task_id)
+        refused = why_refused(append, last_seq, epoch) or self._records.apply_required(
+            append.also, append.task_id
         )
         if refused is not None:
             return refused
@@ -128,8 +125,6 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
             task.last_seq = append.entries[-1].seq
         if append.snapshot is not None:
             task.snapshot = append.snapshot
-        if append.idempotency is not None:
-            tasks.remember(task, append.idempotency)
         for value in append.values:
             task.values.append(value.id)
             self._value_tasks[value.id] = task
@@ -138,22 +133,6 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
     async def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:
         task = self._data.tasks.of_scope(scope, task_id)
         return None if task is None else task.stored(task.snapshot, task.journal)
-
-    async def remember(self, exchange: port.Exchange) -> None:
-        self._require_open()
-        self._remembered += 1
-        self._data.exchanges.add(Spot(exchange.at_ms, self._remembered, exchange))
-
-    async def exchanges(
-        self, scope: port.Scope, *, context_id: str = "", limit: int
-    ) -> tuple[port.Exchange, ...]:
-        latest = self._data.exchanges.latest(scope, context_id, limit)
-        return tuple([spot.item for spot in latest])
-
-    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
-        oldest = self._data.exchanges.oldest(agent, before_ms=before_ms, limit=limit)
-        self._data.exchanges.remove(oldest)
-        return len(oldest)
 
     async def change(self, *changes: Change) -> None:
         self._require_open()
@@ -183,19 +162,16 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         self._flush()
         return self._records.claim_due(shares, lease_ms=lease_ms)
 
-    async def keep(self, note: port.KeptNote) -> None:
-        self._require_open()
-        self._data.notes.put(note)
-
     def _require_open(self) -> None:
         if self._loop is None:
             raise StoreUnusable("The store is not open")
 
-    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
-        old = self._data.notes.old(agent, before_ms=before_ms, limit=limit)
-        for note in old:
-            self._data.notes.put(structs.replace(note, text=""))
-        return len(old)
+    async def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
+        return self._records.count_due(kind, scope, before_ms=before_ms)
+
+    async def delete_due(self, kind: str, scope: str, *, before_ms: int, limit: int) -> int:
+        self._flush()
+        return self._records.delete_due(kind, scope, before_ms=before_ms, limit=limit)
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         task = self._data.tasks.get(task_id)

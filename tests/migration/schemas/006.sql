@@ -54,15 +54,6 @@ CREATE TABLE snapshots (
     artifacts BLOB NOT NULL
 );
 
-CREATE TABLE idempotency (
-    scope INTEGER NOT NULL,
-    key TEXT NOT NULL,
-    task INTEGER NOT NULL,
-    digest BLOB NOT NULL,
-    PRIMARY KEY (scope, key)
-) WITHOUT ROWID;
-CREATE INDEX idempotency_by_task ON idempotency (task);
-
 -- How many tasks a scope has in a state: COUNT(*) takes longer the more there are.
 -- The state comes first, so that a claim finds the scopes that have work to do.
 CREATE TABLE counts (
@@ -71,28 +62,6 @@ CREATE TABLE counts (
     n INTEGER NOT NULL,
     PRIMARY KEY (state, scope)
 ) WITHOUT ROWID;
-
--- Answers that made no task. Read by time and, within one moment, as they came.
-CREATE TABLE exchanges (
-    id INTEGER PRIMARY KEY,
-    scope INTEGER NOT NULL,
-    context TEXT NOT NULL,
-    at_ms INTEGER NOT NULL,
-    body BLOB NOT NULL
-);
-CREATE INDEX exchanges_by_context ON exchanges (scope, context, at_ms);
-CREATE INDEX exchanges_by_scope ON exchanges (scope, at_ms);
-
--- What backends keep for themselves, such as the id of a task elsewhere.
-CREATE TABLE notes (
-    scope INTEGER NOT NULL,
-    context TEXT NOT NULL,
-    name TEXT NOT NULL,
-    at_ms INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    PRIMARY KEY (scope, context, name)
-) WITHOUT ROWID;
-CREATE INDEX notes_by_age ON notes (scope, at_ms);
 
 -- What is too large for one commit: texts, by the id that entries and snapshots refer to, and
 -- bodies of these two, which have the number of the value in place of the body.

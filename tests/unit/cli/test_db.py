@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from trunkline.cli.commands import app
@@ -19,7 +20,9 @@ from trunkline.model.values import (
     TaskStatus,
     TaskStatusUpdateEvent,
 )
-from trunkline.ports.store import Append, Creation, Exchange, Scope, StoredTask, TaskQuery
+from trunkline.ports.caller_records import ANSWER, put_answer
+from trunkline.ports.records import Put
+from trunkline.ports.store import Append, Creation, Scope, StoredTask, TaskQuery
 from trunkline.runtime.registry import snapshot_of
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.sqlite import SqliteStore
@@ -157,20 +160,20 @@ def test_prune_without_a_file_takes_the_store_of_the_flags(tmp_path: Path) -> No
 
 def test_prune_forgets_old_answers_that_made_no_task(tmp_path: Path) -> None:
     file = config(tmp_path, echo="", other="retention_s = 0.0\nretention_max_tasks = 1")
-    now_ms = SystemClock().now_ms()
 
-    def exchange(scope: Scope, days: int) -> Exchange:
-        return Exchange(scope, "c", now_ms - days * DAY_MS, b"[]")
+    def answer(scope: Scope, days: int) -> Put:
+        return replace(put_answer(scope, "c", f"{days}", b"[]"), due_in_ms=-days * DAY_MS)
 
     async def remember() -> None:
         async with opened(lambda _: SqliteStore(tmp_path / "x.db"), "") as store:
             for days in (9, 8, 6):
-                await store.remember(exchange(ECHO, days))
-            await store.remember(exchange(OTHER, 99))
+                await store.change(answer(ECHO, days))
+            await store.change(answer(OTHER, 99))
 
-    async def left(scope: Scope) -> tuple[Exchange, ...]:
+    async def left(scope: Scope) -> list[str]:
         async with opened(lambda _: SqliteStore(tmp_path / "x.db"), "") as store:
-            return await store.exchanges(scope, limit=9)
+            found = await store.records(ANSWER, scope=scope.agent, limit=9)
+            return [record.key.id for record in found]
 
     asyncio.run(remember())
     # Neither has a task.
@@ -188,13 +191,13 @@ def test_prune_forgets_old_answers_that_made_no_task(tmp_path: Path) -> None:
         "acme/echo: deleted 2 answers without a task\n"
         "acme/other: deleted 0 ended tasks, 0 left\n",
     )
-    assert asyncio.run(left(ECHO)) == (exchange(ECHO, 6),)
-    assert asyncio.run(left(OTHER)) == (exchange(OTHER, 99),)
+    assert asyncio.run(left(ECHO)) == ["6"]
+    assert asyncio.run(left(OTHER)) == ["99"]
     db("prune", "--config", file, "--keep", "0")
-    assert asyncio.run(left(ECHO)) == (exchange(ECHO, 6),)
+    assert asyncio.run(left(ECHO)) == ["6"]
     db("prune", "--config", file, "--agent", "acme/echo", "--older-than", "5d")
-    assert asyncio.run(left(ECHO)) == ()
-    assert asyncio.run(left(OTHER)) == (exchange(OTHER, 99),)
+    assert asyncio.run(left(ECHO)) == []
+    assert asyncio.run(left(OTHER)) == ["99"]
 
 
 @pytest.mark.parametrize("command", ["prune", "settle"])

@@ -1,4 +1,4 @@
-"""Forgetting ended tasks and exchanges, of many scopes and by several at once."""
+"""Deleting ended tasks and old records, of many scopes and by several at once."""
 
 import sqlite3
 import threading
@@ -6,20 +6,24 @@ from functools import partial
 from pathlib import Path
 
 from trunkline.model.values import TaskState
-from trunkline.ports.store import Exchange, Scope, TaskQuery
+from trunkline.ports.records import Key, Put
+from trunkline.ports.store import Scope, TaskQuery
+from trunkline.stores.records.table import SQL as RECORD_SQL
 from trunkline.stores.sqlite import SqliteStore, retention
 from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.statements import SQL
+from trunkline.stores.statements import Statements
+from trunkline.testing import FakeClock
 from trunkline.testing.stores.kit import ALICE, create, must_put, opened
 
 ENDED = (TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)
 
 
-def plan(name: str) -> list[str]:
+def plan(name: str, statements: Statements = SQL) -> list[str]:
     db = sqlite3.connect(":memory:")
     db.executescript(shipped_schema().latest)
-    values = (1,) * SQL[name].count("?")
-    rows = db.execute(f"EXPLAIN QUERY PLAN {SQL[name]}", values).fetchall()
+    values = (1,) * statements[name].count("?")
+    rows = db.execute(f"EXPLAIN QUERY PLAN {statements[name]}", values).fetchall()
     db.close()
     return [row[-1] for row in rows]
 
@@ -34,15 +38,10 @@ def test_ended_tasks_are_looked_up_scope_by_scope() -> None:
     ]
 
 
-def test_exchanges_are_read_and_found_by_index_and_never_sorted() -> None:
-    assert plan("get_exchanges") == ["SEARCH exchanges USING INDEX exchanges_by_scope (scope=?)"]
-    assert plan("get_exchanges_of_context") == [
-        "SEARCH exchanges USING INDEX exchanges_by_context (scope=? AND context=?)"
-    ]
-    old = "USING COVERING INDEX exchanges_by_scope (scope=? AND at_ms<?)"
-    assert plan("find_old_exchanges") == [f"SEARCH exchanges {old}"]
-    assert plan("get_scopes_with_old_exchanges")[-1] == f"SEARCH e {old}"
-    assert plan("count_old_exchanges")[-1] == f"SEARCH e {old}"
+def test_old_records_are_found_by_index_and_never_sorted() -> None:
+    for name in ("find_old", "count_old"):
+        (found,) = plan(name, RECORD_SQL)
+        assert "INDEX records_by_due (kind=? AND scope=? AND due_ms<?)" in found
 
 
 async def test_every_scope_and_state_is_pruned_in_steps(tmp_path: Path) -> None:
@@ -76,28 +75,28 @@ async def test_two_prunes_at_once_count_a_task_once(tmp_path: Path) -> None:
         assert page.total == len(page.tasks) == 1
 
 
-async def test_to_find_no_old_exchange_does_not_wait_for_the_writer(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
+async def test_to_find_no_old_record_does_not_wait_for_the_writer(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db", clock=FakeClock(5))
     async with opened(lambda _: store, ""):
-        await store.remember(Exchange(ALICE, "c", 5, b"[]"))
+        await store.change(Put(key=Key("check.1", "agent", "a"), due_in_ms=0))
         gate = threading.Event()
         held_up = store._enqueue(gate.wait)
-        assert await store.forget_exchanges("agent", before_ms=5, limit=9) == 0
+        assert await store.delete_due("check.1", "agent", before_ms=5, limit=9) == 0
         assert not held_up.done()
         gate.set()
         await held_up
 
 
-async def test_young_exchange_with_the_number_of_one_that_is_gone_stays(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "store.db")
+async def test_a_record_that_was_put_again_meanwhile_stays(tmp_path: Path) -> None:
+    clock = FakeClock(1)
+    store = SqliteStore(tmp_path / "store.db", clock=clock)
+    key = Key("check.1", "agent", "a")
     async with opened(lambda _: store, ""):
-        await store.remember(Exchange(ALICE, "c", 1, b"[]"))
+        await store.change(Put(key=key, due_in_ms=0))
         inner = store._require_open()
-        found = inner.reader.old_exchanges("agent", 5, 9)
-        assert await store.forget_exchanges("agent", before_ms=5, limit=9) == 1
-        young = Exchange(ALICE, "c", 5, b"[]")
-        await store.remember(young)
-        # Somebody else had found the old one too.
-        late = partial(retention.forget_exchanges, inner.writer, found, before_ms=5)
-        assert await store._enqueue(partial(inner.in_transaction, late)) == 0
-        assert await store.exchanges(ALICE, limit=9) == (young,)
+        assert inner.reader.records.has_older("check.1", "agent", before_ms=5)
+        # Between the look and the deletion.
+        await store.change(Put(key=key, due_in_ms=9))
+        delete = partial(inner.writer.records.delete_due, "check.1", "agent", before_ms=5, limit=9)
+        assert await store._enqueue(partial(inner.in_transaction, delete)) == 0
+        assert await store.record(key) is not None

@@ -196,6 +196,12 @@ class State(Indexes[TaskHead, Conversation, Noted]):
                 changes.append(Recorded(self.n + len(changes) + 1, rows))
         return changes
 
+    def delete_due(self, kind: str, scope: str, *, before_ms: int, limit: int) -> list[Recorded]:
+        with self.records.trial() as changed:
+            self.records.delete_due(kind, scope, before_ms=before_ms, limit=limit)
+            rows = changed()
+        return [Recorded(self.n + 1, rows)] if rows else []
+
     def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> list[Recorded]:
         with self.records.trial() as changed:
             self.records.claim_due(shares, lease_ms=lease_ms)

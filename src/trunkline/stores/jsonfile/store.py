@@ -240,6 +240,13 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         changes = await self._enqueue(partial(state.claim_due, shares, lease_ms=lease_ms))
         return tuple([record_of(row) for change in changes for row in change.rows])
 
+    async def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
+        return self._indexes().records.count_due(kind, scope, before_ms=before_ms)
+
+    async def delete_due(self, kind: str, scope: str, *, before_ms: int, limit: int) -> int:
+        delete = partial(self._indexes().delete_due, kind, scope, before_ms=before_ms, limit=limit)
+        return sum(len(change.rows) for change in await self._enqueue(delete))
+
     async def exchanges(
         self, scope: port.Scope, *, context_id: str = "", limit: int
     ) -> tuple[port.Exchange, ...]:

@@ -80,6 +80,14 @@ WHERE kind = :kind AND due_ms <= :now AND held_until_ms < :now ORDER BY due_ms L
 SELECT number, id FROM records
 WHERE kind = ? AND scope = ? AND due_ms <= ? ORDER BY due_ms, id LIMIT 1;
 
+-- name: find_old
+-- Records that have been due since before a time, the longest first.
+SELECT id, number, version, count, due_ms, tags FROM records
+WHERE kind = ? AND scope = ? AND due_ms < ? ORDER BY due_ms, id LIMIT ?;
+
+-- name: count_old
+SELECT count(*) FROM records WHERE kind = ? AND scope = ? AND due_ms < ?;
+
 -- name: hold_scope
 UPDATE due_scopes SET held_id = ?, held_until_ms = ?, is_deferred = ? WHERE kind = ? AND scope = ?;
 

@@ -63,8 +63,8 @@ class RecordWriter:
     def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
         self._db = connection
         self._clock = clock
-        # Puts that must be new, to be written together.
-        self._new: dict[Key, tuple[Put, _Task]] = {}
+        # Puts that must be new, to be written together; empty in most batches.
+        self.new: dict[Key, tuple[Put, _Task]] = {}
 
     def apply_required(
         self, groups: Sequence[Group], task: _Task, *, is_careful: bool = True
@@ -107,24 +107,24 @@ class RecordWriter:
 
     def _add_new(self, puts: Sequence[Any], task: _Task) -> StoreError | None:
         for put in puts:
-            if put.key in self._new:
+            if put.key in self.new:
                 return why_change_refused(put, _Row(version=1))
         for put in puts:
-            self._new[put.key] = (put, task)
+            self.new[put.key] = (put, task)
         return None
 
     def discard(self) -> None:
-        self._new.clear()
+        self.new.clear()
 
     def write(self) -> None:
         """Write all new puts. Raises sqlite3.IntegrityError when one of the keys exists."""
-        if not self._new:
+        if not self.new:
             return
         now_ms = self._clock.now_ms()
         records: list[Any] = []
         tags: list[str] = []
         dues: dict[tuple[str, str], int] = {}
-        for key, (put, task) in self._new.items():
+        for key, (put, task) in self.new.items():
             due_ms = None
             if put.due_in_ms is not None:
                 due_ms = now_ms + put.due_in_ms
@@ -144,7 +144,7 @@ class RecordWriter:
                 tags_text(put.tags),
                 bytearray(put.body),
             )
-        self._new.clear()
+        self.new.clear()
         SQL.write_rows(self._db, ("insert_records", 10, records), ("insert_tags", 4, tags))
         for (kind, scope), due_ms in dues.items():
             self._db.execute(SQL["add_due_scope"], (kind, scope, due_ms))
@@ -249,6 +249,13 @@ class RecordWriter:
         """End the claims of a process that is gone, so that their handlers run again at once."""
         self._db.execute(SQL["release_claims"])
 
+    def delete_due(self, kind: str, scope: str, *, before_ms: int, limit: int) -> int:
+        """Delete the records that have been due the longest. Returns how many."""
+        found = self._db.execute(SQL["find_old"], (kind, scope, before_ms, limit)).fetchall()
+        for record_id, *row in found:
+            self._make(Delete(key=Key(kind, scope, record_id)), _Row(*row), None)
+        return len(found)
+
     def forget_task(self, task: int | str) -> None:
         """Delete the records that go with the task."""
         for record_id, kind, scope, number, version, count, due_ms, tags in self._db.execute(
@@ -272,6 +279,15 @@ class RecordReader:
         """Whether a claim would find something, or a scope to bring up to date."""
         wheres = [{"kind": kind, "now": now_ms, "limit": 1} for kind in kinds]
         return any(self._db.execute(SQL["find_due_scopes"], where).fetchall() for where in wheres)
+
+    def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
+        rows = self._db.execute(SQL["count_old"], (kind, scope, before_ms)).fetchall()
+        return int(rows[0][0])
+
+    def has_older(self, kind: str, scope: str, *, before_ms: int) -> bool:
+        """Whether a record has been due since before then."""
+        ((first_ms,),) = self._db.execute(SQL["next_due"], (kind, scope)).fetchall()
+        return first_ms is not None and first_ms < before_ms
 
     def page(
         self,

@@ -18,9 +18,6 @@ INSERT INTO events (place, kind, body) VALUES {rows};
 -- name: put_snapshots
 REPLACE INTO snapshots (task, seq, body, artifacts) VALUES {rows};
 
--- name: insert_idempotency
-INSERT INTO idempotency (scope, key, task, digest) VALUES {rows};
-
 -- name: add_counts
 INSERT INTO counts (state, scope, n) VALUES {rows}
 ON CONFLICT DO UPDATE SET n = n + excluded.n;
@@ -57,9 +54,6 @@ FROM tasks AS t WHERE t.id = ?;
 -- The number of a task, by its public id.
 SELECT key FROM tasks WHERE id = ?;
 
--- name: has_idempotency
-SELECT 1 FROM idempotency WHERE scope = ? AND key = ?;
-
 -- name: get_task
 -- With the last sequence of the journal, which spares most tasks a look at their tail. The
 -- snapshot of a task that has ended holds all of it, which spares a page as well.
@@ -89,10 +83,6 @@ SELECT name FROM nodes WHERE id = ?;
 -- Rows of a journal, between two places. Each has at least one of the wanted entries.
 SELECT place, kind, body FROM events
 WHERE place > ? AND place <= ? ORDER BY place LIMIT ?;
-
--- name: get_idempotency
-SELECT i.digest, t.id FROM idempotency AS i JOIN tasks AS t ON t.key = i.task
-WHERE i.scope = ? AND i.key = ?;
 
 -- name: page
 -- One page of a list, with the last sequence of each journal. In no certain order, because
@@ -135,12 +125,8 @@ SELECT t.key, t.id, n.name FROM tasks AS t JOIN nodes AS n ON n.id = t.node WHER
 UPDATE tasks SET node = ?, epoch = epoch + 1 WHERE key = ?;
 
 -- name: get_scopes
-SELECT s.agent, s.tenant, s.principal
-FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope WHERE c.n > 0
-UNION
-SELECT s.agent, s.tenant, s.principal FROM scopes AS s
-WHERE EXISTS (SELECT 1 FROM exchanges AS e WHERE e.scope = s.id)
-OR EXISTS (SELECT 1 FROM notes AS m WHERE m.scope = s.id);
+SELECT DISTINCT s.agent, s.tenant, s.principal
+FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope WHERE c.n > 0;
 
 -- name: get_ended
 -- Where an agent has terminal tasks, and how many.
@@ -169,9 +155,6 @@ DELETE FROM events WHERE place BETWEEN :task << 24 AND :task << 24 | 0xFFFFFF;
 -- name: delete_snapshot
 DELETE FROM snapshots WHERE task = ?;
 
--- name: delete_idempotency
-DELETE FROM idempotency WHERE task = ?;
-
 -- name: find_folded
 -- The number of a task, and up to where its snapshot goes.
 SELECT t.key, coalesce((SELECT s.seq FROM snapshots AS s WHERE s.task = t.key), 0)
@@ -182,63 +165,6 @@ DELETE FROM events WHERE place BETWEEN ? AND ?;
 
 -- name: replace_entries
 UPDATE events SET place = ?, kind = ?, body = ? WHERE place = ?;
-
--- name: insert_exchanges
-INSERT INTO exchanges (scope, context, at_ms, body) VALUES {rows};
-
--- name: get_exchanges
--- The latest of a scope.
-SELECT context, at_ms, body FROM exchanges WHERE scope = ?
-ORDER BY at_ms DESC, id DESC LIMIT ?;
-
--- name: get_exchanges_of_context
-SELECT context, at_ms, body FROM exchanges WHERE scope = ? AND context = ?
-ORDER BY at_ms DESC, id DESC LIMIT ?;
-
--- name: get_scopes_with_old_exchanges
--- Where an agent has exchanges that are older.
-SELECT s.id FROM scopes AS s
-WHERE s.agent = ?
-AND EXISTS (SELECT 1 FROM exchanges AS e WHERE e.scope = s.id AND e.at_ms < ?);
-
--- name: find_old_exchanges
--- Those of one such scope, the oldest first.
-SELECT at_ms, id FROM exchanges WHERE scope = ? AND at_ms < ? ORDER BY at_ms, id LIMIT ?;
-
--- name: count_old_exchanges
--- How many exchanges of an agent are older.
-SELECT count(*) FROM scopes AS s
-CROSS JOIN exchanges AS e INDEXED BY exchanges_by_scope ON e.scope = s.id
-WHERE s.agent = ? AND e.at_ms < ?;
-
--- name: delete_exchange
--- The number of one that is gone may be given to a young one, so the age counts too.
-DELETE FROM exchanges WHERE id = ? AND at_ms < ?;
-
--- name: put_note
-INSERT INTO notes (scope, context, name, at_ms, body) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body;
-
--- name: delete_note
-DELETE FROM notes WHERE scope = ? AND context = ? AND name = ?;
-
--- name: get_note
-SELECT body FROM notes WHERE scope = ? AND context = ? AND name = ?;
-
--- name: get_scopes_with_old_notes
--- Where an agent has notes that are older.
-SELECT s.id FROM scopes AS s
-WHERE s.agent = ?
-AND EXISTS (SELECT 1 FROM notes AS m WHERE m.scope = s.id AND m.at_ms < ?);
-
--- name: find_old_notes
--- Those of one such scope, the oldest first.
-SELECT at_ms, scope, context, name FROM notes
-WHERE scope = ? AND at_ms < ? ORDER BY at_ms LIMIT ?;
-
--- name: delete_old_note
--- The backend may have kept the note again meanwhile.
-DELETE FROM notes WHERE scope = ? AND context = ? AND name = ? AND at_ms < ?;
 
 -- name: get_scope
 -- The scope of a task.
@@ -261,15 +187,6 @@ WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE key = e.place >> 24);
 
 -- name: count_snapshots_without_task
 SELECT count(*) FROM snapshots AS s WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE key = s.task);
-
--- name: count_keys_without_task
-SELECT count(*) FROM idempotency AS i WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE key = i.task);
-
--- name: count_exchanges_without_scope
-SELECT count(*) FROM exchanges AS e WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE id = e.scope);
-
--- name: count_notes_without_scope
-SELECT count(*) FROM notes AS m WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE id = m.scope);
 
 -- name: count_records_without_task
 SELECT count(*) FROM records AS r

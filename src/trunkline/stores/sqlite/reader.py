@@ -1,7 +1,7 @@
-"""`Reader`: reads committed tasks, exchanges and notes."""
+"""`Reader`: reads committed tasks and records."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
@@ -75,53 +75,14 @@ class Reader:
         """The numbers of an agent's ended tasks, the longest ended first."""
         before = _FOREVER_MS if before_ms is None else before_ms
         places = self._db.execute(SQL["get_ended"], (agent,)).fetchall()
-        wheres = [(scope, state, before, limit) for scope, state, _ in places]
-        return [key for _, key in self._oldest("find_ended", wheres, limit)]
-
-    def _oldest(
-        self, find: str, wheres: Iterable[tuple[Any, ...]], limit: int
-    ) -> list[tuple[Any, ...]]:
-        """Rows that begin with a time, from several places, the oldest first."""
-        found: list[tuple[Any, ...]] = []
-        for where in wheres:
-            found += self._db.execute(SQL[find], where).fetchall()
-        return nsmallest(limit, found)
+        found: list[tuple[int, int]] = []
+        for scope, state, _ in places:
+            found += self._db.execute(SQL["find_ended"], (scope, state, before, limit)).fetchall()
+        return [key for _, key in nsmallest(limit, found)]
 
     def owner(self, task_id: str) -> port.Scope | None:
         rows = self._db.execute(SQL["get_scope"], (task_id,)).fetchall()
         return port.Scope(*rows[0]) if rows else None
-
-    def exchanges(
-        self, scope: port.Scope, context_id: str, limit: int
-    ) -> tuple[port.Exchange, ...]:
-        scope_id = self._scope_id(scope)
-        if context_id:
-            where = (scope_id, context_id, limit)
-            rows = self._db.execute(SQL["get_exchanges_of_context"], where).fetchall()
-        else:
-            rows = self._db.execute(SQL["get_exchanges"], (scope_id, limit)).fetchall()
-        return tuple([port.Exchange(scope, *row) for row in rows])
-
-    def old_exchanges(self, agent: str, before_ms: int, limit: int) -> list[int]:
-        """The numbers of an agent's exchanges that are older, the oldest first."""
-        scopes = self._db.execute(SQL["get_scopes_with_old_exchanges"], (agent, before_ms))
-        wheres = [(scope, before_ms, limit) for (scope,) in scopes.fetchall()]
-        return [number for _, number in self._oldest("find_old_exchanges", wheres, limit)]
-
-    def count_exchanges(self, agent: str, before_ms: int) -> int:
-        ((count,),) = self._db.execute(SQL["count_old_exchanges"], (agent, before_ms)).fetchall()
-        return int(count)
-
-    def note(self, scope: port.Scope, context_id: str, name: str) -> str | None:
-        where = (self._scope_id(scope), context_id, name)
-        rows = self._db.execute(SQL["get_note"], where).fetchall()
-        return rows[0][0] if rows else None
-
-    def old_notes(self, agent: str, before_ms: int, limit: int) -> list[tuple[Any, ...]]:
-        """Scope, context and name of an agent's notes that are older, the oldest first."""
-        scopes = self._db.execute(SQL["get_scopes_with_old_notes"], (agent, before_ms))
-        wheres = [(scope, before_ms, limit) for (scope,) in scopes.fetchall()]
-        return [row[1:] for row in self._oldest("find_old_notes", wheres, limit)]
 
     def value_sizes(self, scope: port.Scope, ids: Sequence[str]) -> dict[str, int]:
         scope_id = self._scope_id(scope)
@@ -137,11 +98,6 @@ class Reader:
 
     def loose_values(self, limit: int) -> list[int]:
         return [row[0] for row in self._db.execute(SQL["get_loose_values"], (limit,)).fetchall()]
-
-    def recall(self, scope: port.Scope, key: str) -> port.IdempotencyRecord | None:
-        scope_id = self._scope_id(scope)
-        rows = self._db.execute(SQL["get_idempotency"], (scope_id, key)).fetchall()
-        return port.IdempotencyRecord(scope, key, rows[0][0], rows[0][1]) if rows else None
 
     def list(self, query: port.TaskQuery) -> port.TaskPage:
         scope_id = self._scope_id(query.scope)

@@ -1,4 +1,4 @@
-"""Deletions of ended tasks, of entries that a snapshot covers, of old exchanges and notes."""
+"""Deletions of ended tasks, and of entries that a snapshot covers."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,6 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
         "delete_task",
         "delete_events",
         "delete_snapshot",
-        "delete_idempotency",
         # They may have many slices, which the sweep deletes later.
         "loosen_values",
         "delete_large_values",
@@ -31,18 +30,6 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
     for _, task_id, _, _ in ended:
         writer.forget(task_id)
     return len(ended)
-
-
-def forget_exchanges(writer: Writer, found: Iterable[int], before_ms: int) -> int:
-    """Delete the exchanges that still exist. Returns how many."""
-    rows = [(number, before_ms) for number in found]
-    return writer.connection.executemany(SQL["delete_exchange"], rows).rowcount
-
-
-def forget_notes(writer: Writer, found: Iterable[tuple[int, str, str]], before_ms: int) -> int:
-    """Delete the notes that were not kept again meanwhile. Returns how many."""
-    rows = [(*key, before_ms) for key in found]
-    return writer.connection.executemany(SQL["delete_old_note"], rows).rowcount
 
 
 def prune_journal(writer: Writer, task_id: str, *, up_to: int) -> None:

@@ -8,6 +8,7 @@ from importlib.resources.abc import Traversable
 from msgspec import Struct
 
 from trunkline.model.errors import StoreUnusable
+from trunkline.ports.caller_records import answer_id, joined, key_body
 
 # "TRNK": tells our files from other SQLite databases.
 APPLICATION_ID = 0x54524E4B
@@ -63,6 +64,10 @@ def prepare(connection: sqlite3.Connection, schema: Schema, path: str) -> None:
     if not version:
         _run(connection, schema.latest, schema.version)
         return
+    # What migrations write has the format of its time: a record kind never gets another one.
+    connection.create_function("joined", -1, joined, deterministic=True)
+    connection.create_function("key_body", 2, key_body, deterministic=True)
+    connection.create_function("answer_id", 3, answer_id, deterministic=True)
     for step in range(version + 1, schema.version + 1):
         _run(connection, schema.migrations[step], step)
 

@@ -258,10 +258,6 @@ class SqliteStore(DiskStore[Opened]):
         work = partial(change, opened.writer, *args, **options)
         return await self._enqueue(partial(opened.in_transaction, work))
 
-    async def _delete(self, delete: Callable[..., int], found: Sequence[Any], *args: Any) -> int:
-        """Delete the rows that a reader found, if any. Returns how many were deleted."""
-        return await self._change(delete, found, *args) if found else 0
-
     async def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:
         return await self._read(Reader.get, scope, task_id)
 
@@ -296,25 +292,20 @@ class SqliteStore(DiskStore[Opened]):
             lambda writer: writer.records.claim_due(shares, lease_ms=lease_ms)
         )
 
-    async def exchanges(
-        self, scope: port.Scope, *, context_id: str = "", limit: int
-    ) -> tuple[port.Exchange, ...]:
-        return await self._read(Reader.exchanges, scope, context_id, limit)
+    async def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
+        return await self._read_in_thread(
+            lambda reader: reader.records.count_due(kind, scope, before_ms=before_ms)
+        )
 
-    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
-        # Finding them may take long with many scopes, and must not hold up the writer.
-        found = await self._read_in_thread(Reader.old_exchanges, agent, before_ms, limit)
-        return await self._delete(retention.forget_exchanges, found, before_ms)
-
-    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
-        return await self._read_in_thread(Reader.count_exchanges, agent, before_ms)
-
-    async def kept(self, scope: port.Scope, context_id: str, name: str) -> str | None:
-        return await self._read(Reader.note, scope, context_id, name)
-
-    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
-        found = await self._read_in_thread(Reader.old_notes, agent, before_ms, limit)
-        return await self._delete(retention.forget_notes, found, before_ms)
+    async def delete_due(self, kind: str, scope: str, *, before_ms: int, limit: int) -> int:
+        # As for a claim: mostly nothing is old enough.
+        if not await self._read(
+            lambda reader: reader.records.has_older(kind, scope, before_ms=before_ms)
+        ):
+            return 0
+        return await self._change(
+            lambda writer: writer.records.delete_due(kind, scope, before_ms=before_ms, limit=limit)
+        )
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
         return await self._read(Reader.entries, task_id, after, limit)
@@ -324,9 +315,6 @@ class SqliteStore(DiskStore[Opened]):
 
     async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
         return await self._read_in_thread(Reader.value_slices, value_id, first, limit)
-
-    async def recall(self, scope: port.Scope, key: str) -> port.IdempotencyRecord | None:
-        return await self._read(Reader.recall, scope, key)
 
     async def list(self, query: port.TaskQuery) -> port.TaskPage:
         is_long = query.with_artifacts or needs_count(query)
@@ -353,7 +341,7 @@ class SqliteStore(DiskStore[Opened]):
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         found = await self._read_in_thread(Reader.ended, agent, before_ms, limit)
-        gone = await self._delete(retention.prune, found)
+        gone = await self._change(retention.prune, found) if found else 0
         if gone and self._values is not None:
             self._values.sweep_soon()
         return gone

@@ -2,17 +2,17 @@
 
 import sqlite3
 from collections.abc import Sequence
-from itertools import chain, islice
+from itertools import islice
 
 from msgspec import Struct
 
-from trunkline.model.errors import StoreError, StoreUnusable
+from trunkline.model.errors import StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Group, Skipped
-from trunkline.stores.commits import Item, key_taken, why_refused
+from trunkline.stores.commits import Item, why_refused
 from trunkline.stores.indexes import Leases
 from trunkline.stores.large_appends import large_bodies
 from trunkline.stores.records.table import RecordWriter
@@ -64,12 +64,8 @@ class _Staged(Struct, eq=False):
     # Heads of tasks that have not ended. An ended task gets a rare snapshot at most.
     heads: dict[str, Head] = {}
     ended: list[str] = []
-    exchanges: list[int | str | Blob] = []
-    idempotency: dict[tuple[int, str], tuple[int, str, int, Blob]] = {}
     scopes: dict[port.Scope, int] = {}
     nodes: dict[str, int] = {}
-    # By scope, context and name: time and text.
-    notes: dict[tuple[int, str, str], tuple[int, str]] = {}
     # Number, id, task and size.
     large_values: list[tuple[int, str, int, int]] = []
     # Tasks whose snapshot may have been large before.
@@ -101,14 +97,21 @@ class Writer:
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
                 results: list[port.Result] = []
-                for append, _ in batch:
-                    results.append(self._stage(append, is_careful))
+                for item, _ in batch:
+                    if isinstance(item, port.Append):
+                        results.append(self._stage(item, is_careful))
+                    else:
+                        assert isinstance(item, Group)
+                        results.append(self.records.apply(item.changes, is_careful=is_careful))
+                # The test spares most batches the call.
+                if self.records.new:
+                    self.records.write()
                 self._write()
             except BaseException as error:
                 self.rollback()
                 if is_careful or not isinstance(error, sqlite3.IntegrityError):
                     raise
-                # Some task id or idempotency key exists already. That is rare, so the writer
+                # Some task id or record exists already. That is rare, so the writer
                 # looks each one up only now, before it writes it.
                 is_careful = True
             else:
@@ -145,13 +148,8 @@ class Writer:
         """Forget the head of a task that was changed other than by an append."""
         self._heads.pop(task_id, None)
 
-    def _stage(self, append: Item, is_careful: bool) -> port.Result:
+    def _stage(self, append: port.Append, is_careful: bool) -> port.Result:
         staged = self._staged
-        if not isinstance(append, port.Append):
-            if isinstance(append, Group):
-                return self.records.apply(append.changes, is_careful=is_careful)
-            self._stage_other(append)
-            return None
         task_id = append.task_id
         head: Head | None = None
         change = staged.changes.get(task_id)
@@ -171,12 +169,11 @@ class Writer:
         known = change or head
         key = staged.next_key if known is None else known.key
         skipped: Skipped | None = None
-        if append.idempotency is not None or append.also:
-            refused = self._stage_required(append, key, is_careful)
+        if append.also:
+            refused = self.records.apply_required(append.also, key, is_careful=is_careful)
             if refused is not None:
                 return refused
-            if append.also:
-                skipped = self.records.apply_optional(append.also, key)
+            skipped = self.records.apply_optional(append.also, key)
         for value in append.values:
             number, size = self.written[value.id]
             staged.large_values.append((number, value.id, key, size))
@@ -204,26 +201,6 @@ class Writer:
         )
         return skipped
 
-    def _stage_required(self, append: port.Append, key: int, is_careful: bool) -> StoreError | None:
-        if append.idempotency is not None:
-            refused = self._stage_idempotency(append.idempotency, key, is_careful=is_careful)
-            if refused is not None:
-                return refused
-        return self.records.apply_required(append.also, key, is_careful=is_careful)
-
-    def _stage_idempotency(
-        self, record: port.IdempotencyRecord, key: int, *, is_careful: bool
-    ) -> StoreError | None:
-        staged = self._staged
-        scope = self.scope_id(record.scope)
-        place = (scope, record.key)
-        if place in staged.idempotency or (
-            is_careful and self.connection.execute(SQL["has_idempotency"], place).fetchall()
-        ):
-            return key_taken(record)
-        staged.idempotency[place] = (scope, record.key, key, Blob(record.digest))
-        return None
-
     def _add_large(
         self, change: _Change, events: list[int | str | Blob], snapshots: list[int | Blob]
     ) -> None:
@@ -249,7 +226,6 @@ class Writer:
         return number
 
     def _write(self) -> None:
-        self.records.write()
         staged = self._staged
         created: list[int | str] = []
         changed: list[int] = []
@@ -303,19 +279,12 @@ class Writer:
             ("update_heads", 3, changed),
             ("insert_events", 3, events),
             ("put_snapshots", 4, snapshots),
-            ("insert_exchanges", 4, staged.exchanges),
-            ("insert_idempotency", 4, list(chain.from_iterable(staged.idempotency.values()))),
             ("add_counts", 3, added),
         )
-        if staged.notes or staged.large_values:
-            self._write_rare()
+        if staged.large_values:
+            self._write_large_values()
 
-    def _write_rare(self) -> None:
-        """Write notes and large values, which most batches lack."""
-        notes = self._staged.notes.items()
-        kept = [(*key, *note) for key, note in notes if note[1]]
-        self.connection.executemany(SQL["put_note"], kept)
-        self.connection.executemany(SQL["delete_note"], [key for key, note in notes if not note[1]])
+    def _write_large_values(self) -> None:
         replaced = [(key,) for key in self._staged.replaced]
         self.connection.executemany(SQL["loosen_snapshot"], replaced)
         self.connection.executemany(SQL["delete_large_snapshot"], replaced)
@@ -323,13 +292,6 @@ class Writer:
         self.connection.executemany(SQL["insert_large_value"], values)
         numbers = [(number,) for number, _, _, _ in values]
         self.connection.executemany(SQL["delete_loose_value"], numbers)
-
-    def _stage_other(self, item: port.Exchange | port.KeptNote) -> None:
-        scope, context = self.scope_id(item.scope), item.context_id
-        if isinstance(item, port.Exchange):
-            self._staged.exchanges += (scope, context, item.at_ms, Blob(item.messages))
-        else:
-            self._staged.notes[scope, context, item.name] = (item.at_ms, item.text)
 
     def _find_head(self, task_id: str) -> Head | None:
         rows = self.connection.execute(SQL["find_head"], (task_id,)).fetchall()

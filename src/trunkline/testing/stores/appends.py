@@ -5,8 +5,9 @@ from functools import partial
 
 from msgspec import structs
 
-from trunkline.model.errors import KeyTaken, LeaseLost, StaleSeq, StoreError, StoreUnusable
+from trunkline.model.errors import LeaseLost, RecordConflict, StaleSeq, StoreError, StoreUnusable
 from trunkline.model.events import STATUS, TASK, Entry
+from trunkline.ports.caller_records import UsedKey, decode_used_key, request_key
 from trunkline.ports.store import Result, Snapshot, Store, TaskQuery
 from trunkline.testing.stores.kit import (
     ALICE,
@@ -22,10 +23,11 @@ from trunkline.testing.stores.kit import (
     entry,
     follow,
     must_get,
+    must_have,
     must_put,
-    must_recall,
     put,
     submit,
+    task_of_key,
 )
 
 
@@ -70,7 +72,7 @@ async def stale_sequence_is_refused_without_trace(store: Store) -> None:
         append = follow("t", after, state=COMPLETED, snapshot=Snapshot(after, b"{}"), key="k")
         assert_results(await put(store, append), StaleSeq)
     assert await must_get(store, "t") == before
-    assert await store.recall(ALICE, "k") is None
+    assert await task_of_key(store, "k") is None
 
 
 async def task_is_created_once(store: Store) -> None:
@@ -177,25 +179,26 @@ async def failing_listener_does_not_silence_others(store: Store) -> None:
     await must_put(store, follow("a", 1), follow("b", 1))
 
 
-async def idempotency_record_comes_with_its_append(store: Store) -> None:
-    assert await store.recall(ALICE, "k") is None
+async def idempotency_key_comes_with_its_append(store: Store) -> None:
+    assert await task_of_key(store, "k") is None
     await must_put(store, create("t", key="k"))
-    record = await must_recall(store, "k")
-    assert (record.scope, record.key, record.task_id) == (ALICE, "k", "t")
-    assert record.digest == b"\x00digest"
-    assert await store.recall(BOB, "k") is None
+    record = await must_have(store, request_key(ALICE, "k"))
+    assert decode_used_key(record.body) == UsedKey(b"\x00digest", "t")
+    assert record.due_ms is None
+    assert await task_of_key(store, "k", BOB) is None
     await must_put(store, follow("t", 1, key="k2"), create("b", scope=BOB, key="k"))
-    assert (await must_recall(store, "k2")).task_id == "t"
+    assert await task_of_key(store, "k2") == "t"
+    assert await task_of_key(store, "k", BOB) == "b"
 
 
 async def used_idempotency_key_is_refused(store: Store) -> None:
     await must_put(store, create("t", key="k"))
     results = await put(store, create("a"), create("b", key="k"), create("c", key="k2"))
-    assert_results(results, None, KeyTaken, None)
+    assert_results(results, None, RecordConflict, None)
     assert await store.get(ALICE, "b") is None
     results = await put(store, create("d", key="k3"), create("e", key="k3"))
-    assert_results(results, None, KeyTaken)
-    assert (await must_recall(store, "k3")).task_id == "d"
+    assert_results(results, None, RecordConflict)
+    assert await task_of_key(store, "k3") == "d"
 
 
 async def close_commits_what_was_submitted(store: Store) -> None:
@@ -266,7 +269,7 @@ async def scopes_do_not_see_each_other(store: Store) -> None:
     assert page.total == 1
     page = await store.list(TaskQuery(scope=BOB, context_id="context"))
     assert page.total == 1
-    assert await store.recall(BOB, "k") is None
+    assert await task_of_key(store, "k", BOB) is None
 
 
 async def pruned_journal_leaves_an_honest_gap(store: Store) -> None:

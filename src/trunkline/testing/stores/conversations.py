@@ -1,113 +1,189 @@
-"""Checks of exchanges and notes: data of a context that belongs to no task."""
+"""Checks of answers without a task and of notes: records that are read by caller, the latest first,
+and deleted by agent and age."""
 
 import asyncio
+from itertools import count
 
-from trunkline.ports.store import Exchange, KeptNote, Scope, Store
-from trunkline.testing.stores.kit import ALICE, BOB, COMPLETED, MakeStore, create, must_put, opened
+from trunkline.model.errors import StoreUnusable
+from trunkline.ports.caller_records import (
+    ANSWER,
+    NOTE,
+    answer_id,
+    caller_tag,
+    note_key,
+    put_answer,
+)
+from trunkline.ports.records import Delete, Key, Put
+from trunkline.ports.store import Scope, Store
+from trunkline.testing.stores.kit import (
+    ALICE,
+    BOB,
+    MakeStore,
+    assert_refused,
+    change,
+    create,
+    key,
+    must_change,
+    must_have,
+    must_put,
+    opened,
+)
+
+OTHER = Scope("other", "", "alice")
+# Long compared with the time that a check takes.
+_MINUTE_MS = 60_000
+_numbers = count()
 
 
-def exchange(number: int, *, scope: Scope = ALICE, context_id: str = "c") -> Exchange:
-    return Exchange(scope, context_id, number, b'[{"text":"%d"},{}]' % number)
-
-
-async def _remember(store: Store, *exchanges: Exchange) -> None:
-    for each in exchanges:
-        await store.remember(each)
-
-
-async def exchanges_come_back_latest_first(store: Store) -> None:
-    await _remember(store, *map(exchange, range(5)))
-    assert await store.exchanges(ALICE, context_id="c", limit=9) == tuple(
-        exchange(number) for number in (4, 3, 2, 1, 0)
+def answer(minute: int, *, scope: Scope = ALICE, context_id: str = "c") -> Put:
+    """An answer of that minute, counted from now on. Of two of a minute, the first made is the
+    first."""
+    made = put_answer(
+        scope, context_id, answer_id(minute, next(_numbers), "t"), b'[{"text":"%d"},{}]' % minute
     )
-    assert await store.exchanges(ALICE, context_id="c", limit=2) == (exchange(4), exchange(3))
+    return _at(minute, made)
 
 
-async def exchanges_of_one_moment_keep_their_order(store: Store) -> None:
-    first, second = Exchange(ALICE, "c", 1, b"[1]"), Exchange(ALICE, "c", 1, b"[2]")
-    await _remember(store, first, second)
-    assert await store.exchanges(ALICE, limit=9) == (second, first)
+def note(
+    name: str, text: str, *, scope: Scope = ALICE, context_id: str = "c", minute: int = 1
+) -> Put:
+    return _at(minute, Put(key=note_key(scope, context_id, name), body=text.encode()))
 
 
-async def exchanges_are_in_the_order_of_their_time(store: Store) -> None:
-    """Also when a clock was set back."""
-    await _remember(store, *map(exchange, (5, 2, 7, 3)), exchange(4, context_id="other"))
-    assert await store.exchanges(ALICE, context_id="c", limit=3) == (
-        exchange(7), exchange(5), exchange(3),
-    )  # fmt: skip
-    latest = await store.exchanges(ALICE, limit=3)
-    assert latest == (exchange(7), exchange(5), exchange(4, context_id="other"))
+def _at(minute: int, put: Put) -> Put:
+    return Put(key=put.key, body=put.body, tags=put.tags, due_in_ms=minute * _MINUTE_MS)
 
 
-async def exchanges_belong_to_a_scope_and_a_context(store: Store) -> None:
-    mine, elsewhere = exchange(1), exchange(2, context_id="other")
-    theirs = exchange(3, scope=BOB)
-    await _remember(store, mine, elsewhere, theirs)
-    assert await store.exchanges(ALICE, context_id="c", limit=9) == (mine,)
-    assert await store.exchanges(ALICE, limit=9) == (elsewhere, mine)
-    assert await store.exchanges(BOB, context_id="c", limit=9) == (theirs,)
-    assert await store.exchanges(BOB, context_id="other", limit=9) == ()
+async def _before(store: Store, minute: int) -> int:
+    """The beginning of that minute, by the store's clock."""
+    probe = key("probe")
+    await must_change(store, Put(key=probe, due_in_ms=0))
+    now_ms = (await must_have(store, probe)).due_ms
+    await must_change(store, Delete(key=probe))
+    assert now_ms is not None
+    return now_ms + minute * _MINUTE_MS - _MINUTE_MS // 2
 
 
-async def old_exchanges_are_forgotten_in_steps(store: Store) -> None:
-    await _remember(store, *map(exchange, (4, 1, 6)))
-    await _remember(store, exchange(2, context_id="other"), exchange(3, scope=BOB))
-    await must_put(store, create("a", state=COMPLETED, status_ms=1))
-    assert await store.forget_exchanges("agent", before_ms=1, limit=9) == 0
-    assert await store.count_exchanges("agent", before_ms=1) == 0
-    assert await store.count_exchanges("agent", before_ms=5) == 4
-    assert await store.forget_exchanges("agent", before_ms=5, limit=2) == 2
-    assert await store.count_exchanges("agent", before_ms=5) == 2
-    # The store forgot the oldest exchanges of all callers.
-    assert await store.exchanges(ALICE, limit=9) == (exchange(6), exchange(4))
-    assert await store.exchanges(ALICE, context_id="other", limit=9) == ()
-    assert await store.exchanges(BOB, limit=9) == (exchange(3, scope=BOB),)
-    assert await store.forget_exchanges("agent", before_ms=5, limit=9) == 2
-    assert await store.forget_exchanges("agent", before_ms=5, limit=9) == 0
-    assert await store.exchanges(ALICE, context_id="c", limit=9) == (exchange(6),)
-    assert await store.exchanges(BOB, limit=9) == ()
-    # Tasks stay, and conversations continue.
-    assert await store.owner("a") == ALICE
-    await _remember(store, exchange(7), exchange(8, context_id="other"))
-    assert await store.exchanges(ALICE, limit=9) == (
-        exchange(8, context_id="other"), exchange(7), exchange(6),
-    )  # fmt: skip
+async def _latest(
+    store: Store, scope: Scope = ALICE, *, context_id: str = "", limit: int = 9
+) -> list[bytes]:
+    found = await store.records(
+        ANSWER,
+        scope=scope.agent,
+        tag=caller_tag(scope, context_id),
+        newest_first=True,
+        limit=limit,
+    )
+    return [record.body for record in found]
 
 
-async def of_one_moment_what_came_first_is_forgotten_first(store: Store) -> None:
-    first, second = Exchange(ALICE, "c", 1, b"[1]"), Exchange(ALICE, "d", 1, b"[2]")
-    await _remember(store, first, second)
-    assert await store.forget_exchanges("agent", before_ms=2, limit=1) == 1
-    assert await store.exchanges(ALICE, limit=9) == (second,)
+def _bodies(*puts: Put) -> list[bytes]:
+    return [put.body for put in puts]
 
 
-async def exchanges_of_agents_are_forgotten_apart(store: Store) -> None:
-    other = Scope("other", "", "alice")
-    mine, theirs = exchange(1), exchange(1, scope=other)
-    await _remember(store, mine, theirs)
-    # Maintenance finds their scopes, although there is no task.
-    assert set(await store.scopes()) == {ALICE, other}
-    assert await store.forget_exchanges("unknown", before_ms=9, limit=9) == 0
-    assert await store.count_exchanges("unknown", before_ms=9) == 0
-    assert await store.count_exchanges("agent", before_ms=9) == 1
-    assert await store.forget_exchanges("agent", before_ms=9, limit=9) == 1
-    assert await store.scopes() == (other,)
-    assert await store.exchanges(other, limit=9) == (theirs,)
+async def _put_each(store: Store, *puts: Put) -> None:
+    for each in puts:
+        await must_change(store, each)
 
 
-async def concurrent_forgets_count_an_exchange_once(store: Store) -> None:
-    await _remember(store, *map(exchange, range(8)))
+async def _delete(store: Store, kind: str, minute: int, *, agent: str = "agent", limit: int) -> int:
+    before_ms = await _before(store, minute)
+    return await store.delete_due(kind, agent, before_ms=before_ms, limit=limit)
+
+
+async def _count(store: Store, kind: str, minute: int, *, agent: str = "agent") -> int:
+    return await store.count_due(kind, agent, before_ms=await _before(store, minute))
+
+
+async def _text(store: Store, scope: Scope, context_id: str, name: str) -> str | None:
+    record = await store.record(note_key(scope, context_id, name))
+    return None if record is None else record.body.decode()
+
+
+async def latest_answers_come_first(store: Store) -> None:
+    made = [answer(minute) for minute in (1, 2, 3, 4)]
+    await _put_each(store, made[2], made[0], made[3], made[1])
+    assert await _latest(store, context_id="c") == _bodies(*made[::-1])
+    assert await _latest(store, context_id="c", limit=2) == _bodies(made[3], made[2])
+
+
+async def of_one_moment_the_last_answer_comes_first(store: Store) -> None:
+    first, second = answer(1), answer(1)
+    first = Put(key=first.key, body=b"first", tags=first.tags, due_in_ms=0)
+    await _put_each(store, second, first)
+    assert await _latest(store) == [second.body, b"first"]
+
+
+async def contexts_and_callers_have_their_own_answers(store: Store) -> None:
+    mine, elsewhere = answer(1), answer(2, context_id="other")
+    theirs, of_agent = answer(3, scope=BOB), answer(4, scope=OTHER)
+    await _put_each(store, mine, elsewhere, theirs, of_agent)
+    assert await _latest(store, context_id="c") == _bodies(mine)
+    assert await _latest(store) == _bodies(elsewhere, mine)
+    assert await _latest(store, BOB, context_id="c") == _bodies(theirs)
+    assert await _latest(store, BOB, context_id="other") == []
+    assert await _latest(store, OTHER) == _bodies(of_agent)
+
+
+async def old_records_are_deleted_in_steps_the_oldest_first(store: Store) -> None:
+    left = answer(6)
+    mixed = [answer(4), answer(2, context_id="other"), answer(1), answer(3, scope=BOB)]
+    await _put_each(store, left, *mixed)
+    assert await _delete(store, ANSWER, 1, limit=9) == 0
+    assert await _count(store, ANSWER, 1) == 0
+    assert await _count(store, ANSWER, 5) == 4
+    assert await _delete(store, ANSWER, 5, limit=2) == 2
+    assert await _count(store, ANSWER, 5) == 2
+    assert await _latest(store) == _bodies(left, mixed[0])
+    assert await _latest(store, context_id="other") == []
+    assert await _latest(store, BOB) == _bodies(mixed[3])
+    assert await _delete(store, ANSWER, 5, limit=9) == 2
+    assert await _delete(store, ANSWER, 5, limit=9) == 0
+    assert await _latest(store, context_id="c") == _bodies(left)
+    assert await _latest(store, BOB) == []
+    # New records are stored as before.
+    new = answer(7)
+    await must_change(store, new)
+    assert await _latest(store) == _bodies(new, left)
+
+
+async def agents_keep_their_records_apart(store: Store) -> None:
+    mine, theirs = answer(1), answer(1, scope=OTHER)
+    await _put_each(store, mine, theirs, note("n", "x"))
+    assert await _delete(store, ANSWER, 9, agent="unknown", limit=9) == 0
+    assert await _count(store, ANSWER, 9, agent="unknown") == 0
+    assert await _count(store, ANSWER, 9) == 1
+    assert await _delete(store, ANSWER, 9, limit=9) == 1
+    assert await _latest(store) == []
+    assert await _latest(store, OTHER) == _bodies(theirs)
+    # Another kind of the same agent stays as well.
+    assert await _text(store, ALICE, "c", "n") == "x"
+
+
+async def records_that_wait_for_nothing_never_grow_old(store: Store) -> None:
+    lasting = Key(NOTE, "agent", "lasting")
+    await must_change(store, Put(key=lasting, body=b"x"))
+    assert await _count(store, NOTE, 9) == 0
+    assert await _delete(store, NOTE, 9, limit=9) == 0
+    await must_have(store, lasting)
+
+
+async def concurrent_deletions_count_a_record_once(store: Store) -> None:
+    made = [answer(minute) for minute in range(8)]
+    await _put_each(store, *made)
+    before_ms = await _before(store, 7)
     steps = await asyncio.gather(
-        *[store.forget_exchanges("agent", before_ms=7, limit=9) for _ in range(2)]
+        *[store.delete_due(ANSWER, "agent", before_ms=before_ms, limit=9) for _ in range(2)]
     )
     assert sum(steps) == 7
-    assert await store.exchanges(ALICE, limit=9) == (exchange(7),)
+    assert await _latest(store) == _bodies(made[7])
 
 
-async def an_exchange_is_not_a_task(store: Store) -> None:
-    await store.remember(exchange(1))
+async def an_answer_is_not_a_task(store: Store) -> None:
+    await must_change(store, answer(1))
     await store.heartbeat("n", now_ms=0, ttl_ms=10)
     assert await store.claim("n", now_ms=1000, limit=9) == ()
+    assert await store.scopes() == ()
 
 
 async def a_task_has_an_owner(store: Store) -> None:
@@ -117,115 +193,112 @@ async def a_task_has_an_owner(store: Store) -> None:
     assert await store.owner("c") is None
 
 
-async def exchanges_survive_a_restart(make: MakeStore) -> None:
+async def a_closed_store_takes_no_record(store: Store) -> None:
+    await store.close()
+    assert_refused(await change(store, answer(1)), StoreUnusable)
+
+
+async def answers_survive_a_restart(make: MakeStore) -> None:
+    first, second = answer(1), answer(2)
     async with opened(make, "kept") as store:
-        await store.remember(exchange(1))
+        await must_change(store, first)
         await must_put(store, create("a"))
     async with opened(make, "kept") as store:
-        assert await store.exchanges(ALICE, limit=9) == (exchange(1),)
+        assert await _latest(store) == _bodies(first)
         assert await store.owner("a") == ALICE
-        await store.remember(exchange(2))
-        assert await store.exchanges(ALICE, limit=9) == (exchange(2), exchange(1))
+        await must_change(store, second)
+        assert await _latest(store) == _bodies(second, first)
 
 
-async def what_was_forgotten_stays_so_after_a_restart(make: MakeStore) -> None:
-    kept = (exchange(5), exchange(4, context_id="mixed"))
-    async with opened(make, "forgotten") as store:
-        await _remember(store, exchange(1, context_id="old"), exchange(2, context_id="mixed"))
-    async with opened(make, "forgotten") as store:
-        await _remember(store, exchange(3, context_id="mixed"), kept[1])
-        assert await store.forget_exchanges("agent", before_ms=4, limit=9) == 3
-        await store.remember(kept[0])
-        assert await store.exchanges(ALICE, limit=9) == kept
-    async with opened(make, "forgotten") as store:
-        assert await store.exchanges(ALICE, limit=9) == kept
-        assert await store.forget_exchanges("agent", before_ms=9, limit=9) == 2
-    async with opened(make, "forgotten") as store:
-        assert await store.exchanges(ALICE, limit=9) == ()
-        assert await store.scopes() == ()
+async def deleted_records_stay_so_after_a_restart(make: MakeStore) -> None:
+    kept = (answer(5), answer(4, context_id="mixed"))
+    async with opened(make, "deleted") as store:
+        await _put_each(store, answer(1, context_id="old"), answer(2, context_id="mixed"))
+    async with opened(make, "deleted") as store:
+        await _put_each(store, answer(3, context_id="mixed"), kept[1])
+        assert await _delete(store, ANSWER, 4, limit=9) == 3
+        await must_change(store, kept[0])
+        assert await _latest(store) == _bodies(*kept)
+    async with opened(make, "deleted") as store:
+        assert await _latest(store) == _bodies(*kept)
+        assert await _delete(store, ANSWER, 9, limit=9) == 2
+    async with opened(make, "deleted") as store:
+        assert await _latest(store) == []
 
 
-def note(
-    name: str, text: str, *, scope: Scope = ALICE, context_id: str = "c", at_ms: int = 1
-) -> KeptNote:
-    return KeptNote(scope=scope, context_id=context_id, name=name, text=text, at_ms=at_ms)
+async def a_note_is_kept_and_replaced(store: Store) -> None:
+    assert await _text(store, ALICE, "c", "thread") is None
+    await must_change(store, note("thread", "1"))
+    assert await _text(store, ALICE, "c", "thread") == "1"
+    await must_change(store, note("thread", "2 ✓\n"))
+    await must_change(store, note("other", "3"))
+    assert await _text(store, ALICE, "c", "thread") == "2 ✓\n"
+    assert await _text(store, ALICE, "c", "other") == "3"
 
 
-async def a_note_is_what_was_kept_last(store: Store) -> None:
-    assert await store.kept(ALICE, "c", "thread") is None
-    await store.keep(note("thread", "1"))
-    assert await store.kept(ALICE, "c", "thread") == "1"
-    await store.keep(note("thread", "2 ✓\n"))
-    await store.keep(note("other", "3"))
-    assert await store.kept(ALICE, "c", "thread") == "2 ✓\n"
-    assert await store.kept(ALICE, "c", "other") == "3"
+async def a_deleted_note_is_forgotten(store: Store) -> None:
+    thread = note_key(ALICE, "c", "thread")
+    await must_change(store, Delete(key=thread))
+    await must_change(store, note("thread", "1"))
+    await must_change(store, Delete(key=thread))
+    assert await _text(store, ALICE, "c", "thread") is None
+    assert await _count(store, NOTE, 9) == 0
+    await must_change(store, note("thread", "2"))
+    assert await _text(store, ALICE, "c", "thread") == "2"
 
 
-async def an_empty_note_is_forgotten(store: Store) -> None:
-    await store.keep(note("thread", ""))
-    await store.keep(note("thread", "1"))
-    await store.keep(note("thread", ""))
-    assert await store.kept(ALICE, "c", "thread") is None
-    assert await store.scopes() == ()
-    await store.keep(note("thread", "2"))
-    assert await store.kept(ALICE, "c", "thread") == "2"
+async def contexts_and_callers_have_their_own_notes(store: Store) -> None:
+    await must_change(store, note("thread", "mine"))
+    await must_change(store, note("thread", "elsewhere", context_id="other"))
+    await must_change(store, note("thread", "theirs", scope=BOB))
+    assert await _text(store, ALICE, "c", "thread") == "mine"
+    assert await _text(store, ALICE, "other", "thread") == "elsewhere"
+    assert await _text(store, BOB, "c", "thread") == "theirs"
+    assert await _text(store, BOB, "other", "thread") is None
 
 
-async def notes_belong_to_a_scope_and_a_context(store: Store) -> None:
-    await store.keep(note("thread", "mine"))
-    await store.keep(note("thread", "elsewhere", context_id="other"))
-    await store.keep(note("thread", "theirs", scope=BOB))
-    assert await store.kept(ALICE, "c", "thread") == "mine"
-    assert await store.kept(ALICE, "other", "thread") == "elsewhere"
-    assert await store.kept(BOB, "c", "thread") == "theirs"
-    assert await store.kept(BOB, "other", "thread") is None
-    assert set(await store.scopes()) == {ALICE, BOB}
+async def notes_of_one_commit_take_effect_in_order(store: Store) -> None:
+    back, gone = note("other", "1"), Delete(key=note_key(ALICE, "c", "other"))
+    changes = (note("thread", "1"), note("thread", "2"), back, gone)
+    results = await asyncio.gather(*(change(store, each) for each in changes))
+    assert results == [None] * 4
+    assert await _text(store, ALICE, "c", "thread") == "2"
+    assert await _text(store, ALICE, "c", "other") is None
 
 
-async def notes_kept_together_take_effect_in_order(store: Store) -> None:
-    first, second = note("thread", "1"), note("thread", "2")
-    gone, back = note("other", ""), note("other", "back")
-    await asyncio.gather(*(store.keep(each) for each in (first, second, back, gone)))
-    await must_put(store, create("a"))
-    assert await store.kept(ALICE, "c", "thread") == "2"
-    assert await store.kept(ALICE, "c", "other") is None
-
-
-async def old_notes_are_forgotten_in_steps(store: Store) -> None:
+async def a_note_is_as_old_as_it_was_last_kept(store: Store) -> None:
     for number in range(5):
-        await store.keep(note(f"n{number}", "x", at_ms=number))
-    await store.keep(note("theirs", "x", scope=BOB, at_ms=9))
-    await store.keep(note("another's", "x", scope=Scope("other", "", "alice"), at_ms=1))
-    # A note that is kept again is young again.
-    await store.keep(note("n0", "y", at_ms=9))
-    assert await store.forget_notes("agent", before_ms=1, limit=9) == 0
-    assert await store.forget_notes("agent", before_ms=4, limit=2) == 2
-    assert await store.forget_notes("agent", before_ms=4, limit=9) == 1
-    assert await store.forget_notes("agent", before_ms=4, limit=9) == 0
-    left = [await store.kept(ALICE, "c", f"n{number}") for number in range(5)]
+        await must_change(store, note(f"n{number}", "x", minute=number))
+    await must_change(store, note("theirs", "x", scope=BOB, minute=9))
+    await must_change(store, note("another's", "x", scope=OTHER, minute=1))
+    # Kept again, so not old any more.
+    await must_change(store, note("n0", "y", minute=9))
+    assert await _delete(store, NOTE, 1, limit=9) == 0
+    assert await _delete(store, NOTE, 4, limit=2) == 2
+    assert await _delete(store, NOTE, 4, limit=9) == 1
+    assert await _delete(store, NOTE, 4, limit=9) == 0
+    left = [await _text(store, ALICE, "c", f"n{number}") for number in range(5)]
     assert left == ["y", None, None, None, "x"]
-    assert await store.kept(BOB, "c", "theirs") == "x"
-    assert await store.kept(Scope("other", "", "alice"), "c", "another's") == "x"
+    assert await _text(store, BOB, "c", "theirs") == "x"
+    assert await _text(store, OTHER, "c", "another's") == "x"
 
 
 async def notes_survive_a_restart(make: MakeStore) -> None:
-    async with opened(make, "durable-notes") as store:
-        await store.keep(note("thread", "1", at_ms=5))
-        await store.keep(note("gone", "1"))
-        await store.keep(note("old", "1", at_ms=2))
-    async with opened(make, "durable-notes") as store:
-        assert await store.kept(ALICE, "c", "thread") == "1"
-        await store.keep(note("gone", ""))
-        await must_put(store, create("a"))
-    async with opened(make, "durable-notes") as store:
-        assert await store.kept(ALICE, "c", "gone") is None
-        assert await store.kept(ALICE, "c", "thread") == "1"
-        # A file keeps them in the order in which they were kept.
-        assert await store.forget_notes("agent", before_ms=6, limit=9) == 2
-        await store.keep(note("thread", "2", at_ms=6))
-    async with opened(make, "durable-notes") as store:
-        assert await store.kept(ALICE, "c", "thread") == "2"
-        assert await store.kept(ALICE, "c", "old") is None
-        assert await store.forget_notes("agent", before_ms=9, limit=9) == 1
-    async with opened(make, "durable-notes") as store:
-        assert await store.kept(ALICE, "c", "thread") is None
+    async with opened(make, "notes") as store:
+        await must_change(store, note("thread", "1", minute=5))
+        await must_change(store, note("gone", "1"))
+        await must_change(store, note("old", "1", minute=2))
+    async with opened(make, "notes") as store:
+        assert await _text(store, ALICE, "c", "thread") == "1"
+        await must_change(store, Delete(key=note_key(ALICE, "c", "gone")))
+    async with opened(make, "notes") as store:
+        assert await _text(store, ALICE, "c", "gone") is None
+        assert await _text(store, ALICE, "c", "thread") == "1"
+        assert await _delete(store, NOTE, 6, limit=9) == 2
+        await must_change(store, note("thread", "2", minute=6))
+    async with opened(make, "notes") as store:
+        assert await _text(store, ALICE, "c", "thread") == "2"
+        assert await _text(store, ALICE, "c", "old") is None
+        assert await _delete(store, NOTE, 9, limit=9) == 1
+    async with opened(make, "notes") as store:
+        assert await _text(store, ALICE, "c", "thread") is None

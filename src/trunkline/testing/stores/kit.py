@@ -10,11 +10,11 @@ from msgspec import structs
 from trunkline.model.errors import StoreError
 from trunkline.model.events import STATUS, TASK, Entry
 from trunkline.model.values import TaskState
-from trunkline.ports.records import Change, Group, Key, Record
+from trunkline.ports.caller_records import decode_used_key, key_body, request_key
+from trunkline.ports.records import Change, Group, Key, Put, Record
 from trunkline.ports.store import (
     Append,
     Creation,
-    IdempotencyRecord,
     Result,
     Scope,
     Snapshot,
@@ -91,8 +91,19 @@ def follow(
         state=state,
         status_ms=status_ms,
         snapshot=snapshot,
-        idempotency=IdempotencyRecord(scope, key, b"\x00digest", task_id) if key else None,
+        also=(_key_group(scope, key, task_id),) if key else (),
     )
+
+
+def _key_group(scope: Scope, key: str, task_id: str) -> Group:
+    """An idempotency key, which its scope must not have used before."""
+    put = Put(
+        key=request_key(scope, key),
+        body=key_body(b"\x00digest", task_id),
+        goes_with_task=True,
+        expected=0,
+    )
+    return Group((put,))
 
 
 def with_groups(append: Append, *groups: Group) -> Append:
@@ -124,10 +135,10 @@ async def must_get(store: Store, task_id: str, scope: Scope = ALICE) -> StoredTa
     return task
 
 
-async def must_recall(store: Store, key: str) -> IdempotencyRecord:
-    record = await store.recall(ALICE, key)
-    assert record is not None, f"the key {key} was committed but is not there"
-    return record
+async def task_of_key(store: Store, key: str, scope: Scope = ALICE) -> str | None:
+    """The task whose append came with the idempotency key."""
+    record = await store.record(request_key(scope, key))
+    return None if record is None else decode_used_key(record.body).task_id
 
 
 def assert_refused(result: Result, kind: type[StoreError]) -> None:

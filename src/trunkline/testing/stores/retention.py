@@ -17,9 +17,9 @@ from trunkline.testing.stores.kit import (
     listed,
     must_get,
     must_put,
-    must_recall,
     opened,
     put,
+    task_of_key,
 )
 
 
@@ -48,7 +48,7 @@ async def ended_tasks_are_pruned_in_steps(store: Store) -> None:
         task_id = f"old{number}"
         assert await store.get(ALICE, task_id) is None
         assert await store.entries(task_id, after=0, limit=9) == ()
-        assert await store.recall(ALICE, task_id) is None
+        assert await task_of_key(store, task_id) is None
         assert_results(await put(store, follow(task_id, 2)), StaleSeq)
     # Ids and keys can be used again.
     await must_put(store, create("old0", key="old0"))
@@ -113,7 +113,7 @@ async def everything_survives_a_restart(make: MakeStore) -> None:
         assert await must_get(store, "a") == before
         assert await store.entries("a", after=0, limit=9) == entries(0, 4)
         assert await listed(store) == ["b", "a"]
-        assert (await must_recall(store, "k")).task_id == "a"
+        assert await task_of_key(store, "k") == "a"
         assert_results(await put(store, create("a")), StaleSeq)
         await must_put(store, create("c", status_ms=5000), follow("a", 4, state=SUBMITTED))
         assert await listed(store) == ["c", "b", "a"]
