@@ -140,12 +140,25 @@ async def test_x03_d24_h14_what_the_presets_keep(name: str, expected: float) -> 
 
 
 async def test_x03_nothing_is_ever_forgotten_inbound() -> None:
-    async with world(preset_name="openclaw-inbound", agent_style="task-generating") as w:
+    class Watched(MemoryStore):
+        sweeps = 0
+
+        async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
+            self.sweeps += 1
+            return await super().count_ended(agent, before_ms=before_ms)
+
+        async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
+            self.sweeps += 1
+            return await super().prune(agent, limit=limit, before_ms=before_ms)
+
+    store = Watched()
+    options = {"preset_name": "openclaw-inbound", "agent_style": "task-generating"}
+    async with world(store=store, **options) as w:
         done = await w.send("say one")
         await w.clock.advance(200)
         assert await ids(w) == {done.id}
-        # There is no sweep: only lease, deadlines and heartbeat wait for their time.
-        assert w.clock.sleeping == 3
+        # A sweep does not even look at the tasks of this agent.
+        assert store.sweeps == 0
 
 
 async def test_many_tasks_go_in_small_steps() -> None:

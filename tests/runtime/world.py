@@ -203,7 +203,7 @@ class World:
 
     async def vanish(self) -> None:
         """Be gone without a word, as after kill -9; the store stays as it is."""
-        self.runtime.runs._is_draining = True
+        self.runtime.runs.is_draining = True
         await self.runtime.runs.tasks.close()
         await self.runtime._housekeeping.close()
         await self.callers.close()

@@ -126,6 +126,14 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
             self._held.setdefault(lane)
             if not behind:
                 del self._behind[lane]
+        return self._start_held() if self._held else ()
+
+    def resize(self, *, max_waiting: int, max_running: int) -> tuple[Ticket, ...]:
+        """Change the limits; returns the tickets that start now. Those that run or wait stay."""
+        self.max_waiting, self.max_running = max_waiting, max_running
+        return self._start_held()
+
+    def _start_held(self) -> tuple[Ticket, ...]:
         started: list[Ticket] = []
         while self._held and self.has_room:
             held = next(iter(self._held))

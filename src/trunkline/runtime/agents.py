@@ -7,6 +7,7 @@ from trunkline.engine.decisions import style_of
 from trunkline.engine.lanes import Lanes
 from trunkline.engine.media_types import AcceptedModes
 from trunkline.engine.session import routing
+from trunkline.model.errors import RouteNotFound
 from trunkline.model.principal import ANONYMOUS
 from trunkline.model.profile import Profile
 from trunkline.model.session import Peer, Routing
@@ -59,6 +60,20 @@ class PublishedAgent:
             max_waiting=self.profile.max_queue_per_context,
             max_running=self.profile.max_concurrency,
         )
+        # Whether the agent was withdrawn, or replaced by `successor`. None of its turns begin any
+        # more.
+        self.is_closed = False
+        self.successor: PublishedAgent | None = None
+
+    def current(self) -> "PublishedAgent":
+        """The agent that takes messages in place of this one. Raises RouteNotFound when it was
+        withdrawn."""
+        agent = self
+        while agent.is_closed:
+            if agent.successor is None:
+                raise RouteNotFound("The agent was withdrawn; it takes no more messages")
+            agent = agent.successor
+        return agent
 
     def peer(self, scope: Scope, context_id: str, task_id: str, session_key: str = "") -> Peer:
         """The caller in one of its sessions. `session_key` is the key that the stored task

@@ -1,7 +1,7 @@
 """`Housekeeping`: periodic work, each kind in its own supervised loop."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct, field
 
@@ -14,7 +14,7 @@ from trunkline.ports.store import Store
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.retention import PacedSteps, prune
+from trunkline.runtime.retention import PacedSteps, forgets, prune
 from trunkline.runtime.runs import Runs
 
 _log = logging.getLogger("trunkline.housekeeping")
@@ -38,8 +38,7 @@ class Housekeeping(Struct, kw_only=True, eq=False):
     clock: Clock
     trust: ClockTrust
     node: str
-    # Agents whose tasks are deleted after a time, or beyond a number.
-    forgetful: list[PublishedAgent]
+    agents: Mapping[str, PublishedAgent]
     # The seconds for which the oldest append has waited for its commit.
     commits_wait_s: int = 0
     _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("housekeeping"))
@@ -49,8 +48,7 @@ class Housekeeping(Struct, kw_only=True, eq=False):
         self._every(NODE_TTL_S / 3, self.look_after_store, "store")
         self._every(1.0, self.each_second, "commits and deadlines")
         self._every(self.subscriptions.slot_s, self.beat, "heartbeat")
-        if self.forgetful:
-            self._every(PRUNE_EVERY_S, self.prune, "prune")
+        self._every(PRUNE_EVERY_S, self.prune, "prune")
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -100,7 +98,7 @@ class Housekeeping(Struct, kw_only=True, eq=False):
                 extra={"jump_s": round(jump_s), "steady_s": STEADY_CLOCK_S},
             )
         steps = PacedSteps(self.clock, lambda: self.journal.committed_entries)
-        for agent in self.forgetful:
+        for agent in [each for each in self.agents.values() if forgets(each.profile)]:
             gone = await prune(
                 self.store,
                 agent.handle,

@@ -115,6 +115,7 @@ class Intake(Struct, kw_only=True, eq=False):
         if message.task_id:
             return await self._continue(agent, scope, message, options, key)
         # No await beyond this point: what was checked above still holds.
+        agent = agent.current() if agent.is_closed else agent
         task_id = key.task_id if key is not None else self.ids.new()
         # A message without a context begins a new one, which has the id of the task.
         context_id = context_of(agent.profile, message) or task_id
@@ -269,6 +270,7 @@ class Intake(Struct, kw_only=True, eq=False):
         options: TurnOptions | None,
         key: RequestKey | None,
     ) -> Admitted:
+        agent = agent.current() if agent.is_closed else agent
         check_follow_up(message, context_id=live.context_id, state=live.state)
         lane = agent.lane(live.scope, live.context_id, live.task_id)
         refused = why_refused(agent.profile, agent.lanes, lane)

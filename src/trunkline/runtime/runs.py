@@ -49,10 +49,11 @@ class Runs(Struct, kw_only=True, eq=False):
     tasks: BackgroundTasks
     running: set[Run] = set()
     # Runs in the queue without a task, which only their lanes know.
-    _without_task: set[Run] = set()
+    without_task: set[Run] = set()
+    # Whether the gateway shuts down, and no more runs start. Written by `Drain` alone.
+    is_draining: bool = False
     # Runs that wait for the store to accept writes again.
     _held: list[Run] = []
-    _is_draining: bool = False
     _effects: dict[Effect, Callable[[Run], None]] = {}
 
     def __post_init__(self) -> None:
@@ -83,7 +84,7 @@ class Runs(Struct, kw_only=True, eq=False):
         commit which accepts the message also says that its turn has begun."""
         live = run.live
         if live is None:
-            self._without_task.add(run)
+            self.without_task.add(run)
             after_ms = run.agent.profile.promote_after_ms
             if after_ms:
                 run.timer = self.tasks.start(
@@ -92,13 +93,14 @@ class Runs(Struct, kw_only=True, eq=False):
         elif not live.waiting or live.waiting[-1] is not run:
             live.waiting.append(run)
         if run.agent.lanes.enter(run.lane, run):
-            self._begin(run)
+            self.begin(run)
 
-    def _begin(self, run: Run) -> None:
+    def begin(self, run: Run) -> None:
         """Begin a run that has its lane. A turn with effects starts when the store has committed
         that it began: after a crash, a message that waits according to the store has not run."""
-        # Runs that wait while the gateway shuts down stay in the queue until after the restart.
-        if run.state is RunState.RELEASED or self._is_draining:
+        # Runs that wait while the gateway shuts down stay in the queue until after the restart;
+        # those of a withdrawn agent wait until it is published again.
+        if run.state is RunState.RELEASED or self.is_draining or run.agent.is_closed:
             return
         if self.journal.is_refusing and (self._held or self.registry.stuck):
             # The store would refuse the beginning of this run as well.
@@ -125,7 +127,7 @@ class Runs(Struct, kw_only=True, eq=False):
 
     def _stored(self, run: Run, error: TrunklineError | None) -> None:
         if error is None:
-            self._begin(run)
+            self.begin(run)
 
     def _store_key(self, run: Run) -> None:
         """Store that the request with the key has begun, because it has no task that says so. After
@@ -146,7 +148,7 @@ class Runs(Struct, kw_only=True, eq=False):
                 self.happen(run, RunEvent.KEY_REFUSED)
                 return
         # The run may have a task by now, whose journal records the beginning.
-        self._begin(run)
+        self.begin(run)
 
     def _refuse_request(self, run: Run) -> None:
         self.keys.leave(run)
@@ -160,7 +162,7 @@ class Runs(Struct, kw_only=True, eq=False):
     def _begun(self, run: Run, error: TrunklineError | None) -> None:
         """The store has committed that the run began, or refused it."""
         live = run.live
-        if self._is_draining or live is None:
+        if self.is_draining or live is None:
             return
         if error is None:
             self.happen(run, RunEvent.BEGUN)
@@ -176,7 +178,7 @@ class Runs(Struct, kw_only=True, eq=False):
         live = run.live
         run.started = self.clock.monotonic()
         if live is None:
-            self._without_task.discard(run)
+            self.without_task.discard(run)
         else:
             live.waiting.remove(run)
             live.run = run
@@ -226,7 +228,7 @@ class Runs(Struct, kw_only=True, eq=False):
         self.running.discard(run)
         live = run.live
         if live is None:
-            self._without_task.discard(run)
+            self.without_task.discard(run)
         else:
             if live.run is run:
                 if run.first is not None:
@@ -240,7 +242,7 @@ class Runs(Struct, kw_only=True, eq=False):
             if not live.is_dirty:
                 self.registry.forget_if_idle(live)
         for granted in run.agent.lanes.leave(run.lane, run):
-            self._begin(granted)
+            self.begin(granted)
 
     def drop_waiting(self, live: LiveTask, *, after_seq: int = 0) -> None:
         """Release the waiting runs of messages after entry `after_seq`, because the task has ended
@@ -259,7 +261,7 @@ class Runs(Struct, kw_only=True, eq=False):
     def become_task(self, run: Run) -> LiveTask:
         """Make a task of the run, whether it has started or not."""
         if run.live is None and run.is_waiting:
-            self._without_task.discard(run)
+            self.without_task.discard(run)
             return self.new_tasks.promote(run)
         if run.live is None and not self.recorder.reveal(run):
             self.tasks.spawn(self.stop_run(run, Step.FAIL, AGENT_FAILED), name=f"fail {run.run_id}")
@@ -335,7 +337,7 @@ class Runs(Struct, kw_only=True, eq=False):
         assert run.task is not None
         asking = self.tasks.start(run.agent.backend.cancel(run.run_id), name=f"cancel {run.run_id}")
         run.task.cancel()
-        grace = self._grace(run)
+        grace = self.grace(run)
         try:
             # The backend may have to call a remote service, so it gets the whole grace as well.
             both = {run.task, asking}
@@ -346,7 +348,8 @@ class Runs(Struct, kw_only=True, eq=False):
             asking.cancel()
         return run.task.done()
 
-    def _grace(self, run: Run) -> "asyncio.Task[None]":
+    def grace(self, run: Run) -> "asyncio.Task[None]":
+        """A timer for the time in which a run that is told to stop must end."""
         grace_s = run.agent.profile.cancel_grace_s
         return self.tasks.start(self.clock.sleep(grace_s), name=f"grace {run.run_id}")
 
@@ -376,43 +379,5 @@ class Runs(Struct, kw_only=True, eq=False):
         # While the store refuses writes, one run tries again and the others keep waiting.
         count = 1 if is_refusing else len(held)
         for run in held[:count]:
-            self._begin(run)
+            self.begin(run)
         self._held += held[count:]
-
-    async def drain(self, *, grace_s: float, reason: str) -> None:
-        """Let runs finish for a while, then end them with the reason, or detach from those that
-        the next process resumes. No more start."""
-        self._is_draining = True
-        for live in self.registry.all():
-            for run in live.waiting:
-                if run.state is RunState.BEGINNING:
-                    # The turn has not started, so it waits for the next process like the runs
-                    # behind it.
-                    self.happen(run, RunEvent.DRAIN)
-        for run in list(self._without_task):
-            # Without a task the request would be lost: only tasks outlive the process.
-            self.become_task(run)
-        timer = self.tasks.start(self.clock.sleep(grace_s), name="drain")
-        while not timer.done():
-            busy = {run.task for run in self.running if run.task is not None}
-            if not busy:
-                timer.cancel()
-                break
-            await asyncio.wait({timer, *busy}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.gather(*(self._shut_down(run, reason) for run in list(self.running)))
-        await self.tasks.close()
-
-    async def _shut_down(self, run: Run, reason: str) -> None:
-        # A run that has its answer has nothing to resume, and needs no task.
-        is_resumable = run.agent.resumes and run.state is not RunState.ANSWERED
-        if not is_resumable or (run.live is None and not self.recorder.reveal(run)):
-            await self.stop_run(run, Step.FAIL, reason)
-            return
-        self.happen(run, RunEvent.DETACH)
-        if run.state is not RunState.DETACHED:
-            await self.stop_run(run, Step.FAIL, "")
-            return
-        assert run.task is not None
-        grace = self._grace(run)
-        await asyncio.wait({grace, run.task}, return_when=asyncio.FIRST_COMPLETED)
-        grace.cancel()

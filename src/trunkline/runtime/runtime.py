@@ -11,12 +11,13 @@ from trunkline.engine.retention import ClockTrust
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.model.values import TaskState
-from trunkline.ports.backend import Abandons, Opens
+from trunkline.ports.backend import Abandons
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.direct_answers import DirectAnswers
+from trunkline.runtime.drain import Drain
 from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.housekeeping import Housekeeping
 from trunkline.runtime.idempotency import IdempotencyKeys
@@ -25,10 +26,10 @@ from trunkline.runtime.journal import Journal
 from trunkline.runtime.large_values import LargeValues
 from trunkline.runtime.live_task import LiveTask, say
 from trunkline.runtime.new_tasks import NewTasks
+from trunkline.runtime.publishing import Publishing, unfinished_tasks
 from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
-from trunkline.runtime.retention import forgets
 from trunkline.runtime.runs import Runs
 from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
@@ -96,6 +97,13 @@ class Runtime:
             turns=turns,
             tasks=BackgroundTasks("turns"),
         )
+        self._drain = Drain(runs)
+        self.publishing = Publishing(
+            agents=self.agents,
+            drain=self._drain,
+            sessions=self._sessions,
+            recover=self.recover_agent,
+        )
         self._refusals = StoreRefusals(
             journal=journal, registry=registry, recorder=self.recorder, runs=runs, clock=clock
         )
@@ -128,7 +136,7 @@ class Runtime:
             clock=clock,
             trust=ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic()),
             node=registry.node,
-            forgetful=[agent for agent in self.agents.values() if forgets(agent.profile)],
+            agents=self.agents,
         )
         self.is_ready = False
 
@@ -145,8 +153,7 @@ class Runtime:
         await self._store.open()
         await self._housekeeping.start()
         for agent in self.agents.values():
-            if isinstance(agent.backend, Opens):
-                await agent.backend.open(agent.handle, self._sessions.of_agent(agent.handle))
+            await self.publishing.open_backend(agent)
         await self.recover()
         self.is_ready = True
 
@@ -167,6 +174,18 @@ class Runtime:
         if outcomes:
             _log.info("recovered unfinished tasks", extra={k.value: n for k, n in outcomes.items()})
 
+    async def recover_agent(self, handle: str) -> None:
+        """Continue the unfinished tasks of an agent that was published while the gateway runs: also
+        those which this node owns and nobody ran in the meantime."""
+        to_run: list[tuple[PublishedAgent, LiveTask]] = []
+        # Oldest first, because messages of the same millisecond wait in the order of their arrival.
+        for stored in reversed([each async for each in unfinished_tasks(self._store, handle)]):
+            live = self.registry.live(stored.scope, stored.task_id)
+            if stored.node == self.registry.node and (live is None or live.is_orphan):
+                self._recover(stored, to_run)
+        self.intake.requeue(to_run)
+        await self.recover()
+
     def _recover(
         self, stored: StoredTask, to_run: list[tuple[PublishedAgent, LiveTask]]
     ) -> Recovery:
@@ -178,7 +197,8 @@ class Runtime:
         decision = recover(stored.state, policies, can_resume=can_resume)
         if decision is Recovery.LEAVE:
             return decision
-        live = LiveTask.of(stored)
+        # A reader of its stream may hold the task of an agent that was withdrawn in memory.
+        live = self.registry.live(stored.scope, stored.task_id) or LiveTask.of(stored)
         self.registry.add(live)
         fold = live.committed()
         is_known = fold.pending if stored.state is TaskState.SUBMITTED else fold.knows_turn
@@ -219,7 +239,7 @@ class Runtime:
         """Accept no more messages, let runs finish for `grace_s`, stop the others, and end all
         streams."""
         self.stop_admitting()
-        await self.runs.drain(grace_s=grace_s, reason=STOP_REASON)
+        await self._drain.all(grace_s=grace_s, reason=STOP_REASON)
         for live in self.registry.all():
             with suppress(TrunklineError):
                 await self.journal.durable(live)
@@ -230,8 +250,9 @@ class Runtime:
     async def close(self) -> None:
         await self.drain(grace_s=0)
         await self._housekeeping.close()
-        for agent in self.agents.values():
+        for agent in (*self.agents.values(), *self.publishing.leaving):
             await agent.backend.close()
+        self.publishing.leaving.clear()
         await self._store.close()
 
     def settled(self, live: LiveTask) -> None:

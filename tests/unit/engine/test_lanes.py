@@ -187,3 +187,15 @@ def test_the_head_of_a_lane_that_is_held_up_is_next() -> None:
     lanes.enter("b", 2)
     lanes.enter("b", 3)
     assert [lanes.position("b", number) for number in (2, 3)] == [1, 2]
+
+
+def test_a_higher_limit_starts_lanes_in_order_and_a_lower_one_stops_none() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9, max_running=1)
+    assert [lanes.enter(lane, n) for n, lane in enumerate("abcd")] == [True, False, False, False]
+    assert lanes.resize(max_waiting=1, max_running=3) == (1, 2)
+    assert lanes.running == 3
+    assert lanes.resize(max_waiting=0, max_running=1) == ()
+    assert lanes.running == 3
+    assert lanes.is_full("a")
+    assert [lanes.leave(lane, n) for n, lane in enumerate("abc")] == [(), (), (3,)]
+    assert lanes.resize(max_waiting=1, max_running=0) == ()

@@ -1,0 +1,111 @@
+"""`Publishing`: agents come, are replaced and leave while the runtime runs."""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from trunkline.model.values import HAS_WORK
+from trunkline.ports.backend import Opens
+from trunkline.ports.store import Store, StoredTask, TaskQuery
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.drain import Drain
+from trunkline.runtime.sessions import Sessions
+
+_log = logging.getLogger("trunkline.runtime")
+
+WITHDRAWN = "the agent was withdrawn"
+WITHDRAWN_REASON = "The agent was withdrawn before it was done with this task."
+_PAGE = 100
+
+
+class Publishing(Struct, kw_only=True, eq=False):
+    # The agents of the runtime, by handle.
+    agents: dict[str, PublishedAgent]
+    drain: Drain
+    sessions: Sessions
+    # Continues the unfinished tasks of an agent.
+    recover: Callable[[str], Awaitable[None]]
+    # Agents that were replaced or withdrawn, until their backends are closed.
+    leaving: set[PublishedAgent] = set()
+
+    async def open_backend(self, agent: PublishedAgent) -> None:
+        if isinstance(agent.backend, Opens):
+            await agent.backend.open(agent.handle, self.sessions.of_agent(agent.handle))
+
+    async def publish(self, agent: PublishedAgent) -> None:
+        """Open the backend of a new agent, and continue the tasks that an earlier agent of this
+        handle left. Raises what the backend raises, and then nothing is changed."""
+        await self._open_or_close(agent)
+        self.agents[agent.handle] = agent
+        try:
+            await self.recover(agent.handle)
+        except BaseException:
+            await self.withdraw(agent.handle, grace_s=0)
+            raise
+
+    async def replace(self, agent: PublishedAgent, *, switch: Callable[[], None]) -> PublishedAgent:
+        """Publish the agent in place of the one that has its handle: it runs what waits and what
+        comes, and the earlier agent, which is returned, finishes what it has begun.
+
+        `switch` is called in the step of the event loop in which the new agent takes over.
+        """
+        await self._open_or_close(agent)
+        before = self.agents[agent.handle]
+        self.agents[agent.handle] = agent
+        self.leaving.add(before)
+        self.drain.hand_over(before, agent)
+        switch()
+        return before
+
+    async def finish(self, replaced: PublishedAgent) -> None:
+        """Close the backend of an agent that was replaced, once its last turn has ended."""
+        await self.drain.replaced(replaced)
+        await self._close(replaced)
+
+    async def withdraw(self, handle: str, *, grace_s: float) -> None:
+        """Accept no more messages for the agent, let its runs finish for `grace_s`, stop the
+        others, end its streams and close its backend."""
+        agent = self.agents.pop(handle)
+        self.leaving.add(agent)
+        agent.is_closed = True
+        await self.drain.withdrawn(
+            handle, grace_s=grace_s, reason=WITHDRAWN_REASON, stream_reason=WITHDRAWN
+        )
+        await self._close(agent)
+
+    async def _open_or_close(self, agent: PublishedAgent) -> None:
+        try:
+            await self.open_backend(agent)
+        except BaseException:
+            self.leaving.add(agent)
+            await self._close(agent)
+            raise
+
+    async def _close(self, agent: PublishedAgent) -> None:
+        """Close the backend, once. An error is logged, because the agent is gone in any case."""
+        if agent not in self.leaving:
+            return
+        self.leaving.discard(agent)
+        try:
+            await agent.backend.close()
+        except Exception:  # noqa: BLE001 - logged, and nobody waits for this backend
+            _log.exception("a backend could not be closed", extra={"agent": agent.handle})
+
+
+async def unfinished_tasks(store: Store, agent: str) -> AsyncIterator[StoredTask]:
+    """The tasks of an agent that have work to do, of every caller, each caller's newest first."""
+    for scope in await store.scopes():
+        if scope.agent != agent:
+            continue
+        for state in sorted(HAS_WORK):
+            query: TaskQuery | None = TaskQuery(scope=scope, state=state, limit=_PAGE)
+            while query is not None:
+                page = await store.list(query)
+                for listed in page.tasks:
+                    # A list leaves out the artifacts and the session of a task.
+                    stored = await store.get(scope, listed.task_id)
+                    if stored is not None and stored.state in HAS_WORK:
+                        yield stored
+                query = replace(query, after=page.next) if page.next is not None else None
