@@ -1,6 +1,6 @@
 """Stores and backends, made of their settings."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from trunkline.backends.kind import Resources
 from trunkline.backends.python import Agent
@@ -29,19 +29,20 @@ def make_store(
     *,
     agent: str,
     clock: Clock,
-    agents: Iterable[PublishedAgent] = (),
+    find: Callable[[str], PublishedAgent | None] = lambda _: None,
 ) -> Store:
-    """`agent` is the handle that gets the tasks which another program has left there. `agents`
-    tell the records of a folder the sessions of their tasks."""
+    """`agent` is the handle that gets the tasks which another program has left there. `find`
+    returns the agent of a handle, which tells the records of a folder the sessions of its tasks."""
     match settings.kind:
         case "memory":
             return MemoryStore(clock)
         case "json-file":
             adopts = adopting_scope(settings, agent=agent)
-            routings = {each.handle: each.routing for each in agents}
 
             def route(scope: Scope, context_id: str, task_id: str) -> Routing:
-                return routings.get(scope.agent, by_handle)(scope, context_id, task_id)
+                found = find(scope.agent)
+                decide = by_handle if found is None else found.routing
+                return decide(scope, context_id, task_id)
 
             path = database_path(settings)
             return JsonFileStore(path, clock=clock, adopts=adopts, route=route)

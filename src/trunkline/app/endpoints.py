@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from trunkline.app.card_signer import CardSigner
 from trunkline.app.cards import (
+    Described,
     addresses_of,
     agent_card,
     card_shape,
@@ -35,16 +36,24 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     clock: Clock
     signer: CardSigner | None
 
-    def of(self, agent: PublishedAgent, service: Service, code: Agent | None) -> Iterator[Endpoint]:
+    def of(
+        self, agent: PublishedAgent, service: Service, code: Agent | None, *, is_default: bool
+    ) -> Iterator[Endpoint]:
+        """The endpoints of an agent. Endpoints that were made for it before do not follow the card
+        of its upstream any more."""
         settings = self.settings.agents[agent.handle]
         server = self.settings.server
+        described: Described | None = code
+        if isinstance(agent.backend, Upstream):
+            agent.backend.card.watchers.clear()
+            if agent.backend.card.latest is not None:
+                described = describe_upstream(agent.backend.card.latest)
         limits = Limits(
             max_body_bytes=settings.max_body_bytes or server.max_body_bytes,
             max_json_depth=server.max_json_depth,
         )
         dialects = dialects_for(agent.profile)
         not_found = dialects.errors.not_found
-        is_default = self.settings.default_agent() == agent.handle
         for addresses in addresses_of(agent.handle, settings, is_default=is_default):
             make_card = partial(
                 agent_card,
@@ -54,7 +63,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
                 base_url=settings.public_url.rstrip("/") or self.base_url,
                 access=self.settings,
             )
-            card, extended = self._cards(make_card(code=code), settings)
+            card, extended = self._cards(make_card(code=described), settings)
             endpoint = Endpoint(
                 agent=agent,
                 service=service,
@@ -68,6 +77,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
                 tenants=frozenset(settings.tenants),
                 shape=card_shape(settings),
                 not_found=not_found and not_found(agent.account_id),
+                renewed_ms=self.clock.now_ms(),
             )
             if isinstance(agent.backend, Upstream):
                 renew = partial(self._renew, endpoint, settings, make_card)

@@ -10,29 +10,31 @@ from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.background import BackgroundTasks
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.tools import Run, ToolDefinition, ToolResult, TurnTool
-from trunkline.settings import Settings
+from trunkline.settings import AgentSettings, Settings
 
 # Seconds for a canceled call to end, because it may have to send a cancel request.
 _CALL_OFF_S: Final = 15.0
 
 
-def model_tools(settings: Settings) -> dict[str, TurnTool]:
-    """The tools that any agent uses, by name. A tool connects at its first call."""
-    wanted = {
-        name
-        for agent in settings.agents.values()
-        if isinstance(agent.backend, OpenAIBackend) and not agent.unavailable
-        for name in agent.backend.tools
-    }
+def model_tools(agent: AgentSettings, settings: Settings) -> dict[str, TurnTool]:
+    """The tools that the agent uses, by name. A tool connects at its first call."""
+    if not uses_tools(agent):
+        return {}
+    assert isinstance(agent.backend, OpenAIBackend)
     return {
         definition.name: OpenedWhenCalled(definition, settings)
         for definition in definitions(settings)
-        if definition.name in wanted
+        if definition.name in agent.backend.tools
     }
 
 
+def uses_tools(agent: AgentSettings) -> bool:
+    return isinstance(agent.backend, OpenAIBackend) and bool(agent.backend.tools)
+
+
 class OpenedWhenCalled:
-    """A tool that is opened at its first call, and shared by all agents that may use it."""
+    """A tool that is opened at its first call. Each agent has its own, because the backend of an
+    agent that is withdrawn closes its tools and ends their calls."""
 
     def __init__(self, definition: ToolDefinition, settings: Settings) -> None:
         self.definition = definition

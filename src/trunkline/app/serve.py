@@ -78,7 +78,7 @@ async def _serve(
                 shared = Shared(
                     gateway.application.serve,
                     max_header_bytes=settings.server.max_header_bytes,
-                    budget=gateway.budget,
+                    budget=gateway.front.budget,
                     body_timeout_s=settings.server.body_timeout_s,
                     max_connections=room_for_connections(),
                 )

@@ -24,6 +24,8 @@
     │   ├── StoreInUse           another process holds the store
     │   └── StoreUnusable        damaged, newer than this release, or out of space
     ├── ConfigError            the configuration is at fault; names key and remedy
+    │   ├── AgentExists          an agent of this handle is published already
+    │   └── AgentNotPublished    no agent of this handle is published
     └── GatewayBug             the gateway is at fault; the caller sees an internal error
 
 `protocol.errors` has their codes, statuses and reasons on the wire.
@@ -242,6 +244,14 @@ class StoreUnusable(StoreError):
 
 class ConfigError(TrunklineError):
     """The configuration is at fault. The text names the key and the remedy."""
+
+
+class AgentExists(ConfigError):
+    """An agent of this handle is published already."""
+
+
+class AgentNotPublished(ConfigError):
+    """No agent of this handle is published."""
 
 
 class GatewayBug(TrunklineError):

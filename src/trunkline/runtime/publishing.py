@@ -30,6 +30,11 @@ class Publishing(Struct, kw_only=True, eq=False):
     # Agents that were replaced or withdrawn, until their backends are closed.
     leaving: set[PublishedAgent] = set()
 
+    def find(self, handle: str) -> PublishedAgent | None:
+        """The agent of the handle, also while it is leaving."""
+        found = self.agents.get(handle)
+        return found or next((each for each in self.leaving if each.handle == handle), None)
+
     async def open_backend(self, agent: PublishedAgent) -> None:
         if isinstance(agent.backend, Opens):
             await agent.backend.open(agent.handle, self.sessions.of_agent(agent.handle))

@@ -1,7 +1,7 @@
 """`Application`: the routing by path. The A2A paths come first and cost one look-up each; mounts
 serve other prefixes."""
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from starlette.applications import Starlette
@@ -49,17 +49,55 @@ class Application:
         self._card_paths: dict[str, Endpoint] = {}
         self._idle = idle or Idle()
         self._mounts: dict[str, Handler] = {}
-        self._no_files: bytes | None = None
+        # The bodies of a 404 below `/a2a/files/`, of the endpoints that have one.
+        self._no_files: dict[Endpoint, bytes] = {}
+        # It never falls, because a maximum that is too large costs little.
+        self._longest_prefix = max(map(len, self._idle.below), default=0)
+        self.add(endpoints)
+
+    def add(self, endpoints: Iterable[Endpoint]) -> None:
+        """Serve the endpoints of an agent from the next request on."""
         # Endpoints of one agent may share an address; the one that comes first is preferred.
         for endpoint in endpoints:
-            self._jsonrpc.setdefault(endpoint.jsonrpc_path, endpoint)
+            for table, path in self._addresses(endpoint):
+                table.setdefault(path, endpoint)
             if endpoint.rest_path is not None:
-                self._jsonrpc.setdefault(endpoint.jsonrpc_path + "/", endpoint)
-                self._rest.setdefault(endpoint.rest_path, endpoint)
-            for path in endpoint.card_paths:
-                self._card_paths.setdefault(path, endpoint)
-            self._no_files = self._no_files or endpoint.not_found
-        self._longest_prefix = max(map(len, [*self._rest, *self._idle.below]), default=0)
+                self._longest_prefix = max(self._longest_prefix, len(endpoint.rest_path))
+            if endpoint.not_found is not None:
+                self._no_files[endpoint] = endpoint.not_found
+
+    def remove(self, endpoints: Iterable[Endpoint]) -> None:
+        """Answer at all addresses of an agent as where no agent is, from the next request on."""
+        for endpoint in endpoints:
+            for table, path in self._addresses(endpoint):
+                if table.get(path) is endpoint:
+                    del table[path]
+            self._no_files.pop(endpoint, None)
+
+    def taken(self, endpoints: Iterable[Endpoint]) -> Endpoint | None:
+        """An endpoint of another agent that has an address of these."""
+        for endpoint in endpoints:
+            for table, path in self._addresses(endpoint):
+                there = table.get(path)
+                if there is not None and there.agent.handle != endpoint.agent.handle:
+                    return there
+        return None
+
+    def _addresses(self, endpoint: Endpoint) -> Iterator[tuple[dict[str, Endpoint], str]]:
+        yield self._jsonrpc, endpoint.jsonrpc_path
+        if endpoint.rest_path is not None:
+            yield self._jsonrpc, endpoint.jsonrpc_path + "/"
+            yield self._rest, endpoint.rest_path
+        for path in endpoint.card_paths:
+            yield self._card_paths, path
+
+    def configure(
+        self, *, a2a: A2AHandler, pages: Starlette, page_paths: Iterable[str], idle: Idle
+    ) -> None:
+        """Serve the next requests by other settings."""
+        self._a2a, self._pages = a2a, pages
+        self._page_paths, self._idle = frozenset(page_paths), idle
+        self._longest_prefix = max(self._longest_prefix, *map(len, idle.below), 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self._page_paths:
@@ -92,8 +130,8 @@ class Application:
         if prefix is not None:
             rest_call = RestCall(self._rest[prefix], prefix, request)
             return self._a2a.serve(rest_call, request, response)
-        if self._no_files is not None and path.startswith("/a2a/files/"):
-            return response.answer(404, self._no_files)
+        if self._no_files and path.startswith("/a2a/files/"):
+            return response.answer(404, next(iter(self._no_files.values())))
         known = ", ".join(sorted(self._card_paths))
         where = f"agent cards are at {known}" if known else "there are no agents here"
         error = RouteNotFound(f"Nothing is served at this path; {where}")

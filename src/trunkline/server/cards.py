@@ -5,7 +5,6 @@ from email.utils import formatdate, parsedate_to_datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trunkline.model.card import AgentCard
 from trunkline.model.errors import TrunklineError, WrongHttpMethod
 from trunkline.protocol import cards, rest
 from trunkline.protocol.cards import Form
@@ -30,7 +29,6 @@ class Cards(Struct, eq=False):
     # The time when the configuration was read. Cards change with it, except for those that follow
     # the card of another agent.
     modified_ms: int
-    _cache: dict[tuple[tuple[str, ...], Form], tuple[AgentCard, bytes, str]] = {}
 
     async def serve(self, endpoint: Endpoint, request: Request, response: Response) -> None:
         try:
@@ -58,15 +56,14 @@ class Cards(Struct, eq=False):
         await response.answer(200, body, headers=headers)
 
     def _encoded(self, endpoint: Endpoint, form: Form) -> tuple[bytes, str]:
-        key = (endpoint.card_paths, form)
-        cached = self._cache.get(key)
+        cached = endpoint.encoded_cards.get(form)
         if cached is None or cached[0] is not endpoint.card:
             card = endpoint.card
             if form == "0.3" and card.signatures:
                 # The signatures are those of the card of 1.0 (A2A 1.0, 8.4).
                 card = replace(card, signatures=())
             body = cards.encode(card, form, endpoint.shape)
-            cached = self._cache[key] = (endpoint.card, body, cards.etag(body))
+            cached = endpoint.encoded_cards[form] = (endpoint.card, body, cards.etag(body))
         return cached[1:]
 
     def _modified_s(self, endpoint: Endpoint) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Never
 
 from msgspec import Struct
 
@@ -16,10 +16,11 @@ from trunkline.model.errors import (
     GatewayBug,
     InvalidParams,
     PushNotificationNotSupported,
+    RouteNotFound,
     Unauthenticated,
     UnsupportedOperation,
 )
-from trunkline.protocol.cards import STANDARD, Shape
+from trunkline.protocol.cards import STANDARD, Form, Shape
 from trunkline.protocol.dialects import Dialects
 from trunkline.protocol.operations import PUSH, STREAMING
 from trunkline.protocol.versions import Version
@@ -56,6 +57,8 @@ class Endpoint(Struct, kw_only=True, eq=False):
     # Each handler takes the caller and the request. Operations that are not offered have no
     # handler.
     handlers: Mapping[Operation, Callable[..., Awaitable[Any]]] = {}
+    # For each form of the card that clients asked for: the card, its bytes and their ETag.
+    encoded_cards: dict[Form, tuple[AgentCard, bytes, str]] = {}
 
     def __post_init__(self) -> None:
         service, agent = self.service, self.agent
@@ -68,6 +71,14 @@ class Endpoint(Struct, kw_only=True, eq=False):
             Operation.SUBSCRIBE_TO_TASK: partial(service.subscribe, agent),
             Operation.GET_EXTENDED_AGENT_CARD: self._extended_card_for,
         }
+
+    def withdraw(self) -> None:
+        """Refuse the requests that have come and have not reached the agent yet."""
+        self.handlers = dict.fromkeys(Operation, _refuse_withdrawn)
+
+    def hand_over(self, successor: "Endpoint") -> None:
+        """Pass the requests that have come and have not reached the agent yet to the successor."""
+        self.handlers = successor.handlers
 
     async def _extended_card_for(self, caller: Caller, _: GetExtendedAgentCardRequest) -> AgentCard:
         if self.extended_card is None:
@@ -122,3 +133,7 @@ def unknown_tenant() -> InvalidParams:
     """The refusal of a tenant that the agent does not have, or that the caller does not belong
     to."""
     return InvalidParams.at("tenant", "names no tenant of this agent; take it from the agent card")
+
+
+async def _refuse_withdrawn(*_: object, **__: object) -> Never:
+    raise RouteNotFound("Nothing is served at this path any more; the agent was withdrawn")

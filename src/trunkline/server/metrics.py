@@ -1,7 +1,7 @@
 """`Metrics`: the figures of `/metrics`, in plain counters until a scrape asks for them."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -39,6 +39,10 @@ class Metrics(Collector):
         series.count += 1
         series.seconds += seconds
         series.buckets[bisect_left(BUCKETS_S, seconds)] += 1
+
+    def forget_others(self, agents: Container[str]) -> None:
+        """Drop the series of agents that are not among these."""
+        self._series = {key: each for key, each in self._series.items() if key[0] in agents}
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(

@@ -125,6 +125,21 @@ def from_document(
     return settings
 
 
+def agent_from(handle: str, table: Document, *, among: Settings) -> AgentSettings:
+    """The settings of one agent from its table, which is taken literally: `${NAME}` is text.
+
+    The agent is checked by the rules of a file with the other tables of `among`. Raises
+    ConfigError.
+    """
+    problems: list[Problem] = []
+    decoded = _resolved(decode({"agents": {handle: dict(table)}}, problems=problems), Path.cwd())
+    alone = replace(among, agents=decoded.agents)
+    problems += list(find_problems(alone, problems))
+    if problems:
+        raise InvalidSettings(problems, source="the agent")
+    return decoded.agents[handle]
+
+
 def check(settings: Settings, *, source: str = "the settings") -> None:
     """Apply the rules of a file to settings that were made in Python."""
     problems: list[Problem] = []

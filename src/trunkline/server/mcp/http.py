@@ -38,7 +38,7 @@ class McpEndpoint:
         sessions: "Sessions",
         version: str,
     ) -> None:
-        self._access = access
+        self.access = access
         self._limits = limits
         self._sessions = sessions
         self._manager = StreamableHTTPSessionManager(
@@ -63,7 +63,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = AsgiRequest.of(scope, receive)
         try:
-            principal = (await self._access.identify_unrestricted(request)).id
+            principal = (await self.access.identify_unrestricted(request)).id
             # MCP, Transports, Security: servers must validate Origin, for every caller.
             check_origin(request, reads=True)
             if request.method == "POST":

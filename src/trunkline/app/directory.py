@@ -1,0 +1,313 @@
+"""`AgentDirectory`: publishes, replaces and withdraws the agents of a gateway.
+
+Addresses change in one step of the event loop, so that a request finds the agent whole or not at
+all, on new connections and on those that are kept open.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace as changed
+
+from trunkline.app.adapters import load_agents, make_backend, resources_for
+from trunkline.app.cards import input_modes, output_modes
+from trunkline.app.endpoints import Endpoints
+from trunkline.app.model_tools import model_tools
+from trunkline.app.openclaw_channel import Account
+from trunkline.app.runtimes import Runtimes
+from trunkline.backends.a2a.settings import A2aBackend
+from trunkline.backends.python import Agent
+from trunkline.model.card import AgentSkill
+from trunkline.model.errors import (
+    AgentExists,
+    AgentNotPublished,
+    ConfigError,
+    TrunklineError,
+    Unavailable,
+)
+from trunkline.ports.backend import Backend
+from trunkline.ports.clock import Clock
+from trunkline.ports.directory import Listing
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.runtime import Runtime
+from trunkline.server.application import Application
+from trunkline.server.endpoint import Endpoint
+from trunkline.settings import AgentSettings, Settings, StoreSettings
+from trunkline.settings.agent_card import SkillSettings
+from trunkline.settings.agents import stands_for_many
+from trunkline.settings.load import agent_from
+
+
+class _Entry(Struct, eq=False, kw_only=True):
+    """A published agent, with all that was made for it."""
+
+    agent: PublishedAgent
+    # The agent that a Python backend runs.
+    code: Agent | None
+    store: StoreSettings
+    runtime: Runtime
+    endpoints: tuple[Endpoint, ...]
+
+
+class AgentDirectory:
+    """It implements `ports.directory.Directory`. One agent is published or withdrawn at a time;
+    the turns of those that leave end beside that."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        endpoints: Endpoints,
+        runtimes: Runtimes,
+        application: Application,
+        clock: Clock,
+        on_change: Callable[[Settings], None],
+    ) -> None:
+        """`on_change` is called with the settings in force after each change."""
+        # The settings in force, with the agents that are published now.
+        self.settings = settings
+        # The running accounts of the channel `a2a`, by their ids.
+        self.accounts: dict[str, Account] = {}
+        self._endpoints = endpoints
+        self._runtimes = runtimes
+        self._application = application
+        self._clock = clock
+        self._on_change = on_change
+        self._entries: dict[str, _Entry] = {}
+        self._changing = asyncio.Lock()
+        # The withdrawals under way, by handle.
+        self._leaving: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def endpoints(self) -> Iterator[Endpoint]:
+        return (endpoint for entry in self._entries.values() for endpoint in entry.endpoints)
+
+    def find(self, handle: str) -> Listing | None:
+        entry = self._entries.get(handle)
+        return None if entry is None else _listing(entry)
+
+    def list(self) -> Sequence[Listing]:
+        return [_listing(entry) for entry in self._entries.values()]
+
+    def __contains__(self, handle: object) -> bool:
+        return handle in self._entries
+
+    def prepare(self, handle: str, code: Agent | None) -> None:
+        """Publish an agent of the settings before the gateway is opened."""
+        settings = self.settings
+        store = settings.agents[handle].store or settings.store
+        runtime = self._runtimes.at(store, adopting=settings.adopting_agent(store))
+        is_default = handle == settings.default_agent()
+        entry = self._made(handle, settings, code, runtime, is_default=is_default)
+        runtime.agents[handle] = entry.agent
+        self._show(entry)
+
+    async def publish(
+        self, handle: str, table: Mapping[str, Any], *, replace: bool = False
+    ) -> None:
+        if stands_for_many(handle):
+            raise ConfigError(f'agents."{handle}": publish each agent under a handle of its own.')
+        settings = agent_from(handle, table, among=self.settings)
+        if settings.unavailable:
+            raise ConfigError(
+                f'agents."{handle}".unavailable: an agent that is off cannot be published. Leave '
+                "the key out, or withdraw the agent."
+            )
+        loaded, code = load_agents(changed(self.settings, agents={handle: settings}))
+        if replace or handle not in self._entries:
+            settings = loaded.agents[handle]
+            await self.put(handle, settings, code.get(handle), is_default=settings.default)
+        else:
+            raise AgentExists(
+                f'agents."{handle}": an agent of this handle is published already. Replace it, or '
+                "withdraw it first."
+            )
+
+    async def put(
+        self, handle: str, settings: AgentSettings, code: Agent | None, *, is_default: bool
+    ) -> None:
+        """Publish an agent, or replace the one of this handle. An agent that is the default is
+        also at the addresses of the root."""
+        while True:
+            # Outside of the lock, because turns of the earlier agent may run for a while.
+            while leaving := self._leaving.get(handle):
+                await asyncio.wait({leaving})
+            async with self._changing:
+                if handle not in self._leaving:
+                    await self._put(handle, settings, code, is_default=is_default)
+                    return
+
+    async def withdraw(self, handle: str, *, grace_s: float) -> None:
+        async with self._changing:
+            entry = self._entries.get(handle)
+            if entry is None:
+                raise AgentNotPublished(f'agents."{handle}": no agent of this handle is published.')
+            self._hide(entry)
+            leaving = self._leave(entry, grace_s=grace_s)
+        # The agent leaves whether the caller waits or not.
+        await asyncio.wait({leaving})
+        if leaving.cancelled():
+            raise Unavailable(
+                "The gateway is shutting down; the agent ends with it", retry_after_s=5
+            )
+        leaving.result()
+
+    async def _put(
+        self, handle: str, settings: AgentSettings, code: Agent | None, *, is_default: bool
+    ) -> None:
+        after = changed(self.settings, agents=self.settings.agents | {handle: settings})
+        store = settings.store or after.store
+        known = self._entries.get(handle)
+        runtime = await self._runtimes.opened(store, adopting=after.adopting_agent(store))
+        try:
+            entry = self._made(handle, after, code, runtime, is_default=is_default)
+            try:
+                self._check_is_free(entry)
+            except ConfigError:
+                await entry.agent.backend.close()
+                raise
+            await self._open(entry, known)
+        except BaseException as error:
+            await self._runtimes.close_unused(store)
+            if isinstance(error, TrunklineError) or not isinstance(error, Exception):
+                raise
+            why = settings.backend.without_secrets(str(error) or type(error).__name__)
+            raise ConfigError(
+                f'agents."{handle}".backend: cannot be opened: {why.rstrip(".")}. Nothing was '
+                "changed; `trunkline doctor` checks the backend."
+            ) from error
+        self._apply(after)
+
+    async def _open(self, entry: _Entry, known: _Entry | None) -> None:
+        publishing, leaving = entry.runtime.publishing, self._runtimes.leaving
+        switch = partial(self._show, entry, in_place_of=known)
+        if known is not None and known.runtime is entry.runtime:
+            before = await publishing.replace(entry.agent, switch=switch)
+            leaving.spawn(publishing.finish(before), name=f"replaced {before.handle}")
+            return
+        await publishing.publish(entry.agent)
+        switch()
+        if known is not None:
+            # The agent has moved to another store. Its tasks in the old one stay there.
+            _ = self._leave(known, grace_s=self.settings.server.drain_s)
+
+    def _made(
+        self,
+        handle: str,
+        settings: Settings,
+        code: Agent | None,
+        runtime: Runtime,
+        *,
+        is_default: bool,
+    ) -> _Entry:
+        own = settings.agents[handle]
+        tools = model_tools(own, settings)
+        resources = resources_for(own, settings, clock=self._clock, code=code, tools=tools)
+        agent = _published(handle, own, make_backend(own, resources), code)
+        maker = changed(self._endpoints, settings=settings)
+        endpoints = maker.of(agent, runtime.service, code, is_default=is_default)
+        return _Entry(
+            agent=agent,
+            code=code,
+            store=own.store or settings.store,
+            runtime=runtime,
+            endpoints=tuple(endpoints),
+        )
+
+    def _check_is_free(self, entry: _Entry) -> None:
+        handle, account = entry.agent.handle, entry.agent.account_id
+        there = self._application.taken(entry.endpoints)
+        if there is not None:
+            raise ConfigError(
+                f'agents."{handle}": the agent "{there.agent.handle}" is at one of its addresses. '
+                "Choose other paths, and let one agent alone be the default."
+            )
+        owner = self.accounts.get(account)
+        if owner is not None and owner.agent != handle:
+            raise ConfigError(
+                f'agents."{handle}".account_id: "{owner.agent}" has the account {account} already. '
+                "Give each agent an account of its own, or leave account_id out."
+            )
+
+    def _show(self, entry: _Entry, *, in_place_of: _Entry | None = None) -> None:
+        """Serve the agent from the next request on. No await: both agents are never there at once,
+        and never neither."""
+        agent = entry.agent
+        if in_place_of is not None:
+            self._application.remove(in_place_of.endpoints)
+            self.accounts.pop(in_place_of.agent.account_id, None)
+            for old in in_place_of.endpoints:
+                same = (new for new in entry.endpoints if new.jsonrpc_path == old.jsonrpc_path)
+                old.hand_over(next(same, entry.endpoints[0]))
+        self._application.add(entry.endpoints)
+        self.accounts[agent.account_id] = Account(agent.handle, entry.runtime.queued_replies)
+        self._entries[agent.handle] = entry
+
+    def _hide(self, entry: _Entry) -> None:
+        """Serve the agent no more from the next request on."""
+        handle = entry.agent.handle
+        self._application.remove(entry.endpoints)
+        for endpoint in entry.endpoints:
+            endpoint.withdraw()
+        self.accounts.pop(entry.agent.account_id, None)
+        del self._entries[handle]
+        agents = {name: own for name, own in self.settings.agents.items() if name != handle}
+        self._apply(changed(self.settings, agents=agents))
+
+    def _leave(self, entry: _Entry, *, grace_s: float) -> "asyncio.Task[None]":
+        """Let the agent finish its turns beside other changes."""
+        handle = entry.agent.handle
+        entry.agent.is_closed = True
+
+        async def leave() -> None:
+            try:
+                await entry.runtime.publishing.withdraw(handle, grace_s=grace_s)
+            finally:
+                del self._leaving[handle]
+            await self._runtimes.close_unused(entry.store)
+            # Once more, because requests that ended meanwhile were counted.
+            self._on_change(self.settings)
+
+        task = self._leaving[handle] = self._runtimes.leaving.start(
+            leave(), name=f"withdraw {handle}"
+        )
+        return task
+
+    def _apply(self, settings: Settings) -> None:
+        self.settings = settings
+        self._on_change(settings)
+
+
+def _listing(entry: _Entry) -> Listing:
+    first = entry.endpoints[0]
+    return Listing(
+        handle=entry.agent.handle,
+        card=first.card,
+        card_path=first.card_paths[0],
+        jsonrpc_path=first.jsonrpc_path,
+    )
+
+
+def _published(
+    handle: str, settings: AgentSettings, backend: Backend, code: Agent | None
+) -> PublishedAgent:
+    skills: Sequence[SkillSettings | AgentSkill] = settings.skills or (code.skills if code else ())
+    accepted = [*input_modes(settings, code), *(m for skill in skills for m in skill.input_modes)]
+    produced = [*output_modes(settings, code), *(m for skill in skills for m in skill.output_modes)]
+    if isinstance(settings.backend, A2aBackend):
+        # The upstream agent checks the media types that the settings do not name.
+        accepted = ["*/*"] if settings.input_modes is None else accepted
+        produced = ["*/*"] if settings.output_modes is None else produced
+    return PublishedAgent(
+        handle=handle,
+        backend=backend,
+        # The media types of every skill count too, because a message does not name its skill.
+        input_modes=tuple(dict.fromkeys(accepted)),
+        output_modes=tuple(dict.fromkeys(produced)),
+        profile=settings.own_profile(),
+        agent_id=settings.agent_id,
+        account_id=settings.account_id,
+    )

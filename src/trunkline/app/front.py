@@ -1,0 +1,162 @@
+"""`Front`: the parts that a request meets before its agent: access, limits and pages."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.responses import Response
+
+from trunkline.app.card_signer import JWKS_PATH, CardSigner
+from trunkline.app.endpoints import idle_addresses
+from trunkline.app.runtimes import Runtimes
+from trunkline.app.tools import mcp_endpoint
+from trunkline.ports.authenticator import Authenticator
+from trunkline.ports.clock import Clock
+from trunkline.server.a2a import A2AHandler
+from trunkline.server.access import Access
+from trunkline.server.api_keys import ApiKeys
+from trunkline.server.application import Application, Idle
+from trunkline.server.asgi import App
+from trunkline.server.cards import Cards
+from trunkline.server.mcp import PATH as MCP_PATH
+from trunkline.server.memory_budget import MemoryBudget
+from trunkline.server.metrics import Metrics
+from trunkline.server.pages import PATHS, Lifespan, build_pages
+from trunkline.server.streams import StreamCounts
+from trunkline.settings import Settings
+from trunkline.version import VERSION
+
+if TYPE_CHECKING:
+    from trunkline.server.mcp.http import McpEndpoint
+
+# Who may call depends on the addresses of all agents together.
+_Exposure: TypeAlias = tuple[bool, bool, list[str]]
+
+
+class _Parts(Struct, frozen=True):
+    a2a: A2AHandler
+    pages: Starlette
+    page_paths: tuple[str, ...]
+    idle: Idle
+
+
+class Front:
+    """Made of the settings at the start, and again when they change."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        runtimes: Runtimes,
+        clock: Clock,
+        signer: CardSigner | None,
+        authenticators: Sequence[Authenticator],
+        lifespan: Lifespan,
+    ) -> None:
+        self._clock = clock
+        self._runtimes = runtimes
+        self._signer = signer
+        self._authenticators = authenticators
+        self._lifespan = lifespan
+        self._streams = StreamCounts(settings.server.max_streams_per_principal)
+        # The listener shares it.
+        self.budget = MemoryBudget(settings.server.max_held_bytes)
+        self._metrics = Metrics(self._gauges)
+        self.mcp: McpEndpoint | None = None
+        if settings.remote.mcp:
+            self.mcp = mcp_endpoint(settings, self._access_to_pages(settings))
+        self._exposure = _exposure(settings)
+        parts = self._parts(settings)
+        self.application = Application(
+            endpoints=(),
+            a2a=parts.a2a,
+            cards=Cards(modified_ms=clock.now_ms()),
+            pages=parts.pages,
+            page_paths=parts.page_paths,
+            idle=parts.idle,
+        )
+
+    def agents_changed(self, settings: Settings) -> None:
+        """Forget the figures of agents that are gone, and follow their addresses in who may
+        call."""
+        self._metrics.forget_others(settings.agents)
+        if _exposure(settings) != self._exposure:
+            self.apply(settings)
+
+    def apply(self, settings: Settings) -> None:
+        """Serve the next requests by these settings."""
+        self._exposure = _exposure(settings)
+        self._streams.limit = settings.server.max_streams_per_principal
+        self.budget.max_bytes = settings.server.max_held_bytes
+        if self.mcp is not None:
+            self.mcp.access = self._access_to_pages(settings)
+        parts = self._parts(settings)
+        self.application.configure(
+            a2a=parts.a2a, pages=parts.pages, page_paths=parts.page_paths, idle=parts.idle
+        )
+
+    def _parts(self, settings: Settings) -> _Parts:
+        more: dict[str, App] = {} if self.mcp is None else {MCP_PATH: self.mcp}
+        if self._signer is not None:
+            more[JWKS_PATH] = Response(self._signer.jwks(), media_type="application/jwk-set+json")
+        return _Parts(
+            a2a=A2AHandler(
+                access=self._access(settings),
+                streams=self._streams,
+                metrics=self._metrics,
+                clock=self._clock,
+                logs_requests=settings.server.log_requests,
+            ),
+            pages=build_pages(
+                problems=self._runtimes.problems,
+                metrics=self._metrics,
+                access=self._access_to_pages(settings),
+                version=VERSION,
+                lifespan=self._lifespan,
+                more=more,
+            ),
+            page_paths=(*PATHS, *more),
+            idle=idle_addresses(settings),
+        )
+
+    def _access(self, settings: Settings) -> Access:
+        is_for_all = settings.auth.needs_no_key == "always"
+        return Access(
+            keys=_keys(settings),
+            more=self._authenticators,
+            allows_anonymous=settings.allows_anonymous(),
+            allows_proxied=is_for_all,
+            hosts=settings.public_hosts() if is_for_all else (),
+        )
+
+    def _access_to_pages(self, settings: Settings) -> Access:
+        """A gateway that other machines can reach shows its pages only to callers with a key."""
+        return Access(
+            keys=_keys(settings),
+            more=self._authenticators,
+            allows_anonymous=settings.allows_anonymous() and not settings.is_exposed(),
+        )
+
+    def _gauges(self) -> Iterator[tuple[str, str, float]]:
+        runtimes = [*self._runtimes]
+        agents = [agent for runtime in runtimes for agent in runtime.agents.values()]
+        waiting = sum(agent.lanes.total_waiting for agent in agents)
+        running = sum(len(runtime.runs.running) for runtime in runtimes)
+        held = sum(len(runtime.registry) for runtime in runtimes)
+        committed = sum(runtime.journal.committed_entries for runtime in runtimes)
+        yield "trunkline_turns_running", "Turns that agents run now.", running
+        yield "trunkline_turns_waiting", "Turns in the queues.", waiting
+        yield "trunkline_tasks_in_memory", "Tasks that are held in memory.", held
+        yield "trunkline_streams_open", "Streams that are open.", self._streams.total
+        held_bytes = self.budget.held_bytes
+        yield "trunkline_held_bytes", "Bytes of bodies and unread answers in memory.", held_bytes
+        yield "trunkline_journal_entries_total", "Journal entries committed.", committed
+
+
+def _exposure(settings: Settings) -> _Exposure:
+    return settings.allows_anonymous(), settings.is_exposed(), settings.public_hosts()
+
+
+def _keys(settings: Settings) -> ApiKeys:
+    return ApiKeys(settings.auth.principals(), settings.auth.schemes)

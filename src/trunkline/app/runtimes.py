@@ -1,0 +1,114 @@
+"""`Runtimes`: the runtimes of a gateway, one for each store that its agents use."""
+
+import asyncio
+from collections.abc import Iterator
+
+from trunkline.app.adapters import make_store
+from trunkline.background import BackgroundTasks
+from trunkline.clock import Uuid7Ids
+from trunkline.model.errors import Unavailable
+from trunkline.ports.clock import Clock
+from trunkline.runtime.runtime import Runtime
+from trunkline.settings import StoreSettings
+from trunkline.settings.server import ServerSettings
+
+
+class Runtimes:
+    """A runtime is made with the first agent of its store. One that was opened while the gateway
+    runs is closed with the last agent of its store; the main store stays open."""
+
+    def __init__(self, *, main: StoreSettings, server: ServerSettings, clock: Clock) -> None:
+        self._main = main
+        self._server = server
+        self._clock = clock
+        self._by_store: dict[StoreSettings, Runtime] = {}
+        # One store is opened or closed at a time.
+        self._changing = asyncio.Lock()
+        self._is_open = False
+        # Agents that leave, and agents that finish their turns after they were replaced.
+        self.leaving = BackgroundTasks("leaving agents")
+
+    def __iter__(self) -> Iterator[Runtime]:
+        return iter([*self._by_store.values()])
+
+    def problems(self) -> list[str]:
+        """The reasons why the gateway should get no traffic now, for `/readyz`."""
+        return [problem for runtime in self for problem in runtime.problems()]
+
+    def at(self, store: StoreSettings, *, adopting: str) -> Runtime:
+        """The runtime of the store, which may be new. `adopting` is the handle of the agent that
+        gets the tasks which another program left there."""
+        found = self._by_store.get(store)
+        if found is None:
+            found = self._by_store[store] = self._made(store, adopting)
+        return found
+
+    async def opened(self, store: StoreSettings, *, adopting: str) -> Runtime:
+        """The same, open. Raises StoreError or Unavailable."""
+        async with self._changing:
+            if not self._is_open:
+                raise Unavailable("The gateway is starting or shutting down", retry_after_s=5)
+            if store in self._by_store:
+                return self._by_store[store]
+            runtime = self._made(store, adopting)
+            try:
+                await runtime.open()
+            except BaseException:
+                await runtime.close()
+                raise
+            self._by_store[store] = runtime
+            return runtime
+
+    async def close_unused(self, store: StoreSettings) -> None:
+        """Close the runtime of the store if no agent uses it any more."""
+        async with self._changing:
+            runtime = self._by_store.get(store)
+            if runtime is None or runtime.agents or store == self._main or not self._is_open:
+                return
+            del self._by_store[store]
+            await runtime.close()
+
+    async def open(self) -> None:
+        """Open all runtimes, or none if one cannot be opened."""
+        opened: list[Runtime] = []
+        try:
+            for runtime in self:
+                opened.append(runtime)
+                await runtime.open()
+        except BaseException:
+            for runtime in reversed(opened):
+                await runtime.close()
+            raise
+        self._is_open = True
+
+    async def drain(self, *, grace_s: float) -> None:
+        await self._stop_changes()
+        async with asyncio.TaskGroup() as draining:
+            for runtime in self:
+                draining.create_task(runtime.drain(grace_s=grace_s))
+
+    async def close(self) -> None:
+        await self._stop_changes()
+        for runtime in self:
+            await runtime.close()
+
+    async def _stop_changes(self) -> None:
+        """Let no more agents come or go. The runtimes end the turns of those that are leaving."""
+        self._is_open = False
+        await self.leaving.close()
+
+    def _made(self, store: StoreSettings, adopting: str) -> Runtime:
+        runtime = Runtime(
+            store=make_store(
+                store,
+                agent=adopting,
+                clock=self._clock,
+                find=lambda handle: runtime.publishing.find(handle),
+            ),
+            clock=self._clock,
+            ids=Uuid7Ids(),
+            agents=(),
+            stream_buffer=self._server.stream_buffer_events,
+            heartbeat_s=self._server.heartbeat_s,
+        )
+        return runtime

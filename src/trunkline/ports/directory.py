@@ -1,0 +1,48 @@
+"""`Directory`: the published agents, which come and go while the gateway runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from trunkline.model.card import AgentCard
+
+
+class Listing(Struct, frozen=True, kw_only=True):
+    """A published agent, as others may see it."""
+
+    handle: str
+    card: AgentCard
+    # The addresses of its card and of JSON-RPC, as paths of the gateway.
+    card_path: str
+    jsonrpc_path: str
+
+
+class Directory(Protocol):
+    async def publish(
+        self, handle: str, table: Mapping[str, Any], *, replace: bool = False
+    ) -> None:
+        """Publish an agent. `table` has the keys of `[agents."owner/slug"]` in the configuration;
+        `${NAME}` in it is plain text.
+
+        When this returns, the backend is open, the unfinished tasks of the handle continue, and
+        its addresses answer. With `replace`, it takes the place of an agent of this handle: new
+        turns and those that wait run on the new one, running turns finish on the old one. Raises
+        ConfigError, AgentExists or StoreError; nothing is changed then.
+        """
+        ...
+
+    async def withdraw(self, handle: str, *, grace_s: float) -> None:
+        """Withdraw an agent. Its addresses answer at once like those of an unknown agent. Running
+        turns may finish for `grace_s`; then they end as when the gateway stops. Tasks stay in the
+        store, and continue when the handle is published again.
+
+        Returns when the backend is closed. Raises AgentNotPublished.
+        """
+        ...
+
+    def find(self, handle: str) -> Listing | None: ...
+
+    def list(self) -> Sequence[Listing]:
+        """All published agents, in the order in which they came."""
+        ...
