@@ -174,7 +174,7 @@ async def test_a_handler_that_outlived_its_lease_commits_nothing() -> None:
         assert await w.store.record(key("a")) == claimed
 
 
-@pytest.mark.parametrize("crowd", [2_000])
+@pytest.mark.parametrize("crowd", [2_000, pytest.param(100_000, marks=pytest.mark.full)])
 async def test_a_crowd_of_one_kind_does_not_delay_another(crowd: int) -> None:
     clock = FakeClock()
     store = MemoryStore(clock)
