@@ -14,6 +14,7 @@ from trunkline.app.gateway import Gateway, build
 from trunkline.backends.scripted import ScriptedBackend
 from trunkline.config.secret import Secret
 from trunkline.ports.authenticator import Authenticator
+from trunkline.ports.gate import Gate
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
@@ -108,8 +109,13 @@ def settings(
 async def open_world(**options: Any) -> AsyncIterator[World]:
     clock = FakeClock()
     authenticators: Sequence[Authenticator] = options.pop("authenticators", ())
+    gate: Gate | None = options.pop("gate", None)
     gateway = build(
-        settings(**options), base_url=BASE_URL, clock=clock, authenticators=authenticators
+        settings(**options),
+        base_url=BASE_URL,
+        clock=clock,
+        authenticators=authenticators,
+        gate=gate,
     )
     await gateway.runtimes.open()
     try:

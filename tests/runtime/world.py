@@ -29,6 +29,7 @@ from trunkline.model.values import (
     text_of,
 )
 from trunkline.ports.backend import Backend
+from trunkline.ports.gate import Gate
 from trunkline.ports.store import Scope, Store
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import Item, Opening, Reply, Subscription
@@ -60,6 +61,7 @@ class World:
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
         preset_name: str = "standard",
+        gate: Gate | None = None,
         **profile: Any,
     ) -> None:
         self.clock = clock or FakeClock()
@@ -75,6 +77,7 @@ class World:
             agents=[self.agent],
             stream_buffer=stream_buffer,
             heartbeat_s=heartbeat_s,
+            gate=gate,
         )
         self.service = self.runtime.service
         self.callers = BackgroundTasks("callers")

@@ -17,6 +17,7 @@ from trunkline.app.runtimes import Runtimes
 from trunkline.clock import SystemClock
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
+from trunkline.ports.gate import Gate
 from trunkline.server.application import Application
 from trunkline.server.endpoint import Endpoint
 from trunkline.settings import Settings
@@ -55,16 +56,17 @@ def build(
     base_url: str,
     clock: Clock | None = None,
     authenticators: Sequence[Authenticator] = (),
+    gate: Gate | None = None,
 ) -> Gateway:
     """Put the gateway together. Cards advertise `base_url`, which has a scheme and no slash at
-    the end. `authenticators` come after the API keys."""
+    the end. `authenticators` come after the API keys. Every turn passes the `gate`."""
     settings, code = load_agents(settings)
     clock = clock or SystemClock()
     server = settings.server
     signer = None
     if server.card_key_path:
         signer = card_signer(server.card_key_path, base_url=base_url)
-    runtimes = Runtimes(main=settings.store, server=server, clock=clock)
+    runtimes = Runtimes(main=settings.store, server=server, clock=clock, gate=gate)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -8,6 +8,7 @@ from trunkline.background import BackgroundTasks
 from trunkline.clock import Uuid7Ids
 from trunkline.model.errors import Unavailable
 from trunkline.ports.clock import Clock
+from trunkline.ports.gate import Gate
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import StoreSettings
 from trunkline.settings.server import ServerSettings
@@ -17,8 +18,16 @@ class Runtimes:
     """A runtime is made with the first agent of its store. One that was opened while the gateway
     runs is closed with the last agent of its store; the main store stays open."""
 
-    def __init__(self, *, main: StoreSettings, server: ServerSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        main: StoreSettings,
+        server: ServerSettings,
+        clock: Clock,
+        gate: Gate | None = None,
+    ) -> None:
         self._main = main
+        self._gate = gate
         self._server = server
         self._clock = clock
         self._by_store: dict[StoreSettings, Runtime] = {}
@@ -110,5 +119,6 @@ class Runtimes:
             agents=(),
             stream_buffer=self._server.stream_buffer_events,
             heartbeat_s=self._server.heartbeat_s,
+            gate=self._gate,
         )
         return runtime

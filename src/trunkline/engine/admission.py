@@ -1,19 +1,50 @@
-"""`MessageRules` and `check_follow_up`: the rules of A2A and of the profile for a message."""
+"""`MessageRules` and its like: the rules of A2A and of the profile for a message."""
 
 from typing import Final
 
 from msgspec.structs import replace
 
 from trunkline.engine.media_types import mode_matches, stated_mode
+from trunkline.model.calls import SendMessageRequest
 from trunkline.model.errors import (
     Case,
     ContentTypeNotSupported,
     InvalidParams,
+    PushNotificationNotSupported,
     UnsupportedOperation,
     file_part_refused,
 )
 from trunkline.model.profile import Profile
 from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState
+
+# The store keeps and indexes the ids of clients, so their length is limited. A UUID has 36
+# characters.
+MAX_ID_CHARS: Final = 256
+
+
+def check_request(request: SendMessageRequest) -> None:
+    message = request.message
+    longest = max(len(message.message_id), len(message.context_id), len(message.task_id))
+    if longest > MAX_ID_CHARS:
+        raise _too_long(message)
+    configuration = request.configuration
+    if configuration is not None and configuration.task_push_notification_config is not None:
+        raise PushNotificationNotSupported(
+            "Push notifications are not supported by this agent; "
+            "leave out configuration.taskPushNotificationConfig"
+        )
+
+
+def _too_long(message: Message) -> InvalidParams:
+    fields = {
+        "messageId": message.message_id,
+        "contextId": message.context_id,
+        "taskId": message.task_id,
+    }
+    field = next(name for name, value in fields.items() if len(value) > MAX_ID_CHARS)
+    return InvalidParams.at(
+        f"message.{field}", f"must not be longer than {MAX_ID_CHARS} characters"
+    )
 
 
 def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from trunkline.model.errors import TooManyRequests
 from trunkline.model.principal import Principal
 from trunkline.model.values import Canonical, Message, TaskState
 
@@ -136,3 +137,6 @@ class Refusal(Struct, frozen=True):
     text: str
     # How long the caller should wait. The end of a turn cannot be predicted.
     retry_after_s: int = 5
+
+    def as_error(self) -> TooManyRequests:
+        return TooManyRequests(self.text, retry_after_s=self.retry_after_s)

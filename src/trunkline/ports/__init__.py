@@ -1,5 +1,6 @@
 """Interfaces: small protocols that adapters implement by shape.
 
-`clock` (time and ids), `store` (durable tasks), `backend` (agents), `authenticator` (credentials).
+`clock` (time and ids), `store` (durable tasks), `backend` (agents), `authenticator` (credentials),
+`gate` (which turns may start).
 Stores and backends have shipped behavioural suites in `trunkline.testing`. Imports only `model`.
 """

@@ -2,27 +2,19 @@
 
 import asyncio
 from collections.abc import Iterable
-from operator import itemgetter
+from functools import partial
 
 import msgspec
 from msgspec import Struct, structs
 
-from trunkline.engine.admission import NO_CONTENT, check_follow_up, context_of
-from trunkline.engine.queue_limits import (
-    INTERRUPTED,
-    QUEUE_FULL,
-    why_refused,
-)
+from trunkline.engine.access import why_denied
+from trunkline.engine.admission import NO_CONTENT, check_follow_up, check_request, context_of
+from trunkline.engine.queue_limits import BUSY, BUSY_ELSEWHERE, INTERRUPTED, why_refused
 from trunkline.engine.run_states import RunState
 from trunkline.engine.task_fold import Pending
 from trunkline.engine.transitions import TABLE, Step
-from trunkline.model.calls import Caller, Refusal, SendMessageRequest
-from trunkline.model.errors import (
-    InvalidParams,
-    PushNotificationNotSupported,
-    TooManyRequests,
-    Unavailable,
-)
+from trunkline.model.calls import Caller, Operation, Refusal, SendMessageRequest
+from trunkline.model.errors import PermissionDenied, Unavailable
 from trunkline.model.events import MessageAccepted, TurnOptions
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
@@ -35,6 +27,7 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.gate import Admission, Attempt
 from trunkline.ports.store import Scope, Snapshot
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
@@ -43,17 +36,17 @@ from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live_task import LiveTask, message_of_task
 from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.registry import Registry
-from trunkline.runtime.run import Run
+from trunkline.runtime.run import Run, run_of, runs_left
 from trunkline.runtime.runs import Runs
+from trunkline.runtime.turn_gate import TurnGate
 
-# The store keeps and indexes the ids of clients, so their length is limited. A UUID has 36
-# characters.
-MAX_ID_CHARS = 256
 _encode = msgspec.json.Encoder().encode
 
 # Constants, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _QUEUED = RunState.QUEUED
 _BEGINNING = RunState.BEGINNING
+# These make a task, whatever the profile says about a full queue.
+_MAKES_TASK = (BUSY, BUSY_ELSEWHERE, INTERRUPTED)
 
 
 class Admitted(Struct, frozen=True, kw_only=True, gc=False):
@@ -81,7 +74,20 @@ class Intake(Struct, kw_only=True, eq=False):
     new_tasks: NewTasks
     clock: Clock
     ids: Ids
+    # None lets every message through.
+    gate: TurnGate | None = None
     is_closed: bool = False
+
+    def check_granted(
+        self, agent: PublishedAgent, caller: Caller, message: Message, operation: Operation
+    ) -> None:
+        """Raises PermissionDenied for a caller that may not start turns by this operation."""
+        denied = why_denied(caller.principal, agent.handle, operation)
+        if denied is None:
+            return
+        if self.gate is not None:
+            self.gate.record(self.gate.attempt(agent, caller, message), denied)
+        raise PermissionDenied(denied.text)
 
     async def admit(
         self,
@@ -97,8 +103,8 @@ class Intake(Struct, kw_only=True, eq=False):
         `reader` follows a new task or run from its first event on.
         """
         if self.is_closed:
-            raise Unavailable("The gateway is shutting down; try again", retry_after_s=5)
-        _check_request(request)
+            raise _shutting_down()
+        check_request(request)
         scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         message = agent.rules.admit(request.message)
         if message is None:
@@ -113,23 +119,67 @@ class Intake(Struct, kw_only=True, eq=False):
             if before is not None:
                 return before
         if message.task_id:
-            return await self._continue(agent, scope, message, options, key)
-        # No await beyond this point: what was checked above still holds.
+            return await self._continue(agent, caller, scope, message, options, key)
         agent = agent.current() if agent.is_closed else agent
         task_id = key.task_id if key is not None else self.ids.new()
         # A message without a context begins a new one, which has the id of the task.
-        context_id = context_of(agent.profile, message) or task_id
-        lane = agent.lane(scope, context_id, task_id)
+        context_id = message.context_id or task_id
+        if agent.profile.context_mode == "stateless":
+            context_id = context_of(agent.profile, message)
         run = Run(
             run_id=f"{task_id}.1",
             task_id=task_id,
             agent=agent,
-            lane=lane,
+            lane=agent.lane(scope, context_id, task_id),
             context_id=context_id,
             message=message,
             options=options,
             key=key,
         )
+        if self.gate is None:
+            return self._begin(run, reader, needs_task=needs_task)
+        attempt = self.gate.attempt(agent, caller, message, task_id, context_id)
+        return await self._begin_gated(self.gate, run, attempt, reader, needs_task=needs_task)
+
+    async def _begin_gated(
+        self,
+        gate: TurnGate,
+        run: Run,
+        attempt: Attempt,
+        reader: Subscription | None,
+        *,
+        needs_task: bool,
+    ) -> Admitted:
+        """Take a message that begins a task through the gate. What may have changed while it waited
+        is checked again."""
+
+        def refusal() -> Refusal | None:
+            return why_refused(run.agent.profile, run.agent.lanes, run.lane)
+
+        async with gate.passing(attempt, run.lane, refusal) as passage:
+            if run.key is not None:
+                before = await self._before(run.agent, run.key, run.message, run.options, reader)
+                if before is not None:
+                    return before
+            if self.is_closed:
+                raise _shutting_down()
+            if run.agent.is_closed:
+                run.agent = run.agent.current()
+                run.lane = run.agent.lane(run.lane.scope, run.context_id, run.task_id)
+            decision = passage.decision
+            if isinstance(decision, Admission):
+                decision = refusal() or decision
+            if isinstance(decision, Refusal):
+                return Admitted(live=self._refuse(run, decision, run.key, reader))
+            run.attempt, run.admission = attempt, decision
+            admitted = self._begin(run, reader, needs_task=needs_task or bool(decision.also))
+            passage.is_used = True
+            return admitted
+
+    def _begin(self, run: Run, reader: Subscription | None, *, needs_task: bool) -> Admitted:
+        """Queue the run of a message that begins a task, or may. There is no await in here, so what
+        was checked before still holds."""
+        agent, lane, key = run.agent, run.lane, run.key
         refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
             return Admitted(live=self._refuse(run, refused, key, reader))
@@ -203,22 +253,8 @@ class Intake(Struct, kw_only=True, eq=False):
 
     def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
         """Queue the runs that a restart left."""
-        for run in self._left(tasks):
+        for run in runs_left(tasks):
             self.runs.enter(run)
-
-    def _left(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> list[Run]:
-        """The runs that a restart left: first the turns that their agents continue, then the
-        messages that waited, in the order of their arrival."""
-        runs: list[tuple[bool, str, Run]] = []
-        for agent, live in tasks:
-            fold = live.ahead()
-            if agent.resumes and fold.under_way is not None:
-                run = _run(agent, fold.under_way, live, is_resumed=True)
-                runs.append((False, fold.under_way.since, run))
-            runs += [(True, pending.since, _run(agent, pending, live)) for pending in fold.pending]
-        # By message, because an older task may have a younger message.
-        runs.sort(key=itemgetter(0, 1))
-        return [run for _, _, run in runs]
 
     def _refuse(
         self,
@@ -228,8 +264,8 @@ class Intake(Struct, kw_only=True, eq=False):
         reader: Subscription | None,
     ) -> LiveTask:
         profile = run.agent.profile
-        if refused is QUEUE_FULL and profile.overflow == "error":
-            raise TooManyRequests(refused.text, retry_after_s=refused.retry_after_s)
+        if profile.overflow == "error" and refused not in _MAKES_TASK:
+            raise refused.as_error()
         live = self.new_tasks.create(run, key, refused)
         if reader is not None:
             live.subscribe(reader)
@@ -238,6 +274,7 @@ class Intake(Struct, kw_only=True, eq=False):
     async def _continue(
         self,
         agent: PublishedAgent,
+        caller: Caller,
         scope: Scope,
         message: Message,
         options: TurnOptions | None,
@@ -247,20 +284,45 @@ class Intake(Struct, kw_only=True, eq=False):
         # The task stays in memory while the message waits; otherwise it would be loaded twice.
         live.pending_senders += 1
         try:
-            if key is not None:
-                # Another request with the key may have come while the task was loaded.
-                earlier = await self.keys.recall(key)
-                if earlier is not None and not isinstance(earlier, Unanswered):
-                    return _admitted_before(earlier)
-            if live.state in TERMINAL:
-                # Clients see the end of a task only when it is committed.
-                await self.journal.durable(live)
-            if live.is_stuck or live.is_dropped:
-                raise not_stored()
-            return self._follow_up(agent, live, message, options, key)
+            # Another request with the key may have come while the task was loaded.
+            earlier = await self._until_ready(live, key)
+            if earlier is not None:
+                return earlier
+            if self.gate is None:
+                return self._follow_up(agent, live, message, options, key)
+            check_follow_up(message, context_id=live.context_id, state=live.state)
+            attempt = self.gate.attempt(agent, caller, message, live.task_id, live.context_id)
+            lane = agent.lane(live.scope, live.context_id, live.task_id)
+            refusal = partial(why_refused, agent.profile, agent.lanes, lane)
+            async with self.gate.passing(attempt, lane, refusal) as passage:
+                if isinstance(passage.decision, Refusal):
+                    raise passage.decision.as_error()
+                await self.gate.commit(passage.decision)
+                earlier = await self._until_ready(live, key)
+                if earlier is not None:
+                    return earlier
+                if self.is_closed:
+                    raise _shutting_down()
+                admitted = self._follow_up(agent, live, message, options, key, attempt)
+                passage.is_used = True
+                return admitted
         finally:
             live.pending_senders -= 1
             self.registry.forget_if_idle(live)
+
+    async def _until_ready(self, live: LiveTask, key: RequestKey | None) -> Admitted | None:
+        """Wait until the task can take a message. Returns the outcome of an earlier request with
+        the same key, if there was one."""
+        if key is not None:
+            earlier = await self.keys.recall(key)
+            if earlier is not None and not isinstance(earlier, Unanswered):
+                return _admitted_before(earlier)
+        if live.state in TERMINAL:
+            # Clients see the end of a task only when it is committed.
+            await self.journal.durable(live)
+        if live.is_stuck or live.is_dropped:
+            raise not_stored()
+        return None
 
     def _follow_up(
         self,
@@ -269,13 +331,14 @@ class Intake(Struct, kw_only=True, eq=False):
         message: Message,
         options: TurnOptions | None,
         key: RequestKey | None,
+        attempt: Attempt | None = None,
     ) -> Admitted:
         agent = agent.current() if agent.is_closed else agent
         check_follow_up(message, context_id=live.context_id, state=live.state)
         lane = agent.lane(live.scope, live.context_id, live.task_id)
         refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
-            raise TooManyRequests(refused.text, retry_after_s=refused.retry_after_s)
+            raise refused.as_error()
         message = message_of_task(message, live.task_id, live.context_id)
         now_ms = self.clock.now_ms()
         is_orphan = live.is_orphan
@@ -293,40 +356,16 @@ class Intake(Struct, kw_only=True, eq=False):
         event = MessageAccepted(message=recorded, status_update=update, options=options)
         if key is not None:
             self.keys.keep(live, key)
-        left = self._left([(agent, live)]) if is_orphan else []
+        left = runs_left([(agent, live)]) if is_orphan else []
         self.journal.record(live, event, state=state, status_ms=now_ms)
         pending = Pending(message, options, update.status.timestamp, live.seq)
-        run = _run(agent, pending, live, recorded=recorded)
+        run = run_of(agent, pending, live, recorded=recorded)
+        run.attempt = attempt
         # Messages that waited before the restart come first.
         for each in (*left, run):
             self.runs.enter(each)
         has_begun = run.state is _BEGINNING
         return Admitted(live=live, begun_after=run.accepted_seq if has_begun else 0)
-
-
-def _run(
-    agent: PublishedAgent,
-    pending: Pending,
-    live: LiveTask,
-    *,
-    is_resumed: bool = False,
-    recorded: Message | None = None,
-) -> Run:
-    """A run for a message of a task that exists. Without `recorded`, the message came from the
-    store."""
-    return Run(
-        run_id=pending.run_id(live.task_id),
-        task_id=live.task_id,
-        agent=agent,
-        lane=agent.lane(live.scope, live.context_id, live.task_id),
-        context_id=live.context_id,
-        message=pending.message,
-        recorded=recorded or pending.message,
-        options=pending.options,
-        live=live,
-        accepted_seq=pending.seq,
-        is_resumed=is_resumed,
-    )
 
 
 def _admitted_before(earlier: Earlier) -> Admitted:
@@ -344,29 +383,8 @@ def _admitted_before(earlier: Earlier) -> Admitted:
             raise earlier.error
 
 
-def _check_request(request: SendMessageRequest) -> None:
-    message = request.message
-    longest = max(len(message.message_id), len(message.context_id), len(message.task_id))
-    if longest > MAX_ID_CHARS:
-        raise _too_long(message)
-    configuration = request.configuration
-    if configuration is not None and configuration.task_push_notification_config is not None:
-        raise PushNotificationNotSupported(
-            "Push notifications are not supported by this agent; "
-            "leave out configuration.taskPushNotificationConfig"
-        )
-
-
-def _too_long(message: Message) -> InvalidParams:
-    fields = {
-        "messageId": message.message_id,
-        "contextId": message.context_id,
-        "taskId": message.task_id,
-    }
-    field = next(name for name, value in fields.items() if len(value) > MAX_ID_CHARS)
-    return InvalidParams.at(
-        f"message.{field}", f"must not be longer than {MAX_ID_CHARS} characters"
-    )
+def _shutting_down() -> Unavailable:
+    return Unavailable("The gateway is shutting down; try again", retry_after_s=5)
 
 
 def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:

@@ -16,8 +16,10 @@ from msgspec import Struct, field
 
 from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import (
+    LimitReached,
     StoreError,
     StoreUnusable,
+    TooManyRequests,
     TrunklineError,
     Unavailable,
     Unstorable,
@@ -28,6 +30,7 @@ from trunkline.model.values import INTERRUPTED, TERMINAL, Part, TaskState
 from trunkline.ports.clock import Ids
 from trunkline.ports.records import Group, Skipped
 from trunkline.ports.store import Append, Result, Settled, Snapshot, Store
+from trunkline.runtime.fanout import NoReply
 from trunkline.runtime.large_values import slim
 from trunkline.runtime.live_task import Durable, LiveTask
 
@@ -328,7 +331,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
     def _settle_refused(self, live: LiveTask, error: StoreError) -> None:
         is_unusable = isinstance(error, StoreUnusable)
         # A full disk is logged once, and not for every task that runs into it.
-        if not (is_unusable and self.is_refusing):
+        if not (is_unusable and self.is_refusing) and not isinstance(error, LimitReached):
             _log.error(
                 "the store refused a commit",
                 extra={"task_id": live.task_id, "reason": error.message},
@@ -397,12 +400,17 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         is_sound = live.exists and not isinstance(error, Unstorable)
         if is_sound and (timestamp := live.committed().status.timestamp):
             live.status_ms = parse_timestamp(timestamp)
-        refusal = not_stored()
+        refusal: TrunklineError = not_stored()
+        if live.if_limited is not None and isinstance(error, LimitReached):
+            refusal = live.if_limited.as_error()
         callbacks, live.once_durable = live.once_durable, []
         self._call_back(live, callbacks, refusal)
         self.answer_waiters(live, refusal)
         for reader in list(live.subscriptions):
-            reader.stop("the store is unavailable", live.committed_seq)
+            if isinstance(refusal, TooManyRequests):
+                reader.finish(NoReply(refusal))
+            else:
+                reader.stop("the store is unavailable", live.committed_seq)
         self.observer.refused(live, error)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from trunkline.engine.task_fold import TaskFold
+from trunkline.model.calls import Refusal
 from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
 from trunkline.model.events import Entry, Event
 from trunkline.model.large_values import LargeValue
@@ -65,6 +66,8 @@ class LiveTask(Struct, kw_only=True, eq=False):
     # The creation of the task and changes of records, which go to the store with the next append.
     creation: Creation | None = None
     also: tuple[Group, ...] = ()
+    # Written by `NewTasks` alone: the answer if the store refuses the task because of a limit.
+    if_limited: Refusal | None = None
     once_durable: list[tuple[int, Durable]] = []
     waiters: list[tuple[int, asyncio.Future[None]]] = []
 

@@ -48,6 +48,10 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
         )
         if key is not None:
             self.keys.keep(live, key)
+        if run.admission is not None and run.admission.also:
+            live.if_limited = run.admission.if_limited
+            for group in run.admission.also:
+                self.journal.attach(live, group)
         state = _SUBMITTED
         said: Message | None = None
         if refused is not None:

@@ -1,6 +1,8 @@
 """`Run`: one turn of an agent, from the queue until it leaves its lane."""
 
 import asyncio
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -8,12 +10,14 @@ from msgspec import Struct
 from trunkline.engine.late_output import LateOutput
 from trunkline.engine.promotion import Staging
 from trunkline.engine.run_states import WAITING, RunState
+from trunkline.engine.task_fold import Pending
 from trunkline.engine.transitions import Step
 from trunkline.engine.turn_fold import TurnFold
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import Text
 from trunkline.model.values import Message
+from trunkline.ports.gate import Admission, Attempt
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
 from trunkline.runtime.live_task import LiveTask
 
@@ -34,6 +38,9 @@ class Run(Struct, kw_only=True, eq=False):
     lane: "Lane"
     context_id: str
     options: TurnOptions | None
+    # How the message passed the gate, where there is one; None after a restart.
+    attempt: Attempt | None = None
+    admission: Admission | None = None
     # Whether the run was under way before a restart, and its backend resumes it.
     is_resumed: bool = False
     # The entry that accepted the message of the run: 1 if the message created the task.
@@ -109,6 +116,46 @@ class Run(Struct, kw_only=True, eq=False):
     def forget_reader(self) -> None:
         """Forget the reader, which left before the run had a task."""
         self.reader = None
+
+
+def run_of(
+    agent: "PublishedAgent",
+    pending: Pending,
+    live: LiveTask,
+    *,
+    is_resumed: bool = False,
+    recorded: Message | None = None,
+) -> Run:
+    """A run for a message of a task that exists. Without `recorded`, the message came from the
+    store."""
+    return Run(
+        run_id=pending.run_id(live.task_id),
+        task_id=live.task_id,
+        agent=agent,
+        lane=agent.lane(live.scope, live.context_id, live.task_id),
+        context_id=live.context_id,
+        message=pending.message,
+        recorded=recorded or pending.message,
+        options=pending.options,
+        live=live,
+        accepted_seq=pending.seq,
+        is_resumed=is_resumed,
+    )
+
+
+def runs_left(tasks: Iterable[tuple["PublishedAgent", LiveTask]]) -> list[Run]:
+    """The runs that a restart left: first the turns that their agents continue, then the
+    messages that waited, in the order of their arrival."""
+    runs: list[tuple[bool, str, Run]] = []
+    for agent, live in tasks:
+        fold = live.ahead()
+        if agent.resumes and fold.under_way is not None:
+            run = run_of(agent, fold.under_way, live, is_resumed=True)
+            runs.append((False, fold.under_way.since, run))
+        runs += [(True, pending.since, run_of(agent, pending, live)) for pending in fold.pending]
+    # By message, because an older task may have a younger message.
+    runs.sort(key=itemgetter(0, 1))
+    return [run for _, _, run in runs]
 
 
 def extra_of(run: Run) -> dict[str, str]:

@@ -28,6 +28,7 @@ from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.recorder import AGENT_FAILED, Recorder
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run, extra_of
+from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
 
 _log = logging.getLogger("trunkline.turns")
@@ -47,6 +48,7 @@ class Runs(Struct, kw_only=True, eq=False):
     recorder: Recorder
     turns: Turns
     tasks: BackgroundTasks
+    gate: TurnGate | None = None
     running: set[Run] = set()
     # Runs in the queue without a task, which only their lanes know.
     without_task: set[Run] = set()
@@ -241,6 +243,9 @@ class Runs(Struct, kw_only=True, eq=False):
             # A dirty task is checked again when it is stored.
             if not live.is_dirty:
                 self.registry.forget_if_idle(live)
+        # Before the next run, which may need what this one held.
+        if self.gate is not None:
+            self.gate.settle(run)
         for granted in run.agent.lanes.leave(run.lane, run):
             self.begin(granted)
 

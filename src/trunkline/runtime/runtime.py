@@ -13,6 +13,7 @@ from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.model.values import TaskState
 from trunkline.ports.backend import Abandons
 from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.gate import Gate
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
@@ -34,6 +35,7 @@ from trunkline.runtime.runs import Runs
 from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.store_refusals import StoreRefusals
+from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
 
 _log = logging.getLogger("trunkline.runtime")
@@ -55,6 +57,7 @@ class Runtime:
         agents: Iterable[PublishedAgent],
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
+        gate: Gate | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -86,6 +89,9 @@ class Runtime:
             keys=self.keys,
             direct=direct,
         )
+        turn_gate = None
+        if gate is not None:
+            turn_gate = TurnGate(gate=gate, store=store, clock=clock, ids=ids)
         runs = self.runs = Runs(
             journal=journal,
             clock=clock,
@@ -96,6 +102,7 @@ class Runtime:
             recorder=self.recorder,
             turns=turns,
             tasks=BackgroundTasks("turns"),
+            gate=turn_gate,
         )
         self._drain = Drain(runs)
         self.publishing = Publishing(
@@ -115,6 +122,7 @@ class Runtime:
             new_tasks=new_tasks,
             clock=clock,
             ids=ids,
+            gate=turn_gate,
         )
         subscriptions = Heartbeats(heartbeat_s)
         self.service = Service(

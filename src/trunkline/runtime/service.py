@@ -89,7 +89,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         """Answer when the task has ended or waits for the caller, or, if asked to return
         immediately, as soon as it exists."""
         if caller.principal.grants is not EVERYTHING:
-            check_granted(caller.principal, agent.handle, Operation.SEND_MESSAGE)
+            self.intake.check_granted(agent, caller, request.message, Operation.SEND_MESSAGE)
         configuration = request.configuration
         returns_immediately = configuration is not None and configuration.return_immediately
         history_length = configuration.history_length if configuration is not None else None
@@ -135,7 +135,9 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
     ) -> Subscription:
         if caller.principal.grants is not EVERYTHING:
-            check_granted(caller.principal, agent.handle, Operation.SEND_STREAMING_MESSAGE)
+            self.intake.check_granted(
+                agent, caller, request.message, Operation.SEND_STREAMING_MESSAGE
+            )
         configuration = request.configuration
         history_length = configuration.history_length if configuration is not None else None
         closes_on = CLOSES_ON_PAUSE if agent.profile.subscribe_pause == "close" else CLOSES_SEND

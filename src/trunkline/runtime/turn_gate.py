@@ -1,0 +1,156 @@
+"""`TurnGate`: takes every message that asks for a turn through the `Gate`.
+
+A gate that raises stops no task: messages are refused, and everything else continues.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from msgspec import Struct
+
+from trunkline.model.calls import Caller, Refusal
+from trunkline.model.errors import LimitReached, RecordConflict, TrunklineError, Unavailable
+from trunkline.model.values import Message, TaskState
+from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.gate import Admission, Attempt, Gate, Usage
+from trunkline.ports.store import Store
+from trunkline.runtime.agents import Lane, PublishedAgent
+from trunkline.runtime.run import Run
+
+_log = logging.getLogger("trunkline.gate")
+
+RETRY_AFTER_S = 5
+
+
+class Passage(Struct, eq=False):
+    """The passage of one message through the gate."""
+
+    attempt: Attempt
+    decision: Admission | Refusal
+    # Whether the message led to a run.
+    is_used: bool = False
+
+
+class _Queue(Struct, eq=False):
+    lock: asyncio.Lock
+    users: int = 0
+
+
+class TurnGate(Struct, frozen=True, kw_only=True, eq=False):
+    gate: Gate
+    store: Store
+    clock: Clock
+    ids: Ids
+    _queues: dict[Lane, _Queue] = {}
+
+    def attempt(
+        self,
+        agent: PublishedAgent,
+        caller: Caller,
+        message: Message,
+        task_id: str = "",
+        context_id: str = "",
+    ) -> Attempt:
+        return Attempt(
+            id=self.ids.new(),
+            at_ms=self.clock.now_ms(),
+            principal=caller.principal,
+            tenant=caller.tenant,
+            agent=agent.handle,
+            task_id=task_id or message.task_id,
+            context_id=context_id or message.context_id,
+            is_follow_up=bool(message.task_id),
+            message=message,
+        )
+
+    @asynccontextmanager
+    async def passing(
+        self, attempt: Attempt, lane: Lane, refusal: Callable[[], Refusal | None]
+    ) -> AsyncIterator[Passage]:
+        """Take an attempt through the gate, unless there is a `refusal` before. Until the end of
+        the block, later messages of the lane wait, so that they keep their order. An admission that
+        was not used by then is given back."""
+        queue = self._queues.get(lane)
+        if queue is None:
+            queue = self._queues[lane] = _Queue(asyncio.Lock())
+        queue.users += 1
+        try:
+            async with queue.lock:
+                passage = Passage(attempt, await self._decide(attempt, refusal()))
+                try:
+                    yield passage
+                finally:
+                    if isinstance(passage.decision, Admission) and not passage.is_used:
+                        usage = Usage(TaskState.REJECTED, None)
+                        self._tell(attempt, partial(self.gate.settle, attempt, usage))
+        finally:
+            queue.users -= 1
+            if not queue.users:
+                del self._queues[lane]
+
+    async def _decide(self, attempt: Attempt, refused: Refusal | None) -> Admission | Refusal:
+        decision: Admission | Refusal | None = refused
+        if decision is None:
+            try:
+                decision = await self.gate.admit(attempt)
+            except Exception as error:
+                if not isinstance(error, TrunklineError):
+                    _log.exception("the gate failed", extra=_extra(attempt))
+                    error = Unavailable(
+                        "The gateway cannot decide about this message now; try again later",
+                        retry_after_s=RETRY_AFTER_S,
+                    )
+                self.record(attempt, Refusal("error", error.message))
+                raise error from None
+        self.record(attempt, decision if isinstance(decision, Refusal) else None)
+        return decision
+
+    async def commit(self, admission: Admission) -> None:
+        """Commit the changes of an admission by themselves. Raises TooManyRequests where a required
+        one exceeds its limit, and StoreError."""
+        required = [each for group in admission.also if group.is_required for each in group.changes]
+        try:
+            if required:
+                await self.store.change(*required)
+        except LimitReached:
+            raise admission.if_limited.as_error() from None
+        for group in admission.also:
+            if not group.is_required:
+                try:
+                    await self.store.change(*group.changes)
+                except (LimitReached, RecordConflict):
+                    continue
+
+    def record(self, attempt: Attempt, refusal: Refusal | None) -> None:
+        self._tell(attempt, partial(self.gate.record, attempt, refusal))
+
+    def settle(self, run: Run) -> None:
+        """Settle the turn of a run that leaves its lane."""
+        attempt = run.attempt
+        if attempt is None:
+            return
+        if run.live is not None:
+            state = run.live.state
+        else:
+            state = TaskState.COMPLETED if isinstance(run.outcome, Message) else TaskState.FAILED
+        ran_ms = None
+        if run.started is not None:
+            ran_ms = round((self.clock.monotonic() - run.started) * 1000)
+        self._tell(attempt, partial(self.gate.settle, attempt, Usage(state, ran_ms)))
+
+    def _tell(self, attempt: Attempt, tell: Callable[[], None]) -> None:
+        try:
+            tell()
+        except Exception:  # noqa: BLE001 - logged; the task goes on without the gate
+            _log.exception("the gate failed", extra=_extra(attempt))
+
+
+def _extra(attempt: Attempt) -> dict[str, str]:
+    return {
+        "agent": attempt.agent,
+        "principal": attempt.principal.id,
+        "task_id": attempt.task_id,
+    }
