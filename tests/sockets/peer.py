@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from trunkline.server.connection import Connection, Shared
+from trunkline.server.connection import Connection
 from trunkline.server.http import Handler
 from trunkline.server.memory_budget import MemoryBudget
+from trunkline.server.shared import Shared
 
 HEAD_LIMIT = 4096
 BODY_TIMEOUT_S = 30.0
@@ -119,21 +120,26 @@ class Server:
             body_timeout_s=BODY_TIMEOUT_S,
             max_connections=max_connections,
         )
-        self._port = 0
+        self.port = 0
         self._peers: list[Peer] = []
 
     async def peer(self, *, reads: bool = True) -> Peer:
         """One that does not read takes in no more than a little, until told to."""
         limit = 2**16 if reads else 1024
-        peer = Peer(*await asyncio.open_connection("127.0.0.1", self._port, limit=limit))
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", self.port, limit=limit))
         self._peers.append(peer)
         return peer
 
     async def start(self) -> asyncio.Server:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Connection(self.shared), "127.0.0.1", 0)
-        self._port = server.sockets[0].getsockname()[1]
+        self.port = server.sockets[0].getsockname()[1]
         return server
+
+    def only_connection(self) -> Connection:
+        (connection,) = self.shared.connections
+        assert isinstance(connection, Connection)
+        return connection
 
     def leave(self) -> None:
         for peer in self._peers:

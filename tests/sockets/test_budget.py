@@ -158,7 +158,7 @@ async def test_a_large_body_has_more_time() -> None:
     async with serving(keep) as server:
         peer = await server.peer()
         await peer.send_all(unfinished())
-        (connection,) = server.shared.connections
+        connection = server.only_connection()
         async with asyncio.timeout(DEADLINE_S):
             while getattr(connection._served, "_received_bytes", 0) < len(BODY):
                 await passes()

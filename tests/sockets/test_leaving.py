@@ -84,7 +84,7 @@ async def test_a_client_that_left_is_known_when_it_refuses_what_it_is_sent() -> 
         await peer.until(b"one\r\n")
         peer.close()
         await passes(10)
-        (connection,) = server.shared.connections
+        connection = server.only_connection()
         # It may only have ended what it sends.
         server.shared.close_idle(asyncio.get_running_loop().time())
         assert not left.is_set()
@@ -235,7 +235,7 @@ async def at_rest(server: Server) -> float:
 
     The kernel may take more after a pause, for it acknowledges late and lets its buffers grow.
     """
-    (connection,) = server.shared.connections
+    connection = server.only_connection()
     left, quiet = -1, 0
     while quiet < 15:
         await passes(20)

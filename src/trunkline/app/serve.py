@@ -13,9 +13,9 @@ from trunkline.app.gateway import Gateway, build
 from trunkline.config.secret import secrets_in
 from trunkline.protocol.versions import Version
 from trunkline.server import logs
-from trunkline.server.connection import Shared
 from trunkline.server.listener import Listener, listen, room_for_connections
 from trunkline.server.mcp import PATH as MCP_PATH
+from trunkline.server.shared import Shared
 from trunkline.settings import Settings
 from trunkline.settings.stores import place_of
 
@@ -81,6 +81,7 @@ async def _serve(
                     budget=gateway.front.budget,
                     body_timeout_s=settings.server.body_timeout_s,
                     max_connections=room_for_connections(),
+                    takes_websocket=gateway.application.takes_websocket,
                 )
                 listener = Listener(
                     shared,

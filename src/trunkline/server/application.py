@@ -15,6 +15,7 @@ from trunkline.server.calls import JsonRpcCall, RestCall
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.http import Handler, Request, Response
+from trunkline.server.websocket import WebSocketMount
 
 
 class Idle(Struct, frozen=True, kw_only=True):
@@ -152,6 +153,10 @@ class Application:
     def unmount(self, prefix: str) -> None:
         """Requests that are being served go on. Raises KeyError if nothing is mounted there."""
         del self._mounts[prefix]
+
+    def takes_websocket(self, path: str) -> bool:
+        """Whether a WebSocket is mounted where the path belongs to."""
+        return isinstance(self._mounts.get(self._prefix(path) or ""), WebSocketMount)
 
     def _prefix(self, path: str) -> str | None:
         """The longest prefix of the path that something is served below."""

@@ -7,20 +7,17 @@ task and one write.
 
 import asyncio
 import logging
-import sys
 from collections import deque
 from functools import lru_cache
 from typing import cast
 from urllib.parse import unquote
 
 import httptools
-from msgspec import Struct, field
 
-from trunkline.background import BackgroundTasks
 from trunkline.server.flow_control import FlowControl
 from trunkline.server.head_cache import HeadCache
-from trunkline.server.http import Disconnected, Handler, Header
-from trunkline.server.memory_budget import MemoryBudget
+from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header
+from trunkline.server.shared import Shared
 from trunkline.server.sockets import (
     BAD_REQUEST,
     FULL,
@@ -30,40 +27,10 @@ from trunkline.server.sockets import (
     SocketRequest,
     SocketResponse,
 )
+from trunkline.server.websocket_connection import WebSocketConnection
+from trunkline.server.websocket_upgrade import SocketUpgrade
 
 _log = logging.getLogger("trunkline.server")
-
-# Time for a client to read its response when memory is short or the server stops.
-SHORT_GRACE_S = 10.0
-
-
-class Shared(Struct, eq=False):
-    """State and limits that the connections of one listener share."""
-
-    handler: Handler
-    max_header_bytes: int
-    budget: MemoryBudget
-    body_timeout_s: float
-    keep_alive_s: float = 75.0
-    max_connections: int = sys.maxsize
-    # The line of the Date header, which the listener renews.
-    date: bytes = b""
-    connections: "set[Connection]" = field(default_factory=set)
-    background: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("connections"))
-    # Tasks of connections whose client has left, or that a stop has to wait for.
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
-
-    def close_idle(self, now: float) -> None:
-        """Close idle connections. One look at all of them is cheaper than a timer for each
-        request."""
-        unread_s = SHORT_GRACE_S if self.budget.is_scarce else self.keep_alive_s
-        for connection in [*self.connections]:
-            connection.close_if_idle(now, unread_s=unread_s)
-
-    def abort_all(self) -> None:
-        """Drop the responses that clients have not read by now."""
-        for connection in [*self.connections]:
-            connection.abort()
 
 
 class _Refused(Exception):
@@ -93,8 +60,10 @@ class Connection(asyncio.Protocol):
         # The part of those bytes that the memory budget counts, and the bytes of waiting requests.
         self._counted_head_bytes = 0
         self._waiting_bytes = 0
-        # The head of a request that asks for another protocol, without the headers that ask for it.
+        # The head of a request that asks for another protocol, without the headers that ask for it;
+        # or the upgrade to the protocol that it gets.
         self._plain_head = b""
+        self._upgrade: SocketUpgrade | None = None
         self._heads = HeadCache()
         # The request whose body is being read, and those that wait for their turn.
         self._incoming: SocketRequest | None = None
@@ -179,7 +148,10 @@ class Connection(asyncio.Protocol):
             try:
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                self._feed_on(data, upgrade)
+                if self._upgrade is None:
+                    self._feed_on(data, upgrade)
+                else:
+                    self._await_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             cause = error.__context__
             self._refuse(cause.answer if isinstance(cause, _Refused) else BAD_REQUEST)
@@ -201,7 +173,30 @@ class Connection(asyncio.Protocol):
                 self._parser.feed_data(data)
                 wish = None
             except httptools.HttpParserUpgrade as another:
+                if self._upgrade is not None:
+                    self._await_upgrade(data[another.args[0] :])
+                    return
                 wish = another
+
+    def _await_upgrade(self, early: bytes) -> None:
+        """Read no more until the request is served: what follows is of the other protocol. Without
+        an upgrade the connection is closed, because nobody knows what follows."""
+        assert self._upgrade is not None
+        self._upgrade.early = early
+        self._flow.stop_reading()
+        self._waiting_bytes += len(early)
+        self._flow.count(len(early))
+
+    def _hand_over(self, socket: WebSocketConnection) -> None:
+        """Let a WebSocket have the transport. The request is served until its handler returns."""
+        self._flow.count(-self._waiting_bytes)
+        self._waiting_bytes = 0
+        self._shared.connections.discard(self)
+        self._shared.connections.add(socket)
+        self._keep_task()
+        self._flow.transport.set_protocol(socket)
+        self._upgrade = None
+        del self._parser, self._heads
 
     def _check_unfinished(self, added: int) -> None:
         """Limit the time and the size of a head that comes in pieces."""
@@ -234,8 +229,13 @@ class Connection(asyncio.Protocol):
         if b"transfer-encoding" in headers:
             _check_coding(headers[b"transfer-encoding"].strip().lower())
         if b"upgrade" in headers and self._parser.should_upgrade():
-            self._plain_head = _without_upgrade(method, url, lines)
-            return
+            version = self._parser.get_http_version()
+            if not self._takes_upgrade(request, version):
+                self._plain_head = _without_upgrade(method, url, version, lines)
+                return
+            self._upgrade = SocketUpgrade(self._shared, self._flow, self._hand_over)
+            request.upgrade = self._upgrade
+            request.keep_alive = False
         if not self._parser.should_keep_alive():
             request.keep_alive = False
             request.is_http_1_0 = self._parser.get_http_version() == "1.0"
@@ -248,6 +248,18 @@ class Connection(asyncio.Protocol):
             request.awaits_continue = not request.is_http_1_0
         self._incoming = request
         self._waiting.append(request)
+
+    def _takes_upgrade(self, request: SocketRequest, version: str) -> bool:
+        """RFC 6455, 4.2.1: GET, HTTP/1.1, without a body; and a WebSocket is served there."""
+        headers = request.headers
+        return (
+            request.method == "GET"
+            and version == "1.1"
+            and headers[b"upgrade"].strip().lower() == b"websocket"
+            and b"transfer-encoding" not in headers
+            and headers.get(CONTENT_LENGTH, b"0") == b"0"
+            and self._shared.takes_websocket(request.path)
+        )
 
     def _check_names(self, request: SocketRequest) -> None:
         """RFC 9112, 3.2: a request has one Host header, which only HTTP/1.0 may leave out."""
@@ -397,6 +409,7 @@ def _address(url: bytes) -> tuple[str, bytes, bytes]:
     return unquote(path) if "%" in path else path, raw_path, query
 
 
-def _without_upgrade(method: str, url: bytes, lines: list[Header]) -> bytes:
+def _without_upgrade(method: str, url: bytes, version: str, lines: list[Header]) -> bytes:
     kept = [b"%b: %b\r\n" % line for line in lines if line[0] not in (b"connection", b"upgrade")]
-    return b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), url, b"".join(kept))
+    start = f"{method} ".encode() + url + f" HTTP/{version}\r\n".encode()
+    return b"%b%b\r\n" % (start, b"".join(kept))

@@ -105,6 +105,16 @@ class FlowControl(Struct, eq=False):
         self.pause_reading()
         self._may_read = False
 
+    def start_reading(self) -> None:
+        """Read again, also after `stop_reading`."""
+        self._may_read = True
+        self.resume_reading()
+
+    def end_writing(self) -> None:
+        """Tell the client that no more comes, after the buffered bytes. Reading goes on."""
+        if not self.is_lost and not self.transport.is_closing():
+            self.transport.write_eof()
+
     def abort_if_stuck_since(self, moment: float, now: float) -> None:
         """Drop a client that has not read since `moment`, although bytes wait for it.
 

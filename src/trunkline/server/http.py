@@ -3,12 +3,15 @@
 import re
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from trunkline.model.errors import InvalidRequest, PayloadTooLarge
 from trunkline.protocol.limits import query_fields
+
+if TYPE_CHECKING:
+    from trunkline.server.websocket import Upgrade
 
 Header: TypeAlias = tuple[bytes, bytes]
 
@@ -36,6 +39,8 @@ class Request(Struct, eq=False):
     held_bytes: int = 0
     # Whether it came over loopback. Our own server listens elsewhere only for callers with keys.
     is_local: bool = True
+    # How to make a WebSocket of the request, if it asks for one and its path takes one.
+    upgrade: "Upgrade | None" = None
 
     @abstractmethod
     async def piece(self) -> tuple[bytes, bool]:

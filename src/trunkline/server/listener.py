@@ -18,7 +18,8 @@ from typing import Any, cast
 
 import uvicorn
 
-from trunkline.server.connection import Connection, Shared
+from trunkline.server.connection import Connection
+from trunkline.server.shared import Shared
 
 _log = logging.getLogger("trunkline.server")
 
