@@ -16,8 +16,8 @@ from msgspec import Struct
 from trunkline.clock import SystemClock
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Scope
+from trunkline.stores.jsonfile.folder import Folder
 from trunkline.stores.jsonfile.log import Log
-from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
 from trunkline.stores.sqlite.rows import SEQ_BITS, STATES, entries_after
 
@@ -149,13 +149,13 @@ def read_sqlite(file: Path) -> dict[str, Row]:
 
 
 def read_json_files(folder: Path) -> dict[str, Row]:
-    records, state = Records(folder, adopts=Scope("", "", "")), State(SystemClock())
-    records.remove_temporaries()
-    records.load(state)
+    files, state = Folder(folder, adopts=Scope("", "", "")), State(SystemClock())
+    files.remove_temporaries()
+    files.load(state)
     state.replay(Log(folder).replay())
     rows = {}
     for head in sorted(state.tasks, key=lambda head: head.key):
-        entries = records.read(head).entries
+        entries = files.read(head).entries
         events = {entry.seq: (entry.kind, entry.body) for entry in entries}
         rows[head.id] = Row(head.state, (head.scope, head.context_id), events)
     return rows

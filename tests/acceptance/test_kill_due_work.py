@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def run(folder: Path, store: str, kills: int) -> None:
         if is_last:
             break
     assert len(lives[0]["left"]) == RECORDS
-    for before, after in zip(lives, lives[1:], strict=False):
+    for before, after in pairwise(lives):
         # What has gone was run, so that the changes of its handler are there.
         assert set(before["left"]) - set(after["left"]) <= set(before["run"])
     last = lives[-1]

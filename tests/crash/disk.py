@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.stores.jsonfile import conversations, files, log
+from trunkline.stores.jsonfile import files, log
 
 
 class Disk:
@@ -29,7 +29,7 @@ class Disk:
         self.cases: list[tuple[Path, int]] = []
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
-        for module in (files, log, conversations):
+        for module in (files, log):
             patch.setattr(module, "write_all", self._write)
         for name in ("replace", "unlink", "ftruncate"):
             patch.setattr(os, name, self._step(getattr(os, name)))

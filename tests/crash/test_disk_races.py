@@ -9,7 +9,9 @@ from tests.crash.disk import Disk
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.model.values import TaskState
-from trunkline.ports.store import Exchange, KeptNote, Store
+from trunkline.ports.caller_records import ANSWER, answer_id, note_key, put_answer
+from trunkline.ports.records import Put
+from trunkline.ports.store import Store
 from trunkline.stores.jsonfile import opened as opened_module
 from trunkline.testing.stores.kit import ALICE, COMPLETED, WORKING, create, follow, must_put
 
@@ -25,7 +27,7 @@ class Traffic:
         self._disk = disk
         self._chance = chance
         self.tasks: list[tuple[int, str, int]] = []
-        self.said: list[tuple[int, Exchange]] = []
+        self.said: list[tuple[int, Put]] = []
         self.notes: list[tuple[int, str, int]] = []
 
     async def run(self) -> None:
@@ -49,15 +51,14 @@ class Traffic:
 
     async def _talk(self, context_id: str) -> None:
         for number in range(1, self._chance.randrange(2, 9)):
-            exchange = Exchange(ALICE, context_id, number, b"[%d]" % number)
-            await self._store.remember(exchange)
-            self.said.append((self._acknowledged(), exchange))
+            put = put_answer(ALICE, context_id, answer_id(number, 0, context_id), b"[%d]" % number)
+            await self._store.change(put)
+            self.said.append((self._acknowledged(), put))
             await self._pause()
 
     async def _keep(self, name: str) -> None:
         for number in range(1, self._chance.randrange(2, 9)):
-            note = KeptNote(scope=ALICE, context_id="c", name=name, text=str(number), at_ms=number)
-            await self._store.keep(note)
+            await self._store.change(Put(key=note_key(ALICE, "c", name), body=b"%d" % number))
             self.notes.append((self._acknowledged(), name, number))
             await self._pause()
 
@@ -80,13 +81,15 @@ class Traffic:
                 journal = await left.entries(task_id, after=0, limit=99)
                 assert [entry.seq for entry in journal] == list(range(1, task.last_seq + 1))
                 assert task.last_seq >= seq
-        for number, exchange in self.said:
+        for number, put in self.said:
             if number <= committed:
-                there = await left.exchanges(ALICE, context_id=exchange.context_id, limit=99)
-                assert exchange in there
+                there = await left.records(ANSWER, tag=put.tags[1], limit=99)
+                assert (put.key, put.body) in [(record.key, record.body) for record in there]
         for number, name, latest in self.notes:
             if number <= committed:
-                assert int(await left.kept(ALICE, "c", name) or 0) >= latest
+                note = await left.record(note_key(ALICE, "c", name))
+                assert note is not None
+                assert int(note.body) >= latest
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.crash.disk import Disk
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.model.values import TaskState
+from trunkline.ports.caller_records import ANSWER, answer_id, caller_tag, put_answer, request_key
 from trunkline.ports.records import Add, Defer, Delete, Group, Put
-from trunkline.ports.store import Exchange, Scope, Snapshot, Store, TaskQuery
+from trunkline.ports.store import Scope, Snapshot, Store, TaskQuery
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
 from trunkline.testing.stores.kit import (
@@ -36,6 +38,15 @@ def changes(*made: Any) -> Op:
     return lambda store: store.change(*made)
 
 
+def answer(scope: Scope, context_id: str, at_ms: int, messages: bytes) -> Put:
+    made = put_answer(scope, context_id, answer_id(at_ms, 0, "t"), messages)
+    return replace(made, due_in_ms=at_ms - FakeClock().now_ms())
+
+
+def deletes(**options: int) -> Op:
+    return lambda store: store.delete_due(ANSWER, "agent", **options)
+
+
 def claims(limit: int = 9) -> Op:
     return lambda store: store.claim_due({"check.1": limit}, lease_ms=60_000)
 
@@ -55,21 +66,21 @@ OPS: list[Op] = [
     puts(follow("a", 1), follow("b", 1, state=COMPLETED, status_ms=5, key="k2", scope=BOB)),
     puts(follow("c", 2, state=PAUSED, snapshot=Snapshot(3, b'{"id":"c"}', b"[]"))),
     lambda store: store.claim("heir", now_ms=0, limit=1),
-    lambda store: store.remember(Exchange(ALICE, "x", 1, b"[1]")),
-    lambda store: store.remember(Exchange(ALICE, "y", 2, b"no JSON\n")),
+    changes(answer(ALICE, "x", 1, b"[1]")),
+    changes(answer(ALICE, "y", 2, b"no JSON\n")),
     puts(follow("a", 2, epoch=2, state=COMPLETED, status_ms=1), follow("c", 3)),
     lambda store: store.prune_journal("c", up_to=2),
-    lambda store: store.remember(Exchange(ALICE, "x", 3, b"[3]")),
+    changes(answer(ALICE, "x", 3, b"[3]")),
     lambda store: store.prune("agent", before_ms=3, limit=9),
-    lambda store: store.forget_exchanges("agent", before_ms=3, limit=1),
-    lambda store: store.remember(Exchange(ALICE, "x", 4, b"[4]")),
-    lambda store: store.forget_exchanges("agent", before_ms=4, limit=9),
+    deletes(before_ms=3, limit=1),
+    changes(answer(ALICE, "x", 4, b"[4]")),
+    deletes(before_ms=4, limit=9),
     puts(create("a", key="k1", scope=BOB), follow("c", 4, state=COMPLETED)),
     lambda store: store.prune("agent", before_ms=10, limit=9),
     puts(follow("a", 1, state=COMPLETED), follow("c", 5, count=0, snapshot=Snapshot(5, b"{}"))),
     puts(create("b", key="k2")),
-    lambda store: store.remember(Exchange(BOB, "x", 5, b"[5]")),
-    lambda store: store.forget_exchanges("agent", before_ms=5, limit=9),
+    changes(answer(BOB, "x", 5, b"[5]")),
+    deletes(before_ms=5, limit=9),
     changes(Put(key=key("a"), body=b'{"n":1}', tags=("tag", "other"))),
     lambda store: put(store, with_groups(create("r", status_ms=20), *GROUPS)),
     claims(),
@@ -94,9 +105,9 @@ async def dump(store: Store) -> list[object]:
         found.append(page.total)
         for task in page.tasks:
             found += [task, await store.entries(task.task_id, after=0, limit=99)]
-        found += [await store.recall(scope, key) for key in ("k1", "k2")]
-        found += await store.exchanges(scope, limit=9)
-        found += await store.exchanges(scope, context_id="x", limit=2)
+        found += [await store.record(request_key(scope, key)) for key in ("k1", "k2")]
+        found += await store.records(ANSWER, tag=caller_tag(scope), limit=9)
+        found += await store.records(ANSWER, tag=caller_tag(scope, "x"), limit=2)
     found += await store.records("check.1", limit=99)
     found += await store.records("check.1", tag="tag", limit=99)
     return found

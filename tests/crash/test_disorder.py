@@ -227,7 +227,7 @@ async def test_nothing_is_lost_and_nothing_stays_behind(
         assert not w.runtime.runs.running
         assert not w.service.subscriptions
         assert (w.agent.lanes.running, w.agent.lanes.total_waiting) == (0, 0)
-        for head in store._data.tasks:
+        for head in store._index:
             first, *rest = head.journal
             fold = TaskFold.begin(first)
             for entry in rest:

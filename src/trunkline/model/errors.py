@@ -17,7 +17,6 @@
     ├── StoreError             the store refused; nothing was written
     │   ├── StaleSeq             another writer was faster
     │   ├── LeaseLost            another node owns the task now
-    │   ├── KeyTaken             the idempotency key led to another task before
     │   ├── RecordConflict       the record has another version than a change expects
     │   ├── LimitReached         the count would exceed its limit
     │   ├── Unstorable           the value cannot be encoded for the store
@@ -216,10 +215,6 @@ class StaleSeq(StoreError):
 
 class LeaseLost(StoreError):
     """Another node owns the task now."""
-
-
-class KeyTaken(StoreError):
-    """The idempotency key led to another task before."""
 
 
 class RecordConflict(StoreError):

@@ -71,39 +71,6 @@ class Creation(Struct, frozen=True, gc=False):
     node: str
 
 
-class IdempotencyRecord(Struct, frozen=True, gc=False):
-    """`key` was used in `scope` for the request with this digest and led to this task.
-
-    The scope and the task are those of the append that carries the record.
-    """
-
-    scope: Scope
-    key: str
-    digest: bytes
-    task_id: str
-
-
-class Exchange(Struct, frozen=True, gc=False):
-    """A message and its answer that made no task."""
-
-    scope: Scope
-    context_id: str
-    at_ms: int
-    # JSON array of the two messages.
-    messages: bytes
-
-
-class KeptNote(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A text that a backend keeps under a name, in one context of one scope."""
-
-    scope: Scope
-    context_id: str
-    name: str
-    # Empty to forget it.
-    text: str
-    at_ms: int
-
-
 class Append(Struct, frozen=True, kw_only=True, gc=False):
     """One atomic change of one task."""
 
@@ -117,7 +84,6 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
     status_ms: int
     creation: Creation | None = None
     snapshot: Snapshot | None = None
-    idempotency: IdempotencyRecord | None = None
     # Texts that entries and snapshot refer to from here on; only for a store that
     # `keeps_large_values`.
     values: tuple[LargeValue, ...] = ()

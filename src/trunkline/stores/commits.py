@@ -16,16 +16,16 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from trunkline.model.errors import KeyTaken, LeaseLost, StaleSeq, StoreError, StoreUnusable
+from trunkline.model.errors import LeaseLost, StaleSeq, StoreError, StoreUnusable
 from trunkline.model.values import TaskState
 from trunkline.ports.records import Change, Group
-from trunkline.ports.store import Append, Exchange, IdempotencyRecord, KeptNote, Result, Settled
+from trunkline.ports.store import Append, Result, Settled
 from trunkline.stores.health import Health
 
 # States in which a node has work to do for the task.
 RUNNABLE = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 
-Item: TypeAlias = Append | Group | Exchange | KeptNote
+Item: TypeAlias = Append | Group
 # Items that arrived one after the other, for as few commits as possible.
 Batch: TypeAlias = list[tuple[Item, Settled]]
 _Done = Callable[[Any, BaseException | None], None]
@@ -78,10 +78,6 @@ def why_refused(append: Append, last_seq: int, epoch: int) -> StoreError | None:
     if entries and entries[-1].seq != last_seq + len(entries):
         return StaleSeq(f"The entries for task {append.task_id} do not continue after {last_seq}")
     return None
-
-
-def key_taken(record: IdempotencyRecord) -> KeyTaken:
-    return KeyTaken(f"The idempotency key {record.key!r} was used before")
 
 
 def settle(
@@ -186,12 +182,6 @@ class DiskStore(ABC, Generic[Opened]):
 
     async def change(self, *changes: Change) -> None:
         await self._commit(Group(changes))
-
-    async def remember(self, exchange: Exchange) -> None:
-        await self._commit(exchange)
-
-    async def keep(self, note: KeptNote) -> None:
-        await self._commit(note)
 
     async def _commit(self, item: Item) -> None:
         self._require_open()

@@ -1,19 +1,18 @@
-"""Indexes in memory over the tasks, exchanges and notes of a store."""
+"""`TaskIndex`: the tasks of a store in memory, by id and in the orders of lists."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from itertools import islice
+from typing import Generic, Self, TypeVar
 
 from msgspec import Struct
 
-from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, TaskState
 from trunkline.ports import store as port
-from trunkline.stores.commits import RUNNABLE, key_taken
+from trunkline.stores.commits import RUNNABLE
 
 _Place = tuple[port.Scope, str, TaskState | None]
 # Tasks in the order of a list, oldest first: (status_ms, key). Nearly every change is
@@ -42,7 +41,6 @@ class Head(HeadFields, eq=False, kw_only=True):
     """A task in an index, without its contents."""
 
     id: str
-    idempotency_keys: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, key: int, append: port.Append) -> Self:
@@ -112,27 +110,26 @@ H = TypeVar("H", bound=Head)
 
 class TaskIndex(Generic[H]):
     def __init__(self) -> None:
-        self._tasks: dict[str, H] = {}
+        self._heads: dict[str, H] = {}
         self._by_key: dict[int, H] = {}
         self._orders: dict[_Place, _Order] = {}
         self._runnable: dict[int, H] = {}
         # By agent.
         self._ended: defaultdict[str, _Order] = defaultdict(list)
-        self._records: dict[tuple[port.Scope, str], port.IdempotencyRecord] = {}
         self.leases = Leases()
 
     def __iter__(self) -> Iterator[H]:
-        return iter(self._tasks.values())
+        return iter(self._heads.values())
 
     def get(self, task_id: str) -> H | None:
-        return self._tasks.get(task_id)
+        return self._heads.get(task_id)
 
     def of_scope(self, scope: port.Scope, task_id: str) -> H | None:
-        head = self._tasks.get(task_id)
+        head = self._heads.get(task_id)
         return head if head is not None and head.scope == scope else None
 
     def add(self, head: H) -> None:
-        self._tasks[head.id] = self._by_key[head.key] = head
+        self._heads[head.id] = self._by_key[head.key] = head
         self._enlist(head)
 
     def move(self, head: H, state: TaskState, status_ms: int) -> None:
@@ -153,9 +150,7 @@ class TaskIndex(Generic[H]):
             for place in self._places(head):
                 orders[place].append(spot)
             self._runnable.pop(head.key, None)
-            del self._tasks[head.id], self._by_key[head.key]
-            for key in head.idempotency_keys:
-                del self._records[head.scope, key]
+            del self._heads[head.id], self._by_key[head.key]
         for agent, spots in ended.items():
             _remove_spots(self._ended[agent], spots)
         for place, spots in orders.items():
@@ -188,18 +183,6 @@ class TaskIndex(Generic[H]):
             if not order:
                 del self._orders[place]
 
-    def why_key_refused(self, record: port.IdempotencyRecord | None) -> StoreError | None:
-        if record is not None and (record.scope, record.key) in self._records:
-            return key_taken(record)
-        return None
-
-    def remember(self, head: H, record: port.IdempotencyRecord) -> None:
-        self._records[record.scope, record.key] = record
-        head.idempotency_keys += (record.key,)
-
-    def recall(self, scope: port.Scope, key: str) -> port.IdempotencyRecord | None:
-        return self._records.get((scope, key))
-
     def page(self, query: port.TaskQuery) -> tuple[list[H], int, tuple[int, int] | None]:
         """The tasks of a page, how many match, and where the next page starts."""
         order = self._orders.get((query.scope, query.context_id, query.state), [])
@@ -216,7 +199,7 @@ class TaskIndex(Generic[H]):
     def claimable(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[H]:
         """The tasks that `node` may take over, oldest first."""
         if task_id is not None:
-            named = self._tasks.get(task_id)
+            named = self._heads.get(task_id)
             candidates = [] if named is None else [named]
         else:
             candidates = [self._runnable[key] for key in sorted(self._runnable)]
@@ -248,156 +231,23 @@ def _remove_spots(order: _Order, spots: _Order) -> None:
         del order[start:end]
 
 
-class InContext(Protocol):
-    """An item of one context of one scope."""
-
-    @property
-    def scope(self) -> port.Scope: ...
-
-    @property
-    def context_id(self) -> str: ...
-
-
-E = TypeVar("E", bound=InContext)
-
-
-class Spot(NamedTuple, Generic[E]):
-    at_ms: int
-    # Rises with every exchange, so exchanges of the same millisecond keep their order.
-    n: int
-    item: E
-
-
-# An agent, a scope and a context; None stands for all of them.
-_ExchangePlace = tuple[str, port.Scope | None, str | None]
-
-
-def _places(item: InContext) -> tuple[_ExchangePlace, ...]:
-    scope = item.scope
-    agent = scope.agent
-    return (agent, scope, item.context_id), (agent, scope, None), (agent, None, None)
-
-
-class ExchangeIndex(Generic[E]):
-    def __init__(self) -> None:
-        # The oldest first. Nearly all are added at the end, so a plain sorted list is as good
-        # as a tree.
-        self._orders: dict[_ExchangePlace, list[Spot[E]]] = {}
-
-    def has(self, spot: Spot[E]) -> bool:
-        order = self.of(spot.item)
-        place = bisect_left(order, spot[:2])
-        return place < len(order) and order[place].n == spot.n
-
-    def add(self, spot: Spot[E]) -> None:
-        for place in _places(spot.item):
-            insort(self._orders.setdefault(place, []), spot)
-
-    def remove(self, spots: Iterable[Spot[E]]) -> None:
-        for spot in spots:
-            for place in _places(spot.item):
-                order = self._orders[place]
-                del order[bisect_left(order, spot[:2])]
-                if not order:
-                    del self._orders[place]
-
-    def of(self, item: InContext) -> list[Spot[E]]:
-        """All exchanges of the item's context, the oldest first."""
-        return self._orders.get((item.scope.agent, item.scope, item.context_id), [])
-
-    def latest(self, scope: port.Scope, context_id: str, limit: int) -> list[Spot[E]]:
-        order = self._orders.get((scope.agent, scope, context_id or None), [])
-        return list(islice(reversed(order), limit))
-
-    def oldest(self, agent: str, *, before_ms: int, limit: int) -> list[Spot[E]]:
-        end = min(limit, self.count(agent, before_ms=before_ms))
-        return self._orders.get((agent, None, None), [])[:end]
-
-    def count(self, agent: str, *, before_ms: int) -> int:
-        """How many exchanges of an agent are older."""
-        return bisect_left(self._orders.get((agent, None, None), []), (before_ms,))
-
-    def scopes(self) -> Iterable[port.Scope]:
-        return [scope for _, scope, _ in self._orders if scope is not None]
-
-
-N = TypeVar("N", bound=port.KeptNote)
-
-
-class NoteIndex(Generic[N]):
-    def __init__(self) -> None:
-        # By agent, in the order in which they were last kept; by scope, context and name.
-        self._agents: dict[str, dict[tuple[port.Scope, str, str], N]] = {}
-
-    def __iter__(self) -> Iterator[N]:
-        for notes in self._agents.values():
-            yield from notes.values()
-
-    def get(self, scope: port.Scope, context_id: str, name: str) -> N | None:
-        return self._agents.get(scope.agent, {}).get((scope, context_id, name))
-
-    def put(self, note: N) -> N | None:
-        """Keep the note, or forget it when it is empty. Returns the one that it replaces."""
-        agent = note.scope.agent
-        notes = self._agents.setdefault(agent, {})
-        key = (note.scope, note.context_id, note.name)
-        before = notes.pop(key, None)
-        if note.text:
-            notes[key] = note
-        elif not notes:
-            del self._agents[agent]
-        return before
-
-    def old(self, agent: str, *, before_ms: int, limit: int) -> list[N]:
-        """The notes of an agent that were last kept before. After a clock was set back, an old
-        note may stay until those before it are old."""
-        found: list[N] = []
-        for note in self._agents.get(agent, {}).values():
-            if note.at_ms >= before_ms or len(found) == limit:
-                break
-            found.append(note)
-        return found
-
-    def scopes(self) -> Iterable[port.Scope]:
-        return [note.scope for note in self]
-
-
-class Indexes(Generic[H, E, N]):
-    def __init__(self) -> None:
-        self.tasks: TaskIndex[H] = TaskIndex()
-        self.exchanges: ExchangeIndex[E] = ExchangeIndex()
-        self.notes: NoteIndex[N] = NoteIndex()
-
-
-class IndexedStore(ABC, Generic[H, E, N]):
-    """The calls of the port that a store answers from its indexes alone."""
+class IndexedStore(ABC, Generic[H]):
+    """The calls of the port that a store answers from its index of tasks alone."""
 
     @abstractmethod
-    def _indexes(self) -> Indexes[H, E, N]:
+    def _tasks(self) -> TaskIndex[H]:
         """Raises StoreUnusable when the store is not open."""
 
     async def owner(self, task_id: str) -> port.Scope | None:
-        head = self._indexes().tasks.get(task_id)
+        head = self._tasks().get(task_id)
         return None if head is None else head.scope
-
-    async def count_exchanges(self, agent: str, *, before_ms: int) -> int:
-        return self._indexes().exchanges.count(agent, before_ms=before_ms)
-
-    async def kept(self, scope: port.Scope, context_id: str, name: str) -> str | None:
-        note = self._indexes().notes.get(scope, context_id, name)
-        return None if note is None else note.text
-
-    async def recall(self, scope: port.Scope, key: str) -> port.IdempotencyRecord | None:
-        return self._indexes().tasks.recall(scope, key)
 
     async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
         # In memory alone: one process at a time has the store, so a lease never outlasts it.
-        self._indexes().tasks.leases.heartbeat(node, now_ms + ttl_ms)
+        self._tasks().leases.heartbeat(node, now_ms + ttl_ms)
 
     async def scopes(self) -> tuple[port.Scope, ...]:
-        indexes = self._indexes()
-        found = (indexes.tasks.scopes(), indexes.exchanges.scopes(), indexes.notes.scopes())
-        return tuple(dict.fromkeys(chain.from_iterable(found)))
+        return tuple(dict.fromkeys(self._tasks().scopes()))
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
-        return self._indexes().tasks.count_ended(agent, before_ms)
+        return self._tasks().count_ended(agent, before_ms)

@@ -13,7 +13,7 @@ from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Key, Record
 from trunkline.stores.commits import refuse, settle, why_refused
-from trunkline.stores.indexes import Head, IndexedStore, Indexes, entries_after
+from trunkline.stores.indexes import Head, IndexedStore, TaskIndex, entries_after
 from trunkline.stores.large_appends import LargeAppends, Submit
 from trunkline.stores.records.table import RecordTable
 
@@ -46,13 +46,13 @@ class LargeValues(LargeAppends):
                 self.slices.pop(value.id, None)
 
 
-class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
+class MemoryStore(IndexedStore[_Task]):
     keeps_large_values = True
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queue: list[tuple[port.Append, port.Settled]] = []
-        self._data: Indexes[_Task, port.Exchange, port.KeptNote] = Indexes()
+        self._index: TaskIndex[_Task] = TaskIndex()
         self._next_key = 1
         self._records = RecordTable(clock or SystemClock())
         # The task of each committed value, by the id of the value.
@@ -69,8 +69,8 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
     async def check(self) -> None:
         """Memory has nothing to check."""
 
-    def _indexes(self) -> Indexes[_Task, port.Exchange, port.KeptNote]:
-        return self._data
+    def _tasks(self) -> TaskIndex[_Task]:
+        return self._index
 
     async def close(self) -> None:
         if self._large.waiting:
@@ -106,7 +106,7 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         settle(loop, batch, [self._apply(append) for append, _ in batch])
 
     def _apply(self, append: port.Append) -> port.Result:
-        tasks = self._data.tasks
+        tasks = self._index
         task = tasks.get(append.task_id)
         last_seq, epoch = (task.last_seq, task.epoch) if task else (0, 0)
         refused = why_refused(append, last_seq, epoch) or self._records.apply_required(
@@ -131,7 +131,7 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         return self._records.apply_optional(append.also, append.task_id)
 
     async def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:
-        task = self._data.tasks.of_scope(scope, task_id)
+        task = self._index.of_scope(scope, task_id)
         return None if task is None else task.stored(task.snapshot, task.journal)
 
     async def change(self, *changes: Change) -> None:
@@ -174,7 +174,7 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         return self._records.delete_due(kind, scope, before_ms=before_ms, limit=limit)
 
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
-        task = self._data.tasks.get(task_id)
+        task = self._index.get(task_id)
         return () if task is None else tuple(entries_after(task.journal, after)[:limit])
 
     async def value_sizes(self, scope: port.Scope, ids: Sequence[str]) -> dict[str, int]:
@@ -189,7 +189,7 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         return self._large.slices.get(value_id, ())[first : first + limit]
 
     async def list(self, query: port.TaskQuery) -> port.TaskPage:
-        tasks, total, position = self._data.tasks.page(query)
+        tasks, total, position = self._index.page(query)
         stored = [
             task.stored(task.snapshot, task.journal, with_artifacts=query.with_artifacts)
             for task in tasks
@@ -200,7 +200,7 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
     ) -> tuple[port.StoredTask, ...]:
         self._flush()
-        tasks = self._data.tasks.claimable(node, now_ms=now_ms, limit=limit, task_id=task_id)
+        tasks = self._index.claimable(node, now_ms=now_ms, limit=limit, task_id=task_id)
         for task in tasks:
             task.node = node
             task.epoch += 1
@@ -208,8 +208,8 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         self._flush()
-        ended = self._data.tasks.ended(agent, before_ms=before_ms, limit=limit)
-        self._data.tasks.remove(*ended)
+        ended = self._index.ended(agent, before_ms=before_ms, limit=limit)
+        self._index.remove(*ended)
         for task in ended:
             self._records.forget_task(task.id)
             for value_id in task.values:
@@ -218,6 +218,6 @@ class MemoryStore(IndexedStore[_Task, port.Exchange, port.KeptNote]):
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
         self._flush()
-        task = self._data.tasks.get(task_id)
+        task = self._index.get(task_id)
         if task is not None and task.snapshot is not None:
             task.journal = [*entries_after(task.journal, min(up_to, task.snapshot.seq))]

@@ -10,7 +10,7 @@ from tests.unit.stores.jsonfiles import store_on
 from trunkline.model.events import Entry
 from trunkline.ports.store import Snapshot
 from trunkline.stores.jsonfile import files, log
-from trunkline.stores.jsonfile.records import Records
+from trunkline.stores.jsonfile.folder import Folder
 from trunkline.stores.jsonfile.tasks import Contents
 from trunkline.testing.clock import settle
 from trunkline.testing.stores.kit import (
@@ -91,13 +91,13 @@ async def test_journal_that_is_read_in_pages_is_read_from_the_disk_once(
     async with opened(lambda _: store_on(tmp_path), "") as store:
         await must_put(store, create("t", count=100, state=COMPLETED))
     read = []
-    really_read = Records._read_file
+    really_read = Folder._read_file
 
-    def read_file(self: Records, task_id: str) -> Contents:
+    def read_file(self: Folder, task_id: str) -> Contents:
         read.append(task_id)
         return really_read(self, task_id)
 
-    monkeypatch.setattr(Records, "_read_file", read_file)
+    monkeypatch.setattr(Folder, "_read_file", read_file)
     async with opened(lambda _: store_on(tmp_path), "") as store:
         seen: list[Entry] = []
         while page := await store.entries("t", after=len(seen), limit=7):

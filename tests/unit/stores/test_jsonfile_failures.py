@@ -12,9 +12,10 @@ import pytest
 from tests.unit.stores.jsonfiles import names, store_on
 
 from trunkline.model.errors import StoreInUse, StoreUnusable
+from trunkline.ports.caller_records import request_key
 from trunkline.ports.store import TaskQuery
 from trunkline.stores.jsonfile import opened as opened_module
-from trunkline.stores.jsonfile.records import Records
+from trunkline.stores.jsonfile.folder import Folder
 from trunkline.stores.jsonfile.state import Document
 from trunkline.testing import settle
 from trunkline.testing.stores.kit import (
@@ -68,7 +69,7 @@ async def test_full_disk_is_survived(tmp_path: Path) -> None:
         assert "free space" in str(results[0])
         assert log.stat().st_size == size
         assert (await must_get(store, "a")).last_seq == 1
-        assert await store.recall(ALICE, "k") is None
+        assert await store.record(request_key(ALICE, "k")) is None
         await must_put(store, follow("a", 1), create("b", key="k"))
     async with opened(lambda _: store_on(tmp_path), "") as store:
         assert (await must_get(store, "a")).last_seq == 2
@@ -116,7 +117,7 @@ async def test_crash_after_a_crash_finds_whole_logs(
     def write_all(*_: object) -> list[int]:
         raise OSError("no record is ever written")
 
-    monkeypatch.setattr(Records, "write_all", write_all)
+    monkeypatch.setattr(Folder, "write_all", write_all)
     async with opened(lambda _: store_on(copy), "") as store:
         await must_put(store, follow("t", 2))
     assert len(list(copy.iterdir())) == 2
@@ -207,13 +208,13 @@ async def test_commits_wait_when_the_records_fall_behind(
 ) -> None:
     monkeypatch.setattr(opened_module, "_MAX_BEHIND", 4)
     gate = threading.Event()
-    really_write = Records.write_all
+    really_write = Folder.write_all
 
-    def write_all(self: Records, documents: Sequence[Document], pool: Executor) -> list[int]:
+    def write_all(self: Folder, documents: Sequence[Document], pool: Executor) -> list[int]:
         gate.wait()
         return really_write(self, documents, pool)
 
-    monkeypatch.setattr(Records, "write_all", write_all)
+    monkeypatch.setattr(Folder, "write_all", write_all)
     store = store_on(tmp_path)
     await store.open()
     # One is being written, five are waiting.

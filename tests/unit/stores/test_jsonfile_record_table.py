@@ -10,7 +10,9 @@ from tests.unit.stores.jsonfiles import names, store_on
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.records import Delete, Group, Put
 from trunkline.stores.jsonfile import files, log
-from trunkline.stores.jsonfile.record_table import LoggedRecords
+from trunkline.stores.jsonfile.changes import Recorded, StoredRecord
+from trunkline.stores.jsonfile.record_table import LoggedRecords, RecordsFile
+from trunkline.stores.jsonfile.state import State
 from trunkline.testing import FakeClock
 from trunkline.testing.stores.kit import (
     COMPLETED,
@@ -88,6 +90,28 @@ async def test_records_go_to_their_file_when_the_log_is_full(tmp_path: Path) -> 
     async with opened(lambda _: store_on(tmp_path), "") as again:
         bodies = [(await must_have(again, key(f"r{number}"))).body for number in range(10)]
         assert bodies == [b"%d" % number for number in range(190, 200)]
+
+
+def recorded(n: int) -> Recorded:
+    return Recorded(n, (StoredRecord(kind="check.1", scope="scope", id="a", version=n),))
+
+
+def test_a_record_that_comes_while_the_file_is_written_is_still_due() -> None:
+    state = State(FakeClock())
+    state.apply(recorded(1))
+    state.retire()
+    (captured,) = state.take_due(9)
+    state.apply(recorded(2))
+    state.retire()
+    state.written(captured, 0)
+    assert not state.is_retired
+    (later,) = state.take_due(9)
+    assert isinstance(later.copy, RecordsFile)
+    assert [row.version for row in later.copy.records.rows()] == [2]
+    state.apply(recorded(3))
+    # What came after the log was closed does not hold it up.
+    state.written(later, 0)
+    assert state.is_retired
 
 
 async def test_a_damaged_file_is_named_with_the_line(tmp_path: Path) -> None:

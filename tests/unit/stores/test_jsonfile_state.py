@@ -4,17 +4,16 @@ import random
 from collections.abc import Callable
 
 import pytest
-from msgspec import Raw
 
 from trunkline.model.values import TaskState
 from trunkline.ports.store import Append
-from trunkline.stores.jsonfile.changes import Appended, Change, Noted, Said
-from trunkline.stores.jsonfile.conversations import Conversation, NotesFile
+from trunkline.stores.jsonfile.changes import Appended, Change, Recorded, StoredRecord
 from trunkline.stores.jsonfile.files import record_name
+from trunkline.stores.jsonfile.record_table import RecordsFile
 from trunkline.stores.jsonfile.state import Captured, State
 from trunkline.stores.jsonfile.tasks import TaskHead
 from trunkline.testing import FakeClock
-from trunkline.testing.stores.kit import ALICE, WORKING, create, follow
+from trunkline.testing.stores.kit import WORKING, create, follow
 
 PAUSED = TaskState.INPUT_REQUIRED
 
@@ -72,15 +71,10 @@ class Disk:
         append = follow(task_id, seq, state=new) if seq else create(task_id, state=new)
         self._commit(record_name(task_id), Appended(self.state.n + 1, append))
 
-    def say(self, context_id: str) -> None:
+    def record(self) -> None:
         n = self.state.n + 1
-        file = Conversation(ALICE, context_id).file_name
-        self._commit(file, Said(n, ALICE, context_id, n, Raw(b"[]")))
-
-    def note(self) -> None:
-        n = self.state.n + 1
-        change = Noted(n=n, scope=ALICE, context_id="c", name="name", text=f"text {n}", at_ms=n)
-        self._commit(NotesFile.file_name, change)
+        row = StoredRecord(kind="check.1", scope="scope", id="id", version=n)
+        self._commit(RecordsFile.file_name, Recorded(n, (row,)))
 
     def _commit(self, file: str, change: Change) -> None:
         self.state.apply(change)
@@ -134,8 +128,8 @@ STEPS: list[Callable[[Disk], None]] = [
     lambda disk: disk.append("a", is_paused=True),
     lambda disk: disk.append("a", is_paused=False),
     lambda disk: disk.append("b", is_paused=True),
-    lambda disk: disk.say("c"),
-    Disk.note,
+    lambda disk: disk.append("c", is_paused=True),
+    Disk.record,
     Disk.retire,
     Disk.begin_write,
     Disk.end_write,

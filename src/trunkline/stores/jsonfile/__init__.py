@@ -5,9 +5,10 @@ that has come to rest is written to its record: the task in the form of A2A 0.3,
 programs that look into the folder, and under `trunkline` the bytes that the port returns.
 
 Read `store` (when changes are committed, and how submitters are told), `changes` and `log`,
-`state` (everything in memory, and the files that lag behind the log), `opened`, `records` and
-`files`, then what has a file: `tasks` and `conversations`. `public_record` writes the A2A
-form, `foreign_records` reads that of other programs, `check` finds faults.
+`state` (everything in memory, and the files that lag behind the log), `opened`, `folder` and
+`files`, then what has a file: `tasks` and `record_table`. `public_record` writes the A2A form of
+a task, `foreign_records` reads that of other programs, `earlier_versions` the files of releases
+before, `check` finds faults.
 """
 
 from trunkline.stores.jsonfile.public_record import by_handle

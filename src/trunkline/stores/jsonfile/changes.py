@@ -1,4 +1,4 @@
-"""Changes of tasks, conversations, notes and records, and their form as a line of the log.
+"""Changes of tasks and records, and their form as a line of the log.
 
 Every change has a number `n` that rises over the life of the folder. A file names the last
 change that it holds, so that reading the log again applies no change twice.
@@ -16,9 +16,18 @@ from trunkline.model.values import TaskState
 from trunkline.ports import store as port
 
 
+class StoredKey(Struct, frozen=True):
+    """From an earlier version: an idempotency key that led to a task."""
+
+    key: str
+    digest: bytes
+
+
 class Appended(Struct, frozen=True):
     n: int
     append: port.Append
+    # From an earlier version: the key of the request.
+    key: StoredKey | None = None
 
     @property
     def task_id(self) -> str:
@@ -48,34 +57,6 @@ class Deleted(Struct, frozen=True, tag="delete", rename="camel"):
 TaskChange: TypeAlias = Appended | Claimed | Cut | Deleted
 
 
-class Said(Struct, frozen=True, tag="exchange", rename="camel"):
-    """An exchange that made no task."""
-
-    n: int
-    scope: port.Scope
-    context_id: str
-    at_ms: int
-    messages: Raw
-
-
-class Forgot(Struct, frozen=True, tag="forget", rename="camel"):
-    """Exchanges of a conversation were forgotten: `gone` are the numbers of their changes."""
-
-    n: int
-    scope: port.Scope
-    context_id: str
-    gone: tuple[int, ...]
-
-
-ConversationChange: TypeAlias = Said | Forgot
-
-
-class Noted(port.KeptNote, frozen=True, kw_only=True, tag="note"):
-    """A backend keeps a text; an empty one was forgotten."""
-
-    n: int
-
-
 class StoredRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A record with all that the store knows of it. Without a version it was deleted."""
 
@@ -101,7 +82,40 @@ class Recorded(Struct, frozen=True, tag="records"):
     rows: tuple[StoredRecord, ...]
 
 
-Change: TypeAlias = TaskChange | ConversationChange | Noted | Recorded
+Change: TypeAlias = TaskChange | Recorded
+
+
+class Said(Struct, frozen=True, tag="exchange", rename="camel"):
+    """From an earlier version: an answer without a task. JSON array of message and answer."""
+
+    n: int
+    scope: port.Scope
+    context_id: str
+    at_ms: int
+    messages: Raw
+
+
+class Forgot(Struct, frozen=True, tag="forget"):
+    """From an earlier version: answers without a task that expired, by the numbers of changes."""
+
+    n: int
+    gone: tuple[int, ...]
+
+
+class Noted(Struct, frozen=True, tag="note", rename="camel"):
+    """From an earlier version: a text that a backend keeps under a name; empty to forget it."""
+
+    n: int
+    scope: port.Scope
+    context_id: str
+    name: str
+    text: str
+    at_ms: int
+
+
+EarlierChange: TypeAlias = Said | Forgot | Noted
+# What a log may hold.
+LoggedChange: TypeAlias = Change | EarlierChange
 
 
 class StoredEntry(Struct, frozen=True):
@@ -116,11 +130,6 @@ class StoredSnapshot(Struct, frozen=True):
     artifacts: Raw
 
 
-class StoredKey(Struct, frozen=True):
-    key: str
-    digest: bytes
-
-
 class _StoredAppend(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag="append", rename="camel"
 ):
@@ -133,9 +142,8 @@ class _StoredAppend(
     entries: tuple[StoredEntry, ...] = ()
     creation: port.Creation | None = None
     snapshot: StoredSnapshot | None = None
+    # From an earlier version.
     idempotency: StoredKey | None = None
-    # The scope of the idempotency key.
-    scope: port.Scope | None = None
 
 
 # The fields that an append has as they are in the log.
@@ -155,7 +163,7 @@ def encode(changes: Sequence[Change]) -> bytes:
     )
 
 
-def decode(line: bytes) -> list[Change]:
+def decode(line: bytes) -> list[LoggedChange]:
     """Raises msgspec.DecodeError."""
     return [
         _appended(stored) if isinstance(stored, _StoredAppend) else stored
@@ -190,28 +198,21 @@ def snapshot_of(stored: StoredSnapshot | None) -> port.Snapshot | None:
 
 def _stored(change: Appended) -> _StoredAppend:
     append = change.append
-    record = append.idempotency
     return _StoredAppend(
         n=change.n,
         entries=stored_entries(append.entries),
         snapshot=stored_snapshot(append.snapshot),
-        idempotency=None if record is None else StoredKey(record.key, record.digest),
-        scope=None if record is None else record.scope,
         **fields_of(append, _SHARED),
     )
 
 
 def _appended(stored: _StoredAppend) -> Appended:
-    key, scope = stored.idempotency, stored.scope
     append = port.Append(
         entries=entries_of(stored.entries),
         snapshot=snapshot_of(stored.snapshot),
-        idempotency=None
-        if key is None or scope is None
-        else port.IdempotencyRecord(scope, key.key, key.digest, stored.task_id),
         **fields_of(stored, _SHARED),
     )
-    return Appended(stored.n, append)
+    return Appended(stored.n, append, stored.idempotency)
 
 
 def to_json(data: bytes) -> Raw:

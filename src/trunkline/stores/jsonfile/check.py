@@ -6,9 +6,9 @@ from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope
 from trunkline.stores.findings import TASK_REMEDY, Findings
+from trunkline.stores.jsonfile.folder import Folder
 from trunkline.stores.jsonfile.log import Log
 from trunkline.stores.jsonfile.record_table import RecordsFile
-from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
 from trunkline.stores.locks import WriterLock
 
@@ -24,13 +24,13 @@ async def check(folder: Path, *, clock: Clock, adopts: Scope) -> Findings:
         lock.release()
 
 
-def _check(folder: Path, clock: Clock, adopts: Scope) -> Findings:
-    findings = Findings(str(folder), "json-file")
-    records, state = Records(folder, adopts=adopts), State(clock)
+def _check(path: Path, clock: Clock, adopts: Scope) -> Findings:
+    findings = Findings(str(path), "json-file")
+    folder, state = Folder(path, adopts=adopts), State(clock)
     # The message for a damaged file ends with its own remedy.
-    records.load(state, on_broken=lambda error: findings.add("record", error.message, ""))
+    folder.load(state, on_broken=lambda error: findings.add("record", error.message, ""))
     try:
-        state.replay(Log(folder).replay(mends=False))
+        state.replay(Log(path).replay(mends=False))
     except StoreError as error:
         findings.add("log", error.message, "")
     for row in state.records.rows():
@@ -42,7 +42,7 @@ def _check(folder: Path, clock: Clock, adopts: Scope) -> Findings:
             )
     for head in state.tasks:
         try:
-            contents = records.read(head)
+            contents = folder.read(head)
         except (StoreError, OSError, ValueError) as error:
             findings.add("task", f"it cannot be read: {error}", TASK_REMEDY, task_id=head.id)
             continue

@@ -9,7 +9,7 @@ import msgspec
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.commits import sync, sync_folder
-from trunkline.stores.jsonfile.changes import Change, decode
+from trunkline.stores.jsonfile.changes import LoggedChange, decode
 from trunkline.stores.jsonfile.files import FOLDER_GONE, LOG_GONE, Lost, create, synced, write_all
 
 _PATTERN = "changes-*.log"
@@ -37,7 +37,7 @@ class Log:
         # Files that are complete, with the number of the last change in each.
         self._closed: list[tuple[int, Path]] = []
 
-    def replay(self, *, mends: bool = True) -> Iterator[Change]:
+    def replay(self, *, mends: bool = True) -> Iterator[LoggedChange]:
         """All acknowledged changes that other files may lack, in order.
 
         Removes a line that a crash cut off, unless `mends` is false: no file changes then.
@@ -54,7 +54,7 @@ class Log:
                 # The next log may get the same name.
                 path.unlink()
 
-    def _read(self, path: Path, *, is_last: bool, mends: bool) -> Iterator[Change]:
+    def _read(self, path: Path, *, is_last: bool, mends: bool) -> Iterator[LoggedChange]:
         data = path.read_bytes()
         start = 0
         while start < len(data):

@@ -11,8 +11,8 @@ from trunkline.model.errors import StoreUnusable
 from trunkline.ports.clock import Clock
 from trunkline.stores.commits import CommitThread, answer
 from trunkline.stores.jsonfile.changes import Change, Deleted, encode
+from trunkline.stores.jsonfile.folder import Folder
 from trunkline.stores.jsonfile.log import Log
-from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import Captured, State
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Opened:
     def __init__(
         self,
         log: Log,
-        records: Records,
+        folder: Folder,
         *,
         clock: Clock,
         log_bytes: int,
@@ -46,7 +46,7 @@ class Opened:
         self.loop = asyncio.get_running_loop()
         self.state = State(clock)
         self._log = log
-        self._records = records
+        self._folder = folder
         self._log_bytes = log_bytes
         self._on_written = on_written
         self._on_damage = on_damage
@@ -67,11 +67,12 @@ class Opened:
         self.write_files()
 
     def _load(self) -> None:
-        self._records.remove_temporaries()
-        self._records.load(self.state)
+        self._folder.remove_temporaries()
+        self._folder.load(self.state)
         gone = self.state.replay(self._log.replay())
         if gone:
-            self._records.remove_all(gone)
+            self._folder.remove_all(gone)
+        self._folder.replace_earlier_files(self.state, self._pool)
 
     def in_files(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Run among the reads and writes of files. Takes its place in line at once."""
@@ -116,7 +117,7 @@ class Opened:
         gone = [change.task_id for change in changes if isinstance(change, Deleted)]
         if gone:
             # In line behind a write of the same record that may be under way.
-            self._file_thread.run(partial(self._records.remove_all, gone), _removed)
+            self._file_thread.run(partial(self._folder.remove_all, gone), _removed)
 
     def write_files(self) -> None:
         """Write the files that are due, round by round, then remove the log that they hold."""
@@ -130,7 +131,7 @@ class Opened:
             self._write(partial(self._log.remove_up_to, state.retires_up_to), lambda *_: None)
 
     def _write_all(self, due: Sequence[Captured]) -> Callable[[], list[int]]:
-        return partial(self._records.write_all, [each.copy for each in due], self._pool)
+        return partial(self._folder.write_all, [each.copy for each in due], self._pool)
 
     def _write(self, work: Callable[[], Any], done: _Done) -> None:
         self._is_writing = True

@@ -4,20 +4,21 @@ A commit writes every record that it changes to the log. The file lags behind th
 written again as a whole when the log has grown long, so it is made for some ten thousand records.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from trunkline.model.errors import StoreUnusable
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Key, Record
 from trunkline.stores.jsonfile.changes import StoredRecord, from_json, to_json
-from trunkline.stores.jsonfile.conversations import Head, decode_head, decoded
 from trunkline.stores.records.table import SQL, RecordTable, tags_of, tags_text
 
+T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(StoredRecord).decode
 
@@ -61,6 +62,10 @@ class LoggedRecords(RecordTable):
         place = (key.kind, key.scope, key.id)
         rows = self._rows("r.kind = ? AND r.scope = ? AND r.id = ?", *place)
         return rows[0] if rows else StoredRecord(kind=key.kind, scope=key.scope, id=key.id)
+
+    def has_task(self, key: Key) -> bool:
+        """Whether there is such a record, and it goes with a task."""
+        return bool(self._row(key).task_id)
 
     def rows(self) -> list[StoredRecord]:
         return self._rows("true")
@@ -148,6 +153,15 @@ def record_of(row: StoredRecord) -> Record:
     )
 
 
+class _Head(Struct, frozen=True):
+    """The first line: the last change that the file holds."""
+
+    n: int
+
+
+_decode_head = msgspec.json.Decoder(_Head).decode
+
+
 class RecordsFile(Struct, eq=False):
     """The records and their last change, for a file that may lag behind the log."""
 
@@ -172,17 +186,37 @@ class RecordsFile(Struct, eq=False):
     def rendered(self) -> bytes:
         """Empty when there are no records."""
         lines = [_encode(row) for row in self.records.rows()]
-        return b"\n".join([_encode(Head(self.n)), *lines, b""]) if lines else b""
+        return b"\n".join([_encode(_Head(self.n)), *lines, b""]) if lines else b""
 
     def read(self, folder: Path) -> None:
         """Load the file into the records. Raises StoreUnusable."""
         path = folder / self.file_name
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
+        if not path.exists():
             return
-        first, *rest = data.splitlines() or [b""]
-        (head,) = decoded(decode_head, [first], path, "record")
-        for row in decoded(_decode, rest, path, "record", first=2):
+        n, rows = decoded_after_head(_decode, path, "record")
+        for row in rows:
             self.records.put_row(row)
-        self.n, self.file_bytes = head.n, len(data)
+        self.n, self.file_bytes = n, path.stat().st_size
+
+
+def decoded_after_head(
+    decode: Callable[[bytes], T], path: Path, what: str
+) -> tuple[int, Iterator[T]]:
+    """The last change that the file holds, and what follows in it."""
+    first, *rest = path.read_bytes().splitlines() or [b""]
+    (head,) = decoded(_decode_head, [first], path, what)
+    return head.n, decoded(decode, rest, path, what, first=2)
+
+
+def decoded(
+    decode: Callable[[bytes], T], lines: Iterable[bytes], path: Path, what: str, *, first: int = 1
+) -> Iterator[T]:
+    """Raises StoreUnusable that names the line."""
+    for number, line in enumerate(lines, first):
+        try:
+            yield decode(line)
+        except msgspec.DecodeError as error:
+            raise StoreUnusable(
+                f"{path} is damaged in line {number} ({error}). Restore the file from a backup, "
+                f"or take out the line to go on without this {what}."
+            ) from None

@@ -9,30 +9,24 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from msgspec import structs
-
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Group
-from trunkline.ports.store import Append, Exchange, Result, Scope, Settled
-from trunkline.stores.commits import RUNNABLE, Item, key_taken, why_refused
-from trunkline.stores.indexes import Indexes, Spot
+from trunkline.ports.store import Append, Result, Settled
+from trunkline.stores.commits import RUNNABLE, Item, why_refused
+from trunkline.stores.indexes import TaskIndex
 from trunkline.stores.jsonfile.changes import (
     Appended,
     Change,
     Claimed,
-    ConversationChange,
     Cut,
     Deleted,
-    Forgot,
-    Noted,
+    EarlierChange,
+    LoggedChange,
     Recorded,
-    Said,
     TaskChange,
-    fields_of,
-    to_json,
 )
-from trunkline.stores.jsonfile.conversations import Conversation, NotesFile
+from trunkline.stores.jsonfile.earlier_versions import EarlierData
 from trunkline.stores.jsonfile.files import fits_a_name
 from trunkline.stores.jsonfile.record_table import LoggedRecords, RecordsFile
 from trunkline.stores.jsonfile.tasks import TaskHead
@@ -41,7 +35,7 @@ from trunkline.stores.jsonfile.tasks import TaskHead
 BYTES_AT_ONCE = 8 * 1024 * 1024
 
 # Everything that has a file of its own.
-Document: TypeAlias = TaskHead | Conversation | NotesFile | RecordsFile
+Document: TypeAlias = TaskHead | RecordsFile
 
 
 class Captured(NamedTuple):
@@ -51,15 +45,14 @@ class Captured(NamedTuple):
     copy: Document
 
 
-class State(Indexes[TaskHead, Conversation, Noted]):
+class State:
     def __init__(self, clock: Clock) -> None:
-        super().__init__()
+        self.tasks: TaskIndex[TaskHead] = TaskIndex()
         # The last change that is committed.
         self.n = 0
         self.records = LoggedRecords(clock)
         self.records_file = RecordsFile(self.records)
-        self.notes_file = NotesFile(self.notes)
-        self._conversations: dict[tuple[Scope, str], Conversation] = {}
+        self.earlier = EarlierData(self.records_file)
         # Documents whose files lag behind the log, and of these the ones to write now.
         self._lagging: dict[Document, None] = {}
         self._due: dict[Document, None] = {}
@@ -74,26 +67,12 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         self.tasks.add(head)
         self.n = max(self.n, head.n)
 
-    def add_exchange(self, said: Said) -> Conversation:
-        place = (said.scope, said.context_id)
-        # All exchanges of a conversation share one object, to save memory.
-        conversation = self._conversations.setdefault(place, Conversation(*place))
-        self.exchanges.add(Spot(said.at_ms, said.n, conversation))
-        self.n = max(self.n, said.n)
-        return conversation
-
-    def add_notes(self, file: NotesFile) -> None:
-        for note in file.notes:
-            self.notes.put(note)
-        self.notes_file.n, self.notes_file.file_bytes = file.n, file.file_bytes
-        self.n = max(self.n, file.n)
-
     def load_records(self, folder: Path) -> None:
         """Raises StoreUnusable."""
         self.records_file.read(folder)
         self.n = max(self.n, self.records_file.n)
 
-    def replay(self, changes: Iterable[Change]) -> list[str]:
+    def replay(self, changes: Iterable[LoggedChange]) -> list[str]:
         """Apply the changes that the files lack, and end the claims of the process that made them.
 
         Returns the tasks that are gone, but whose records may not be.
@@ -101,23 +80,20 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         gone: dict[str, None] = {}
         for change in changes:
             self.n = max(self.n, change.n)
-            if self._is_new(change):
+            if isinstance(change, EarlierChange):
+                self.earlier.apply(change)
+            elif self._is_new(change):
                 self.apply(change)
                 if isinstance(change, Deleted):
                     gone[change.task_id] = None
+                    self.earlier.forget_task(change)
+                elif isinstance(change, Appended):
+                    self.earlier.add_key(change, self.tasks.get(change.task_id))
         self.records.release_claims()
         return [task_id for task_id in gone if self.tasks.get(task_id) is None]
 
     def _is_new(self, change: Change) -> bool:
         """Whether its file may lack the change."""
-        if isinstance(change, Said):
-            # An exchange that was forgotten later is added and forgotten once more.
-            conversation = Conversation(change.scope, change.context_id)
-            return not self.exchanges.has(Spot(change.at_ms, change.n, conversation))
-        if isinstance(change, Forgot):
-            return True
-        if isinstance(change, Noted):
-            return change.n > self.notes_file.n
         if isinstance(change, Recorded):
             return change.n > self.records_file.n
         head = self.tasks.get(change.task_id)
@@ -131,49 +107,31 @@ class State(Indexes[TaskHead, Conversation, Noted]):
         results: list[Result] = []
         changes: list[Change] = []
         heads: dict[str, tuple[int, int]] = {}
-        keys: set[tuple[Scope, str]] = set()
         with self.records.trial() as changed:
             for item, _ in items:
-                n = self.n + len(changes) + 1
-                result: Result = None
-                if isinstance(item, Append):
-                    result = self._stage_append(item, heads, keys)
-                    if not isinstance(result, StoreError):
-                        changes.append(Appended(n, item))
-                elif isinstance(item, Group):
-                    result = self.records.apply(item.changes)
-                elif isinstance(item, Exchange):
-                    messages = to_json(item.messages)
-                    changes.append(Said(n, item.scope, item.context_id, item.at_ms, messages))
-                else:
-                    changes.append(Noted(n=n, **fields_of(item, item.__struct_fields__)))
+                if isinstance(item, Group):
+                    results.append(self.records.apply(item.changes))
+                    continue
+                result = self._stage_append(item, heads)
+                if not isinstance(result, StoreError):
+                    changes.append(Appended(self.n + len(changes) + 1, item))
                 results.append(result)
             if rows := changed():
                 changes.append(Recorded(self.n + len(changes) + 1, rows))
         return results, changes
 
-    def _stage_append(
-        self,
-        append: Append,
-        heads: dict[str, tuple[int, int]],
-        keys: set[tuple[Scope, str]],
-    ) -> Result:
-        """The result of the append, given the heads and keys of the batch so far."""
+    def _stage_append(self, append: Append, heads: dict[str, tuple[int, int]]) -> Result:
+        """The result of the append, given the heads of the batch so far."""
         task_id = append.task_id
         head = self.tasks.get(task_id)
         committed = (0, 0) if head is None else (head.last_seq, head.epoch)
         last_seq, epoch = heads.get(task_id, committed)
-        record = append.idempotency
-        refused = why_refused(append, last_seq, epoch) or self.tasks.why_key_refused(record)
-        if refused is None and record is not None and (record.scope, record.key) in keys:
-            refused = key_taken(record)
+        refused = why_refused(append, last_seq, epoch)
         if refused is None and not last_seq and not fits_a_name(task_id):
             refused = StoreUnusable("The id of the task cannot be the name of a file")
         refused = refused or self.records.apply_required(append.also, task_id)
         if refused is not None:
             return refused
-        if record is not None:
-            keys.add((record.scope, record.key))
         heads[task_id] = (last_seq + len(append.entries), append.epoch)
         return self.records.apply_optional(append.also, task_id)
 
@@ -208,56 +166,19 @@ class State(Indexes[TaskHead, Conversation, Noted]):
             rows = changed()
         return [Recorded(self.n + 1, rows)] if rows else []
 
-    def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> list[Forgot]:
-        old: dict[Conversation, list[int]] = {}
-        for spot in self.exchanges.oldest(agent, before_ms=before_ms, limit=limit):
-            old.setdefault(spot.item, []).append(spot.n)
-        return [
-            Forgot(n, conversation.scope, conversation.context_id, tuple(gone))
-            for n, (conversation, gone) in enumerate(old.items(), self.n + 1)
-        ]
-
-    def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> list[Noted]:
-        old = self.notes.old(agent, before_ms=before_ms, limit=limit)
-        return [structs.replace(note, n=n, text="") for n, note in enumerate(old, self.n + 1)]
-
     def cut(self, task_id: str, *, up_to: int) -> list[Cut]:
         return [] if self.tasks.get(task_id) is None else [Cut(self.n + 1, task_id, up_to)]
 
     def apply(self, change: Change) -> None:
         """The change is in the log."""
         self.n = max(self.n, change.n)
-        if isinstance(change, Said | Forgot):
-            self._apply_to_conversation(change)
-        elif isinstance(change, Noted):
-            self.notes.put(change)
-            self.notes_file.n = change.n
-            self._lag(self.notes_file)
-        elif isinstance(change, Recorded):
-            for row in change.rows:
-                self.records.put_row(row)
-            self.records_file.n = change.n
-            self._lag(self.records_file)
-        else:
+        if not isinstance(change, Recorded):
             self._apply_to_task(change)
-
-    def _apply_to_conversation(self, change: ConversationChange) -> None:
-        if isinstance(change, Said):
-            conversation = self.add_exchange(change)
-        else:
-            place = (change.scope, change.context_id)
-            conversation = self._conversations.setdefault(place, Conversation(*place))
-            gone = set(change.gone)
-            spots = self.exchanges.of(conversation)
-            self.exchanges.remove([spot for spot in spots if spot.n in gone])
-        conversation.pending.append(change)
-        conversation.n = change.n
-        self._lag(conversation)
-        # Rewriting a file for every few exchanges that go would cost more the longer it is.
-        if isinstance(change, Forgot) and conversation.count_forgotten() >= len(
-            self.exchanges.of(conversation)
-        ):
-            self._due[conversation] = None
+            return
+        for row in change.rows:
+            self.records.put_row(row)
+        self.records_file.n = change.n
+        self._lag(self.records_file)
 
     def _apply_to_task(self, change: TaskChange) -> None:
         head = self.tasks.get(change.task_id)
@@ -274,8 +195,6 @@ class State(Indexes[TaskHead, Conversation, Noted]):
             append = change.append
             self.tasks.move(head, append.state, append.status_ms)
             head.last_seq += len(append.entries)
-            if append.idempotency is not None:
-                self.tasks.remember(head, append.idempotency)
         elif isinstance(change, Claimed):
             head.node, head.epoch = change.node, change.epoch
         head.pending.append(change)
@@ -348,5 +267,3 @@ class State(Indexes[TaskHead, Conversation, Noted]):
             # Captured before the log was retired, the copy may lack some of the log.
             if retiring_n > copy.n:
                 self._retiring[document] = retiring_n
-        elif isinstance(document, Conversation) and not self.exchanges.of(document):
-            del self._conversations[document.scope, document.context_id]

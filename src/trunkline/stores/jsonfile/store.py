@@ -14,15 +14,14 @@ from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Key, Record
 from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle
-from trunkline.stores.indexes import IndexedStore, entries_after
+from trunkline.stores.indexes import IndexedStore, TaskIndex, entries_after
 from trunkline.stores.jsonfile import files
-from trunkline.stores.jsonfile.changes import Change, Deleted, Noted
-from trunkline.stores.jsonfile.conversations import Conversation, find_exchanges
+from trunkline.stores.jsonfile.changes import Change, Deleted
+from trunkline.stores.jsonfile.folder import Folder
 from trunkline.stores.jsonfile.log import Log
 from trunkline.stores.jsonfile.opened import Opened
 from trunkline.stores.jsonfile.public_record import Route, by_handle, session_key_in
 from trunkline.stores.jsonfile.record_table import record_of
-from trunkline.stores.jsonfile.records import Records
 from trunkline.stores.jsonfile.state import State
 from trunkline.stores.jsonfile.tasks import Contents, TaskHead
 from trunkline.stores.locks import WriterLock
@@ -38,7 +37,7 @@ _MAX_ITEMS = 256
 _MAX_BYTES = 4 * 1024 * 1024
 
 
-class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Noted]):
+class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
     """Durable tasks in a folder of JSON files, for one process."""
 
     # A task is one file, and other programs read it too, so its large texts stay in it.
@@ -59,7 +58,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         super().__init__(path)
         self._clock = clock
         self._lock = WriterLock(self._path, clock, wait_s=lock_wait_s)
-        self._records = Records(self._path, adopts=adopts, route=route)
+        self._folder = Folder(self._path, adopts=adopts, route=route)
         self._log_bytes = log_bytes
 
     async def open(self) -> None:
@@ -70,7 +69,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
             raise files.cannot_open(self._path, error) from error
         opened = Opened(
             Log(self._path),
-            self._records,
+            self._folder,
             clock=self._clock,
             log_bytes=self._log_bytes,
             on_written=self._start_soon,
@@ -120,8 +119,11 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
     def _found_damage(self, error: BaseException) -> None:
         self._health.failed(files.BAD_RECORD, detail=str(error))
 
-    def _indexes(self) -> State:
+    def _state(self) -> State:
         return self._require_open().state
+
+    def _tasks(self) -> TaskIndex[TaskHead]:
+        return self._state().tasks
 
     def submit(self, appends: Sequence[tuple[port.Append, port.Settled]]) -> None:
         if self._opened is None or self._closed is not None:
@@ -191,7 +193,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         return tuple([_stored(*each, with_artifacts=with_artifacts) for each in pairs])
 
     async def _contents(self, captured: Sequence[TaskHead]) -> Sequence[Contents]:
-        read = partial(self._records.read_all, captured)
+        read = partial(self._folder.read_all, captured)
         if any(head.has_record for head in captured):
             return await self._from_disk(self._require_open().in_files(read))
         return read()
@@ -209,14 +211,14 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
             raise
 
     async def get(self, scope: port.Scope, task_id: str) -> port.StoredTask | None:
-        head = self._indexes().tasks.of_scope(scope, task_id)
+        head = self._tasks().of_scope(scope, task_id)
         if head is None:
             return None
         (task,) = await self._stored([head])
         return task
 
     async def record(self, key: Key) -> Record | None:
-        return self._indexes().records.record(key)
+        return self._state().records.record(key)
 
     async def records(
         self,
@@ -228,12 +230,12 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         newest_first: bool = False,
         limit: int,
     ) -> tuple[Record, ...]:
-        return self._indexes().records.page(
+        return self._state().records.page(
             kind, scope=scope, tag=tag, after=after, newest_first=newest_first, limit=limit
         )
 
     async def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
-        state = self._indexes()
+        state = self._state()
         # Mostly nothing is due, and then the claim need not wait for its turn.
         if not state.records.has_due(shares, self._clock.now_ms()):
             return ()
@@ -241,35 +243,14 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         return tuple([record_of(row) for change in changes for row in change.rows])
 
     async def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
-        return self._indexes().records.count_due(kind, scope, before_ms=before_ms)
+        return self._state().records.count_due(kind, scope, before_ms=before_ms)
 
     async def delete_due(self, kind: str, scope: str, *, before_ms: int, limit: int) -> int:
-        delete = partial(self._indexes().delete_due, kind, scope, before_ms=before_ms, limit=limit)
+        delete = partial(self._state().delete_due, kind, scope, before_ms=before_ms, limit=limit)
         return sum(len(change.rows) for change in await self._enqueue(delete))
 
-    async def exchanges(
-        self, scope: port.Scope, *, context_id: str = "", limit: int
-    ) -> tuple[port.Exchange, ...]:
-        opened = self._require_open()
-        latest = opened.state.exchanges.latest(scope, context_id, limit)
-        if not latest:
-            return ()
-        numbers = [spot.n for spot in latest]
-        conversations = [each.capture() for each in {spot.item for spot in latest}]
-        read = partial(find_exchanges, self._path, numbers, conversations)
-        return await self._from_disk(opened.in_files(read))
-
-    async def forget_exchanges(self, agent: str, *, before_ms: int, limit: int) -> int:
-        forget = self._indexes().forget_exchanges
-        changes = await self._enqueue(partial(forget, agent, before_ms=before_ms, limit=limit))
-        return sum(len(change.gone) for change in changes)
-
-    async def forget_notes(self, agent: str, *, before_ms: int, limit: int) -> int:
-        forget = self._indexes().forget_notes
-        return len(await self._enqueue(partial(forget, agent, before_ms=before_ms, limit=limit)))
-
     async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
-        head = self._indexes().tasks.get(task_id)
+        head = self._tasks().get(task_id)
         if head is None or head.last_seq <= after:
             return ()
         (contents,) = await self._contents([head.capture()])
@@ -282,25 +263,25 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead, Conversation, Note
         return ()
 
     async def list(self, query: port.TaskQuery) -> port.TaskPage:
-        heads, total, position = self._indexes().tasks.page(query)
+        heads, total, position = self._tasks().page(query)
         tasks = await self._stored(heads, with_artifacts=query.with_artifacts)
         return port.TaskPage(tasks=tasks, total=total, next=position)
 
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
     ) -> tuple[port.StoredTask, ...]:
-        state = self._indexes()
+        state = self._state()
         claim = partial(state.claim, node, now_ms=now_ms, limit=limit, task_id=task_id)
         heads = [state.tasks.get(change.task_id) for change in await self._enqueue(claim)]
         return await self._stored([head for head in heads if head is not None])
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
-        prune = self._indexes().prune
+        prune = self._state().prune
         changes = await self._enqueue(partial(prune, agent, limit=limit, before_ms=before_ms))
         return sum(isinstance(change, Deleted) for change in changes)
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
-        await self._enqueue(partial(self._indexes().cut, task_id, up_to=up_to))
+        await self._enqueue(partial(self._state().cut, task_id, up_to=up_to))
 
 
 def _report(item: Batch | Job, outcome: Sequence[Any], error: StoreError | None) -> None:

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct, field
 from trunkline.model.events import ARTIFACT, SHOWN, STATUS, Entry
 from trunkline.ports.store import Snapshot
 from trunkline.stores.indexes import Head, entries_after
-from trunkline.stores.jsonfile.changes import Appended, Cut, StoredKey, TaskChange
+from trunkline.stores.jsonfile.changes import Appended, Cut, TaskChange
 from trunkline.stores.jsonfile.files import record_name
 
 # The entries that A2A 0.3 has as events. It has none for a message of the caller.
@@ -51,7 +51,6 @@ class Contents(Struct, eq=False):
     n: int = 0
     entries: list[Entry] = []
     snapshot: Snapshot | None = None
-    keys: list[StoredKey] = []
     # The public part of the record: written once, then kept as it is.
     binding: Raw | None = None
     current_sequence: int = 0
@@ -63,7 +62,6 @@ class Contents(Struct, eq=False):
     def copy(self) -> "Contents":
         other = copy.copy(self)
         other.entries = self.entries.copy()
-        other.keys = self.keys.copy()
         other.journal = self.journal.copy()
         other.unpublished = self.unpublished.copy()
         return other
@@ -78,8 +76,6 @@ class Contents(Struct, eq=False):
             self.unpublished += [each for each in append.entries if each.kind in _PUBLIC_KINDS]
             if append.snapshot is not None:
                 self.snapshot = append.snapshot
-            if append.idempotency is not None:
-                self.keys.append(StoredKey(append.idempotency.key, append.idempotency.digest))
         elif isinstance(change, Cut) and self.snapshot is not None:
             self.entries = [*entries_after(self.entries, min(change.up_to, self.snapshot.seq))]
             self.is_cut = True

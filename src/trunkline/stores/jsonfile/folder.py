@@ -1,24 +1,19 @@
-"""`Records`: the files of the folder. A task has a record, a conversation and the notes a file."""
+"""`Folder`: the files of the store. Each task has a record, and all other records have one file."""
 
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trunkline.model.errors import StoreUnusable
-from trunkline.ports.store import IdempotencyRecord, Scope
+from trunkline.ports.store import Scope
 from trunkline.stores.indexes import HeadFields
 from trunkline.stores.jsonfile import changes, files, public_record
-from trunkline.stores.jsonfile.conversations import (
-    PATTERN,
-    Conversation,
-    NotesFile,
-    read_exchanges,
-    read_notes,
-)
+from trunkline.stores.jsonfile.earlier_versions import ANSWER_FILES, NOTES_FILE
 from trunkline.stores.jsonfile.foreign_records import adopt, broken, check_record
 from trunkline.stores.jsonfile.record_table import RecordsFile
 from trunkline.stores.jsonfile.state import Document, State
@@ -31,8 +26,9 @@ class _Own(HeadFields, kw_only=True, rename="camel"):
     n: int
     entries: tuple[changes.StoredEntry, ...]
     snapshot: changes.StoredSnapshot | None
-    idempotency: tuple[changes.StoredKey, ...]
     is_cut: bool
+    # From an earlier version.
+    idempotency: tuple[changes.StoredKey, ...] = ()
 
 
 class _Task(Struct, frozen=True):
@@ -53,21 +49,32 @@ _encode = msgspec.json.Encoder().encode
 _END = b"\n}"
 
 
+# Files that earlier versions had in place of records.
+_EARLIER = (ANSWER_FILES, NOTES_FILE)
+
+
 def _raise(error: StoreUnusable) -> None:
     raise error
 
 
-class Records:
+def _load(load: Callable[[], None], on_broken: Callable[[StoreUnusable], None]) -> None:
+    try:
+        load()
+    except StoreUnusable as error:
+        on_broken(error)
+
+
+class Folder:
     """Used by one thread at a time."""
 
     def __init__(
         self,
-        folder: Path,
+        path: Path,
         *,
         adopts: Scope,
         route: public_record.Route = public_record.by_handle,
     ) -> None:
-        self._folder = folder
+        self._path = path
         self._adopts = adopts
         self._route = route
         # The record that was read last: callers read a long journal page by page.
@@ -75,34 +82,23 @@ class Records:
 
     def remove_temporaries(self) -> None:
         """Remove files that a crash left half-written."""
-        for pattern in (f"*{files.RECORD}", PATTERN, NotesFile.file_name, RecordsFile.file_name):
-            for path in self._folder.glob(pattern + files.TEMPORARY):
+        for pattern in (f"*{files.RECORD}", RecordsFile.file_name, *_EARLIER):
+            for path in self._path.glob(pattern + files.TEMPORARY):
                 path.unlink()
 
     def load(self, state: State, on_broken: Callable[[StoreUnusable], None] = _raise) -> None:
         """Load all files into an empty state. `on_broken` is told of each damaged file."""
+        # First: they say which data of an earlier version they hold already.
+        _load(partial(state.load_records, self._path), on_broken)
         self._load_tasks(state, on_broken)
-        for path in sorted(self._folder.glob(PATTERN)):
-            try:
-                for said in read_exchanges(path).values():
-                    state.add_exchange(said)
-            except StoreUnusable as error:
-                on_broken(error)
-        try:
-            state.add_notes(read_notes(self._folder))
-        except StoreUnusable as error:
-            on_broken(error)
-        try:
-            state.load_records(self._folder)
-        except StoreUnusable as error:
-            on_broken(error)
+        _load(partial(state.earlier.read_files, self._path), on_broken)
 
     def _load_tasks(self, state: State, on_broken: Callable[[StoreUnusable], None]) -> None:
         adopted: list[TaskHead] = []
         taken: set[int] = set()
-        for path in sorted(self._folder.glob(f"*{files.RECORD}")):
+        for path in sorted(self._path.glob(f"*{files.RECORD}")):
             try:
-                file, head = self._load(path)
+                file, head = self._load_task(path)
             except StoreUnusable as error:
                 on_broken(error)
                 continue
@@ -111,9 +107,8 @@ class Records:
                 continue
             taken.add(head.key)
             state.add_task(head)
-            for each in file.trunkline.idempotency:
-                record = IdempotencyRecord(head.scope, each.key, each.digest, head.id)
-                state.tasks.remember(head, record)
+            keys = file.trunkline.idempotency
+            state.earlier.add_keys(head.scope, head.id, head.n, *keys)
         for head in adopted:
             head.key = _key_by_time(head)
             while head.key in taken:
@@ -121,7 +116,7 @@ class Records:
             taken.add(head.key)
             state.add_task(head)
 
-    def _load(self, path: Path) -> tuple[_File, TaskHead]:
+    def _load_task(self, path: Path) -> tuple[_File, TaskHead]:
         data = path.read_bytes()
         check_record(path, data)
         file = _parsed(path, data)
@@ -157,7 +152,7 @@ class Records:
         return self._last[1].copy()
 
     def _read_file(self, task_id: str) -> Contents:
-        path = self._folder / files.record_name(task_id)
+        path = self._path / files.record_name(task_id)
         file = _parsed(path, path.read_bytes())
         own = file.trunkline
         if isinstance(own, _Own):
@@ -165,7 +160,6 @@ class Records:
                 n=own.n,
                 entries=list(changes.entries_of(own.entries)),
                 snapshot=changes.snapshot_of(own.snapshot),
-                keys=list(own.idempotency),
                 current_sequence=file.current_sequence,
                 journal=file.journal,
                 is_cut=own.is_cut,
@@ -178,40 +172,35 @@ class Records:
 
     def write_all(self, documents: Sequence[Document], pool: Executor) -> list[int]:
         """Bring the files of these documents up to date. Returns the sizes of new files."""
-        growing: list[Conversation] = []
-        rendered: dict[str, bytes] = {}
-        for document in documents:
-            if isinstance(document, Conversation) and document.only_grows:
-                growing.append(document)
-            else:
-                rendered[document.file_name] = self._rendered(document)
+        rendered = {document.file_name: self._rendered(document) for document in documents}
         self._last = None
         if replaced := [(name, data) for name, data in rendered.items() if data]:
-            files.replace_all(self._folder, replaced, pool)
-        # After the files that may fail: an attempt that is repeated appends once more.
-        for conversation in growing:
-            conversation.append_to_file(self._folder)
-        emptied = [name for name, data in rendered.items() if not data]
-        if emptied or growing:
-            # Makes the names of new files durable as well.
-            files.remove_all(self._folder, emptied)
-        return [len(rendered.get(document.file_name, b"")) for document in documents]
+            files.replace_all(self._path, replaced, pool)
+        if emptied := [name for name, data in rendered.items() if not data]:
+            files.remove_all(self._path, emptied)
+        return [len(data) for data in rendered.values()]
+
+    def replace_earlier_files(self, state: State, pool: Executor) -> None:
+        """Remove the files of earlier versions, once the file of the records holds their data."""
+        if state.earlier.is_new:
+            state.records_file.n = state.n
+            (state.records_file.file_bytes,) = self.write_all([state.records_file], pool)
+        names = [path.name for pattern in _EARLIER for path in self._path.glob(pattern)]
+        if names:
+            files.remove_all(self._path, names)
 
     def _rendered(self, document: Document) -> bytes:
         """The complete file; empty when it has to go."""
-        if isinstance(document, NotesFile | RecordsFile):
+        if isinstance(document, RecordsFile):
             return document.rendered()
-        if isinstance(document, Conversation):
-            return document.rendered(self._folder)
         contents = self.read(document)
         face = public_record.encode(
-            document, contents, route=self._route, store_path=str(self._folder)
+            document, contents, route=self._route, store_path=str(self._path)
         )
         own = _Own(
             n=contents.n,
             entries=changes.stored_entries(contents.entries),
             snapshot=changes.stored_snapshot(contents.snapshot),
-            idempotency=tuple(contents.keys),
             is_cut=contents.is_cut,
             **changes.fields_of(document, HeadFields.__struct_fields__),
         )
@@ -220,7 +209,7 @@ class Records:
 
     def remove_all(self, task_ids: Sequence[str]) -> None:
         self._last = None
-        files.remove_all(self._folder, [files.record_name(task_id) for task_id in task_ids])
+        files.remove_all(self._path, [files.record_name(task_id) for task_id in task_ids])
 
 
 def _key_by_time(head: TaskHead) -> int:
