@@ -8,6 +8,7 @@ import pytest
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.model.events import Entry
+from trunkline.ports.records import Group, Put
 from trunkline.ports.store import Snapshot
 from trunkline.stores.jsonfile import files, log
 from trunkline.stores.jsonfile.folder import Folder
@@ -18,9 +19,12 @@ from trunkline.testing.stores.kit import (
     create,
     entries,
     follow,
+    key,
+    must_change,
     must_get,
     must_put,
     opened,
+    with_groups,
 )
 
 
@@ -83,6 +87,20 @@ async def test_appends_that_come_together_are_one_write(
     async with opened(lambda _: store_on(tmp_path), "") as store:
         await must_put(store, *[create(f"t{number}") for number in range(100)])
         assert meter.writes == 1
+
+
+async def test_large_records_that_come_together_are_written_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter = Meter(monkeypatch)
+    body = b'"%s"' % (b"x" * (3 << 20))
+    async with opened(lambda _: store_on(tmp_path), "") as store:
+        mine = Group((Put(key=key("mine"), body=body),))
+        async with asyncio.TaskGroup() as group:
+            for name in ("a", "b"):
+                group.create_task(must_change(store, Put(key=key(name), body=body)))
+            group.create_task(must_put(store, with_groups(create("t"), mine)))
+        assert meter.writes == 3
 
 
 async def test_journal_that_is_read_in_pages_is_read_from_the_disk_once(

@@ -12,8 +12,8 @@ from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Key, Record
-from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle
+from trunkline.ports.records import Group, Key, Put, Record
+from trunkline.stores.commits import Batch, DiskStore, Item, Job, answer, refuse, settle
 from trunkline.stores.indexes import IndexedStore, TaskIndex, entries_after
 from trunkline.stores.jsonfile import files
 from trunkline.stores.jsonfile.changes import Change, Deleted
@@ -159,7 +159,7 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
         """Put back the items that are too many for one commit."""
         size = 0
         for count, (item, _) in enumerate(batch):
-            size += item.size_bytes if isinstance(item, port.Append) else 0
+            size += _size_bytes(item)
             if count and (count == _MAX_ITEMS or size > _MAX_BYTES):
                 self._queue.appendleft(batch[count:])
                 del batch[count:]
@@ -282,6 +282,12 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
 
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
         await self._enqueue(partial(self._state().cut, task_id, up_to=up_to))
+
+
+def _size_bytes(item: Item) -> int:
+    if isinstance(item, Group):
+        return sum([len(change.body) for change in item.changes if isinstance(change, Put)])
+    return item.size_bytes + sum([_size_bytes(group) for group in item.also])
 
 
 def _report(item: Batch | Job, outcome: Sequence[Any], error: StoreError | None) -> None:
