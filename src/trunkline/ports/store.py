@@ -11,10 +11,10 @@ The contract, proved for every store by `trunkline.testing.check_store`:
   were submitted.
 - An append whose `expected_seq` is not the last sequence of the task is refused with
   `StaleSeq`; one whose `epoch` is not the task's is refused with `LeaseLost`; one whose
-  required groups cannot be applied is refused with `RecordConflict` or `LimitReached`. A
-  refused append leaves no trace and does not disturb others in the same commit. When the
-  commit itself fails, every append of it is refused with `StoreUnusable`, and later ones are
-  tried anew.
+  required groups cannot be applied is refused with `RecordConflict`, `LimitReached` or
+  `Unstorable`. A refused append leaves no trace and does not disturb others in the same
+  commit. When the commit itself fails, every append of it is refused with `StoreUnusable`,
+  and later ones are tried anew.
 - An acknowledged append survives a crash. A read returns committed data only.
 - Entries that leave a task in a terminal state come with a snapshot, which then holds all of
   its journal; a store may rely on that.
@@ -178,7 +178,7 @@ class Store(Protocol):
 
     async def change(self, *changes: Change) -> None:
         """Change records, all or none; what this did survives a crash when it returns. Raises
-        RecordConflict, LimitReached or StoreUnusable."""
+        RecordConflict, LimitReached, Unstorable or StoreUnusable."""
         ...
 
     async def record(self, key: Key) -> Record | None: ...

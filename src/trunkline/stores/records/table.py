@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from trunkline.model.errors import LimitReached, RecordConflict, StoreError
+from trunkline.model.errors import LimitReached, RecordConflict, StoreError, Unstorable
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Add, Change, Defer, Delete, Group, Key, Put, Record, Skipped
 from trunkline.stores.statements import Statements
@@ -23,6 +23,9 @@ SQL = Statements.of_package(__package__)
 
 # The task of a record as its store numbers or names it.
 _Task: TypeAlias = int | str | None
+
+# Leaves room for what SQLite adds to it in its integers of 64 bits.
+_MAX_NUMBER = 1 << 62
 
 _encode = msgspec.json.Encoder().encode
 _decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -54,6 +57,26 @@ def why_change_refused(change: Change, row: _Row) -> StoreError | None:
         found = f"has version {row.version}" if row.version else "does not exist"
         expected = f"version {change.expected}" if change.expected else "none"
         return RecordConflict(f"{name} {found}; the change expects {expected}")
+    return None
+
+
+def why_unstorable(changes: Sequence[Change]) -> StoreError | None:
+    """Why one of the changes cannot be stored whatever is there; None when all can. SQLite would
+    refuse all that is in the same transaction."""
+    for change in changes:
+        key = change.key
+        texts, number = [key.kind, key.scope, key.id], 0
+        if isinstance(change, Put):
+            texts += change.tags
+            number = change.due_in_ms or 0
+        elif isinstance(change, Add):
+            number = max(change.at_most, change.amount)
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError as error:
+            return Unstorable(f"The record {key} cannot be stored: {error}")
+        if abs(number) > _MAX_NUMBER:
+            return Unstorable(f"The record {key} cannot be stored: {number} is too large")
     return None
 
 
@@ -93,6 +116,8 @@ class RecordWriter:
         Unless it `is_careful`, it does not look for records that must not exist. SQLite then
         refuses the rows later, and the caller repeats the transaction with more care.
         """
+        if (unstorable := why_unstorable(changes)) is not None:
+            return unstorable
         if not is_careful and all([type(each) is Put and each.expected == 0 for each in changes]):
             return self._add_new(changes, task)
         self.write()

@@ -3,8 +3,8 @@
 import asyncio
 
 from trunkline.background import next_pass
-from trunkline.model.errors import LimitReached, RecordConflict, StaleSeq
-from trunkline.ports.records import Add, Defer, Delete, Group, Key, Put, Record, Skipped
+from trunkline.model.errors import LimitReached, RecordConflict, StaleSeq, Unstorable
+from trunkline.ports.records import Add, Change, Defer, Delete, Group, Key, Put, Record, Skipped
 from trunkline.ports.store import Store
 from trunkline.testing.stores.kit import (
     COMPLETED,
@@ -100,6 +100,28 @@ async def a_refusal_names_the_record(store: Store) -> None:
         assert refused is not None
         assert "check.1" in refused.message
         assert "the id" in refused.message
+
+
+async def a_change_that_cannot_be_stored_is_refused_alone(store: Store) -> None:
+    """Also one in the same commit as others."""
+    half_a_pair = "\ud800"
+    unstorable: list[Change] = [
+        Put(key=key(half_a_pair)),
+        Put(key=key("a"), tags=("fine", half_a_pair)),
+        Put(key=key("a"), due_in_ms=1 << 70),
+        Add(key=key("a"), amount=1, at_most=1 << 70),
+    ]
+    for number, bad in enumerate(unstorable):
+        good = Group((Put(key=key("good"), expected=number),))
+        results = await put(
+            store,
+            with_groups(create(f"bad{number}"), Group((bad,))),
+            with_groups(create(f"good{number}"), good),
+        )
+        assert_refused(results[0], Unstorable)
+        assert results[1] is None
+        assert_refused(await change(store, bad), Unstorable)
+    assert await store.record(key("a")) is None
 
 
 async def a_required_group_refuses_its_append_and_no_other(store: Store) -> None:
