@@ -1,6 +1,8 @@
 import re
 from pathlib import Path
+from typing import Any
 
+from tests.docs.transcripts import examples_in
 from tools.gen_state_diagram import (
     BEGIN,
     END,
@@ -62,3 +64,10 @@ def test_every_package_is_in_the_table_of_layers() -> None:
     rows = re.findall(r"^\| (`[^|]+`) \|", PAGE, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert packages <= named
+
+
+async def test_the_example_of_a_record_kind_works() -> None:
+    (example,) = examples_in(PAGE)
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(compile(example.code, "architecture.md", "exec"), names)
+    await names["test_a_reminder_is_said_when_its_time_has_come"]()
