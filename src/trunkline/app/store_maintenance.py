@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from trunkline.app.adapters import adopting_scope, make_store
 from trunkline.clock import SystemClock, Uuid7Ids
@@ -15,7 +14,7 @@ from trunkline.engine.transitions import Step
 from trunkline.model.errors import ConfigError
 from trunkline.model.profile import Profile
 from trunkline.model.values import HAS_WORK, TaskState
-from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
+from trunkline.ports.store import OperatorQuery, Store, StoredTask, all_tasks
 from trunkline.runtime.live_task import say
 from trunkline.runtime.retention import (
     Gone,
@@ -95,15 +94,13 @@ def settle_stores(
 ) -> list[StoredTask]:
     """Fail orphaned tasks: those that a restart leaves as they are and that never run again."""
 
-    async def work(store: Store, handles: Iterable[str]) -> list[StoredTask]:
-        found: list[StoredTask] = []
-        for scope in await store.scopes():
-            if scope.agent in handles:
-                found += [
-                    stored
-                    async for stored in _unfinished(store, scope)
-                    if _is_orphan(settings, stored, is_named=bool(agent))
-                ]
+    async def work(store: Store, _: Iterable[str]) -> list[StoredTask]:
+        query = OperatorQuery(agent=agent, states=tuple(HAS_WORK), limit=_PAGE)
+        found = [
+            stored
+            async for stored in all_tasks(store, query)
+            if _is_orphan(settings, stored, is_named=bool(agent))
+        ]
         if not dry_run:
             await _fail(store, found, reason)
         return found
@@ -161,16 +158,6 @@ async def _opened(settings: Settings, of: StoreSettings) -> AsyncIterator[Store]
         yield store
     finally:
         await store.close()
-
-
-async def _unfinished(store: Store, scope: Scope) -> AsyncIterator[StoredTask]:
-    for state in sorted(HAS_WORK):
-        query: TaskQuery | None = TaskQuery(scope=scope, state=state, limit=_PAGE)
-        while query is not None:
-            page = await store.list(query)
-            for stored in page.tasks:
-                yield stored
-            query = replace(query, after=page.next) if page.next is not None else None
 
 
 def _is_orphan(settings: Settings, stored: StoredTask, *, is_named: bool) -> bool:

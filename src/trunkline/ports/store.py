@@ -32,10 +32,11 @@ A store groups appends that arrive together into one commit. Several nodes may s
 change of owner, so that the store refuses late appends of a former owner.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry
@@ -136,6 +137,29 @@ class TaskQuery(Struct, frozen=True, kw_only=True):
     # Continue after the task with this (status_ms, key); from TaskPage.next.
     after: tuple[int, int] | None = None
     with_artifacts: bool = False
+
+
+class OperatorQuery(Struct, frozen=True, kw_only=True):
+    """Tasks of all callers. For operators and the gateway's own work, never to answer a caller."""
+
+    # Each of these narrows the list, unless it is empty.
+    agent: str = ""
+    principal: str = ""
+    # None for all tenants; tasks without a tenant have an empty one.
+    tenant: str | None = None
+    states: tuple[TaskState, ...] = ()
+    # Only tasks whose status is at least this recent.
+    status_from_ms: int | None = None
+    limit: int = 50
+    # Continue after the task with this (status_ms, key); from TaskPage.next.
+    after: tuple[int, int] | None = None
+
+    def covers(self, scope: Scope) -> bool:
+        return (
+            self.agent in ("", scope.agent)
+            and self.principal in ("", scope.principal)
+            and self.tenant in (None, scope.tenant)
+        )
 
 
 class TaskPage(Struct, frozen=True, kw_only=True):
@@ -239,6 +263,11 @@ class Store(Protocol):
 
     async def list(self, query: TaskQuery) -> TaskPage: ...
 
+    async def list_all(self, query: OperatorQuery) -> TaskPage:
+        """A page of the tasks of all callers, without artifacts. It takes longer the more callers
+        match, not the more tasks."""
+        ...
+
     async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
         """This node lives at least until `now_ms + ttl_ms`."""
         ...
@@ -275,3 +304,14 @@ class Store(Protocol):
     async def prune_journal(self, task_id: str, *, up_to: int) -> None:
         """Forget the entries up to and including this sequence that a snapshot covers."""
         ...
+
+
+async def all_tasks(store: Store, query: OperatorQuery) -> AsyncIterator[StoredTask]:
+    """The tasks of every page, the most recent status first."""
+    page = await store.list_all(query)
+    while True:
+        for task in page.tasks:
+            yield task
+        if page.next is None:
+            return
+        page = await store.list_all(replace(query, after=page.next))

@@ -4,11 +4,10 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from trunkline.model.values import HAS_WORK
 from trunkline.ports.backend import Opens
-from trunkline.ports.store import Store, StoredTask, TaskQuery
+from trunkline.ports.store import OperatorQuery, Store, StoredTask, all_tasks
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.drain import Drain
 from trunkline.runtime.sessions import Sessions
@@ -100,17 +99,10 @@ class Publishing(Struct, kw_only=True, eq=False):
 
 
 async def unfinished_tasks(store: Store, agent: str) -> AsyncIterator[StoredTask]:
-    """The tasks of an agent that have work to do, of every caller, each caller's newest first."""
-    for scope in await store.scopes():
-        if scope.agent != agent:
-            continue
-        for state in sorted(HAS_WORK):
-            query: TaskQuery | None = TaskQuery(scope=scope, state=state, limit=_PAGE)
-            while query is not None:
-                page = await store.list(query)
-                for listed in page.tasks:
-                    # A list leaves out the artifacts and the session of a task.
-                    stored = await store.get(scope, listed.task_id)
-                    if stored is not None and stored.state in HAS_WORK:
-                        yield stored
-                query = replace(query, after=page.next) if page.next is not None else None
+    """The tasks of an agent that have work to do, of every caller, the newest status first."""
+    query = OperatorQuery(agent=agent, states=tuple(HAS_WORK), limit=_PAGE)
+    async for listed in all_tasks(store, query):
+        # A list leaves out the artifacts and the session of a task.
+        stored = await store.get(listed.scope, listed.task_id)
+        if stored is not None and stored.state in HAS_WORK:
+            yield stored

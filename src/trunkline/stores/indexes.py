@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import islice
 from typing import Generic, Self, TypeVar
 
@@ -186,15 +187,31 @@ class TaskIndex(Generic[H]):
     def page(self, query: port.TaskQuery) -> tuple[list[H], int, tuple[int, int] | None]:
         """The tasks of a page, how many match, and where the next page starts."""
         order = self._orders.get((query.scope, query.context_id, query.state), [])
-        first = 0
-        if query.status_from_ms is not None:
-            # Keys may be negative, but none reaches this far.
-            first = bisect_left(order, (query.status_from_ms, -(1 << 63)))
+        first = bisect_left(order, _first(query.status_from_ms))
         end = len(order) if query.after is None else bisect_left(order, query.after)
         start = max(first, end - query.limit)
         page = order[start:end][::-1]
         position = page[-1] if page and start > first else None
         return [self._by_key[key] for _, key in page], len(order) - first, position
+
+    def page_of_all(self, query: port.OperatorQuery) -> tuple[list[H], int, tuple[int, int] | None]:
+        """The same for the tasks of all callers."""
+        states: tuple[TaskState | None, ...] = query.states or (None,)
+        orders = [
+            order
+            for (scope, context_id, state), order in self._orders.items()
+            if not context_id and state in states and query.covers(scope)
+        ]
+        first, after = _first(query.status_from_ms), query.after or _LAST
+        total = sum(len(order) - bisect_left(order, first) for order in orders)
+        matching = [
+            reversed(order[max(bisect_left(order, first), end - query.limit - 1) : end])
+            for order in orders
+            if (end := bisect_left(order, after))
+        ]
+        page = list(islice(merge(*matching, reverse=True), query.limit + 1))
+        position = page[-2] if len(page) > query.limit else None
+        return [self._by_key[key] for _, key in page[: query.limit]], total, position
 
     def claimable(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[H]:
         """The tasks that `node` may take over, oldest first."""
@@ -218,6 +235,16 @@ class TaskIndex(Generic[H]):
         """The longest ended tasks of an agent."""
         end = min(limit, self.count_ended(agent, before_ms))
         return [self._by_key[key] for _, key in self._ended[agent][:end]]
+
+
+# Before and behind every task.
+_FIRST, _LAST = (-(1 << 63), 0), (1 << 63, 0)
+
+
+def _first(status_from_ms: int | None) -> tuple[int, int]:
+    """Where the tasks whose status is recent enough begin. Keys may be negative, but none reaches
+    this far."""
+    return _FIRST if status_from_ms is None else (status_from_ms, -(1 << 63))
 
 
 def _remove_spots(order: _Order, spots: _Order) -> None:

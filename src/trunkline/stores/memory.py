@@ -196,6 +196,11 @@ class MemoryStore(IndexedStore[_Task]):
         ]
         return port.TaskPage(tasks=tuple(stored), total=total, next=position)
 
+    async def list_all(self, query: port.OperatorQuery) -> port.TaskPage:
+        tasks, total, position = self._index.page_of_all(query)
+        stored = [task.stored(task.snapshot, task.journal, with_artifacts=False) for task in tasks]
+        return port.TaskPage(tasks=tuple(stored), total=total, next=position)
+
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
     ) -> tuple[port.StoredTask, ...]:

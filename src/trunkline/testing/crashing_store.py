@@ -110,6 +110,7 @@ class CrashingStore:
     value_sizes = _passed_on(Store.value_sizes)
     value_slices = _passed_on(Store.value_slices)
     list = _passed_on(Store.list)
+    list_all = _passed_on(Store.list_all)
     heartbeat = _passed_on(Store.heartbeat)
     claim = _passed_on(Store.claim)
     scopes = _passed_on(Store.scopes)

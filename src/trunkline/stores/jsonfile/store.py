@@ -267,6 +267,11 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
         tasks = await self._stored(heads, with_artifacts=query.with_artifacts)
         return port.TaskPage(tasks=tasks, total=total, next=position)
 
+    async def list_all(self, query: port.OperatorQuery) -> port.TaskPage:
+        heads, total, position = self._tasks().page_of_all(query)
+        tasks = await self._stored(heads, with_artifacts=False)
+        return port.TaskPage(tasks=tasks, total=total, next=position)
+
     async def claim(
         self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
     ) -> tuple[port.StoredTask, ...]:

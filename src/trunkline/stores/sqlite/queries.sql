@@ -106,6 +106,25 @@ SELECT key, status_ms FROM tasks INDEXED BY {index} WHERE {filters};
 SELECT state, n FROM counts
 WHERE state IN (0, 1, 2, 3, 4, 5, 6, 7, 8) AND scope = :scope AND n > 0;
 
+-- name: get_places
+-- Where there are tasks of all callers, and how many.
+SELECT c.scope, c.state, c.n, s.agent, s.tenant, s.principal
+FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope
+WHERE c.n > 0
+    AND :agent IN ('', s.agent) AND :principal IN ('', s.principal)
+    AND (:tenant IS NULL OR s.tenant = :tenant);
+
+-- name: get_latest
+-- The tasks of one such place that come next in a list.
+SELECT status_ms, key FROM tasks INDEXED BY tasks_by_state
+WHERE scope = :scope AND state = :state AND status_ms >= :from_ms
+    AND (status_ms, key) < (:after_ms, :after_key)
+ORDER BY status_ms DESC, key DESC LIMIT :limit;
+
+-- name: count_recent
+SELECT count(*) FROM tasks INDEXED BY tasks_by_state
+WHERE scope = :scope AND state = :state AND status_ms >= :from_ms;
+
 -- name: count_by_index
 -- A total that no counter knows.
 SELECT count(*) FROM tasks INDEXED BY {index} WHERE {filters};

@@ -10,7 +10,13 @@ from trunkline.model.events import Entry
 from trunkline.ports import store as port
 from trunkline.stores.records.table import RecordReader
 from trunkline.stores.sqlite.rows import CODES, MAX_SEQ, SEQ_BITS, STATES, entries_after
-from trunkline.stores.sqlite.statements import SQL, count_statement, needs_count, page_statement
+from trunkline.stores.sqlite.statements import (
+    SQL,
+    count_statement,
+    needs_count,
+    page_statement,
+    rows_statement,
+)
 
 _MAX_SCOPES = 65536
 # Later than any status: all tasks are older.
@@ -138,6 +144,48 @@ class Reader:
             tasks=tuple([self._stored(row, query.scope) for row in rows]),
             total=total,
             next=(rows[-1][4], rows[-1][0]) if has_more else None,
+        )
+
+    def list_all(self, query: port.OperatorQuery) -> port.TaskPage:
+        self._db.execute("BEGIN")
+        try:
+            return self._list_all(query)
+        finally:
+            self._db.execute("COMMIT")
+
+    def _list_all(self, query: port.OperatorQuery) -> port.TaskPage:
+        owners = {"agent": query.agent, "principal": query.principal, "tenant": query.tenant}
+        wanted = [CODES[state] for state in query.states] or list(CODES.values())
+        after = query.after or (_FOREVER_MS, 0)
+        values = {"after_ms": after[0], "after_key": after[1], "limit": query.limit + 1}
+        first_ms = -_FOREVER_MS if query.status_from_ms is None else query.status_from_ms
+        # The latest tasks so far, the oldest of them first.
+        page: list[tuple[int, int]] = []
+        scopes: dict[int, port.Scope] = {}
+        total = 0
+        for scope_id, state, count, *scope in self._db.execute(
+            SQL["get_places"], owners
+        ).fetchall():
+            if state not in wanted:
+                continue
+            place = {"scope": scope_id, "state": state, "from_ms": first_ms}
+            if query.status_from_ms is not None:
+                ((count,),) = self._db.execute(SQL["count_recent"], place).fetchall()
+            total += count
+            if len(page) > query.limit:
+                # Nothing older than the page has a place on it.
+                place["from_ms"] = max(first_ms, page[0][0])
+            found = self._db.execute(SQL["get_latest"], values | place).fetchall()
+            scopes |= {key: port.Scope(*scope) for _, key in found}
+            page = sorted([*page, *found])[-query.limit - 1 :]
+        listed = page[::-1][: query.limit]
+        sql = rows_statement([key for _, key in listed])
+        rows = self._db.execute(sql, {"limit": len(listed)}).fetchall()
+        rows.sort(key=_STATUS_MS_AND_KEY, reverse=True)
+        return port.TaskPage(
+            tasks=tuple([self._stored(row, scopes[row[0]]) for row in rows]),
+            total=total,
+            next=listed[-1] if len(page) > query.limit else None,
         )
 
     def scopes(self) -> tuple[port.Scope, ...]:

@@ -1,5 +1,7 @@
 """The statements of `queries.sql`, and those for a list with filters."""
 
+from collections.abc import Sequence
+
 from trunkline.ports.store import TaskQuery
 from trunkline.stores.statements import Statements
 
@@ -34,6 +36,13 @@ def page_statement(states: tuple[int, ...], query: TaskQuery) -> str:
         keys=" UNION ALL ".join(keys),
         artifacts="s.artifacts" if query.with_artifacts else "x''",
     )
+
+
+def rows_statement(keys: Sequence[int]) -> str:
+    """The rows of these tasks, without artifacts."""
+    numbers = ", ".join(map(str, keys))
+    found = f"SELECT key, status_ms FROM tasks WHERE key IN ({numbers})"
+    return SQL["page"].format(keys=found, artifacts="x''")
 
 
 def _index(query: TaskQuery) -> str:

@@ -320,6 +320,9 @@ class SqliteStore(DiskStore[Opened]):
         is_long = query.with_artifacts or needs_count(query)
         return await (self._read_in_thread if is_long else self._read)(Reader.list, query)
 
+    async def list_all(self, query: port.OperatorQuery) -> port.TaskPage:
+        return await self._read_in_thread(Reader.list_all, query)
+
     async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
         # In memory alone: one process at a time has the store, so a lease never outlasts it.
         self._leases.heartbeat(node, now_ms + ttl_ms)

@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from trunkline.model.values import TaskState
-from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
+from trunkline.ports.store import OperatorQuery, Scope, Snapshot, Store, StoredTask, TaskQuery
 from trunkline.testing.stores.kit import (
     ALICE,
     COMPLETED,
@@ -132,6 +132,60 @@ async def artifacts_are_listed_only_on_request(store: Store) -> None:
     assert page.tasks[0].tail == ()
 
 
+async def operators_list_tasks_of_all_callers(store: Store) -> None:
+    agents, tenants, principals = ("a/one", "a/two"), ("", "acme"), ("alice", "bob", "carol")
+    states = (SUBMITTED, WORKING, COMPLETED)
+    scopes = [Scope(a, t, p) for a in agents for t in tenants for p in principals]
+    made: list[tuple[str, Scope, TaskState, int]] = []
+    for number in range(60):
+        # Several tasks have the same time, within a scope and across scopes.
+        task = (f"t{number}", scopes[number % 11], states[number % 3], 100 + number // 4)
+        made.append(task)
+        task_id, scope, state, status_ms = task
+        snapshot = Snapshot(1, b'{"id":"t"}', b"[1]")
+        append = create(task_id, scope=scope, state=state, status_ms=status_ms, snapshot=snapshot)
+        await must_put(store, append)
+    made.reverse()
+    for agent in ("", "a/one", "a/none"):
+        for principal in ("", "bob"):
+            for tenant in (None, "", "acme"):
+                for wanted in ((), (WORKING,), (SUBMITTED, COMPLETED), (TaskState.FAILED,)):
+                    for from_ms in (None, 107):
+                        query = OperatorQuery(
+                            agent=agent,
+                            principal=principal,
+                            tenant=tenant,
+                            states=wanted,
+                            status_from_ms=from_ms,
+                            limit=7,
+                        )
+                        expected = [
+                            task_id
+                            for task_id, scope, state, status_ms in made
+                            if query.covers(scope)
+                            and (not wanted or state in wanted)
+                            and status_ms >= (from_ms or 0)
+                        ]
+                        await _check_pages(store, query, expected)
+
+
+async def _check_pages(store: Store, query: OperatorQuery, expected: list[str]) -> None:
+    found: list[StoredTask] = []
+    page = await store.list_all(query)
+    while True:
+        assert page.total == len(expected), query
+        assert len(page.tasks) <= query.limit
+        found += page.tasks
+        if page.next is None:
+            break
+        page = await store.list_all(structs.replace(query, after=page.next))
+    assert ids(found) == expected, query
+    for task in found:
+        assert query.covers(task.scope)
+        assert task.snapshot == Snapshot(1, b'{"id":"t"}')
+        assert await store.get(task.scope, task.task_id) is not None
+
+
 async def empty_store_lists_nothing(store: Store) -> None:
     for query in (
         TaskQuery(scope=ALICE),
@@ -139,3 +193,5 @@ async def empty_store_lists_nothing(store: Store) -> None:
     ):
         page = await store.list(query)
         assert (page.tasks, page.total, page.next) == ((), 0, None)
+    page = await store.list_all(OperatorQuery())
+    assert (page.tasks, page.total, page.next) == ((), 0, None)
