@@ -25,6 +25,7 @@ from trunkline.model.values import TaskState, text_of
 from trunkline.ports.gate import Admission
 from trunkline.ports.records import Add, Group, Key, Put
 from trunkline.ports.store import Store
+from trunkline.runtime import turn_gate
 from trunkline.runtime.fanout import Reply
 from trunkline.testing import ScriptedBackend, settle
 
@@ -273,6 +274,19 @@ async def test_a_gate_that_raises_refuses_and_harms_no_other(
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR] == [
         "the gate failed"
     ] * 2
+    assert gate.is_balanced()
+
+
+async def test_a_gate_has_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = RecordingGate()
+    gate.held["say late"] = asyncio.Event()
+    async with world(gate=gate) as w:
+        with monkeypatch.context() as patched:
+            patched.setattr(turn_gate, "ADMIT_S", 0)
+            with pytest.raises(Unavailable):
+                await w.send("say late", context="c")
+        assert (await w.send("say hi", context="c")).status.state is TaskState.COMPLETED
+    assert gate.reasons == ["error", ""]
     assert gate.is_balanced()
 
 

@@ -15,7 +15,8 @@ from trunkline.ports.records import Group
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """A message that asks for a turn. The rules of the protocol and of the agent accept it."""
+    """A message that asks for a turn. It fits the rules of the protocol and of the agent, unless it
+    was denied before they were asked."""
 
     id: str
     at_ms: int
@@ -54,7 +55,8 @@ class Usage(Struct, frozen=True):
 
 class Gate(Protocol):
     async def admit(self, attempt: Attempt) -> Admission | Refusal:
-        """Decide about the turn. The caller waits, and so do later messages of the same lane.
+        """Decide about the turn. The caller waits, and so do later messages of the same lane: the
+        gate must not send one itself. After 30 seconds the message is refused.
 
         A refused message becomes a task that is rejected, or an error, as the profile says. A
         TrunklineError goes to the client as it is. For another error the client is told to try

@@ -23,6 +23,8 @@ from trunkline.runtime.run import Run
 _log = logging.getLogger("trunkline.gate")
 
 RETRY_AFTER_S = 5
+# The longest time for a decision: later messages of the lane wait for it.
+ADMIT_S = 30.0
 
 
 class Passage(Struct, eq=False):
@@ -95,7 +97,8 @@ class TurnGate(Struct, frozen=True, kw_only=True, eq=False):
         decision: Admission | Refusal | None = refused
         if decision is None:
             try:
-                decision = await self.gate.admit(attempt)
+                async with asyncio.timeout(ADMIT_S):
+                    decision = await self.gate.admit(attempt)
             except Exception as error:
                 if not isinstance(error, TrunklineError):
                     _log.exception("the gate failed", extra=_extra(attempt))
