@@ -142,7 +142,7 @@ async def churned(path: Path, *, clients: int, rounds: int) -> None:
 
 
 async def test_others_are_served_without_a_fault_while_agents_come_and_go(tmp_path: Path) -> None:
-    await churned(tmp_path, clients=2, rounds=10)
+    await churned(tmp_path, clients=2, rounds=4)
 
 
 @pytest.mark.full

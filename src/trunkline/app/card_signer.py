@@ -23,14 +23,14 @@ class CardSigner:
         self._key = key
         self._algorithm = algorithm
         # The thumbprint identifies the key wherever it is used (RFC 7638).
-        self._kid = key.kid or key.thumbprint()
-        self._jku = base_url + JWKS_PATH
+        self.kid = key.kid or key.thumbprint()
+        self.jku = base_url + JWKS_PATH
 
     def sign(self, card: AgentCard) -> AgentCard:
         """The card with our signatures only: signatures of another card do not match this one."""
         from joserfc.jws import JWSRegistry
 
-        header = {"alg": self._algorithm, "kid": self._kid, "typ": "JOSE", "jku": self._jku}
+        header = {"alg": self._algorithm, "kid": self.kid, "typ": "JOSE", "jku": self.jku}
         protected = base64url(msgspec.json.encode(header))
         algorithm = JWSRegistry.algorithms[self._algorithm]
         made = [
@@ -45,7 +45,7 @@ class CardSigner:
     def jwks(self) -> bytes:
         """The public key, for clients that verify the signatures."""
         public = self._key.as_dict(private=False)
-        known = {**public, "kid": self._kid, "alg": self._algorithm, "use": "sig"}
+        known = {**public, "kid": self.kid, "alg": self._algorithm, "use": "sig"}
         return msgspec.json.encode({"keys": [known]})
 
 

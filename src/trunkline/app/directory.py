@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace as changed
 
 from trunkline.app.adapters import load_agents, make_backend, resources_for
+from trunkline.app.card_signer import CardSigner
 from trunkline.app.cards import input_modes, output_modes
 from trunkline.app.endpoints import Endpoints
 from trunkline.app.model_tools import model_tools
@@ -20,6 +21,7 @@ from trunkline.app.openclaw_channel import Account
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.python import Agent
+from trunkline.background import next_pass
 from trunkline.model.card import AgentSkill
 from trunkline.model.errors import (
     AgentExists,
@@ -82,6 +84,10 @@ class AgentDirectory:
         self._leaving: dict[str, asyncio.Task[None]] = {}
 
     @property
+    def base_url(self) -> str:
+        return self._endpoints.base_url
+
+    @property
     def endpoints(self) -> Iterator[Endpoint]:
         return (endpoint for entry in self._entries.values() for endpoint in entry.endpoints)
 
@@ -141,12 +147,7 @@ class AgentDirectory:
                     return
 
     async def withdraw(self, handle: str, *, grace_s: float) -> None:
-        async with self._changing:
-            entry = self._entries.get(handle)
-            if entry is None:
-                raise AgentNotPublished(f'agents."{handle}": no agent of this handle is published.')
-            self._hide(entry)
-            leaving = self._leave(entry, grace_s=grace_s)
+        leaving = await self.begin_withdrawal(handle, grace_s=grace_s)
         # The agent leaves whether the caller waits or not.
         await asyncio.wait({leaving})
         if leaving.cancelled():
@@ -154,6 +155,52 @@ class AgentDirectory:
                 "The gateway is shutting down; the agent ends with it", retry_after_s=5
             )
         leaving.result()
+
+    async def begin_withdrawal(self, handle: str, *, grace_s: float) -> "asyncio.Task[None]":
+        """The same, without waiting for the turns of the agent. Returns the task that ends them."""
+        async with self._changing:
+            entry = self._entries.get(handle)
+            if entry is None:
+                raise AgentNotPublished(f'agents."{handle}": no agent of this handle is published.')
+            self._hide(entry)
+            return self._leave(entry, grace_s=grace_s)
+
+    def configure(self, settings: Settings, *, base_url: str, signer: CardSigner | None) -> None:
+        """Make the cards and addresses of agents by other settings from now on. Agents that are
+        published keep theirs until `readdress`."""
+        self.settings = settings
+        self._endpoints = changed(
+            self._endpoints, settings=settings, base_url=base_url, signer=signer
+        )
+
+    async def readdress(self, handles: Mapping[str, bool], *, settings: Settings) -> dict[str, str]:
+        """Give published agents the cards and addresses that the settings say, and no others. The
+        value of each handle is whether the agent is the default. Returns the errors by handle.
+
+        All agents first give up the addresses that they lose, so that they can swap them.
+        """
+        refused: dict[str, str] = {}
+        maker = changed(self._endpoints, settings=settings)
+        async with self._changing:
+            made: list[tuple[_Entry, _Entry]] = []
+            for handle, is_default in handles.items():
+                entry = self._entries[handle]
+                endpoints = maker.of(
+                    entry.agent, entry.runtime.service, entry.code, is_default=is_default
+                )
+                made.append((entry, changed(entry, endpoints=tuple(endpoints))))
+                # Signing a card takes a millisecond or more, and there may be many agents.
+                await next_pass()
+            for entry, successor in made:
+                self._application.remove(entry.endpoints, but=successor.endpoints)
+            for entry, successor in made:
+                try:
+                    self._check_is_free(successor)
+                except ConfigError as error:
+                    refused[entry.agent.handle] = error.message
+                else:
+                    self._show(successor, in_place_of=entry)
+        return refused
 
     async def _put(
         self, handle: str, settings: AgentSettings, code: Agent | None, *, is_default: bool

@@ -56,7 +56,8 @@ class Front:
     ) -> None:
         self._clock = clock
         self._runtimes = runtimes
-        self._signer = signer
+        # Its public key has a page. Set again before `apply` if the key has changed.
+        self.signer = signer
         self._authenticators = authenticators
         self._lifespan = lifespan
         self._streams = StreamCounts(settings.server.max_streams_per_principal)
@@ -65,8 +66,9 @@ class Front:
         self._metrics = Metrics(self._gauges)
         self.mcp: McpEndpoint | None = None
         if settings.remote.mcp:
-            self.mcp = mcp_endpoint(settings, self._access_to_pages(settings))
-        self._exposure = _exposure(settings)
+            access = self._access_to_pages(settings)
+            self.mcp = mcp_endpoint(settings, access, in_force=lambda: self._settings)
+        self._settings = settings
         parts = self._parts(settings)
         self.application = Application(
             endpoints=(),
@@ -81,12 +83,13 @@ class Front:
         """Forget the figures of agents that are gone, and follow their addresses in who may
         call."""
         self._metrics.forget_others(settings.agents)
-        if _exposure(settings) != self._exposure:
+        before, self._settings = self._settings, settings
+        if _exposure(settings) != _exposure(before):
             self.apply(settings)
 
     def apply(self, settings: Settings) -> None:
         """Serve the next requests by these settings."""
-        self._exposure = _exposure(settings)
+        self._settings = settings
         self._streams.limit = settings.server.max_streams_per_principal
         self.budget.max_bytes = settings.server.max_held_bytes
         if self.mcp is not None:
@@ -98,8 +101,8 @@ class Front:
 
     def _parts(self, settings: Settings) -> _Parts:
         more: dict[str, App] = {} if self.mcp is None else {MCP_PATH: self.mcp}
-        if self._signer is not None:
-            more[JWKS_PATH] = Response(self._signer.jwks(), media_type="application/jwk-set+json")
+        if self.signer is not None:
+            more[JWKS_PATH] = Response(self.signer.jwks(), media_type="application/jwk-set+json")
         return _Parts(
             a2a=A2AHandler(
                 access=self._access(settings),

@@ -4,20 +4,24 @@ import gc
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import uvloop
 from msgspec import Struct
 
 from trunkline.app.gateway import Gateway, build
+from trunkline.app.reload import Load, Reload
+from trunkline.background import BackgroundTasks
 from trunkline.config.secret import secrets_in
+from trunkline.model.errors import TrunklineError
 from trunkline.protocol.versions import Version
 from trunkline.server import logs
 from trunkline.server.listener import Listener, listen, room_for_connections
 from trunkline.server.mcp import PATH as MCP_PATH
+from trunkline.server.operator_channel import OperatorChannel, OperatorCommands
 from trunkline.server.shared import Shared
 from trunkline.settings import Settings
-from trunkline.settings.stores import place_of
+from trunkline.settings.stores import operator_path, place_of
 
 # Number of new objects before a garbage collection, a few MB. Requests leave few cycles behind, and
 # a collection after every 700 objects took 5 % of the CPU.
@@ -46,13 +50,20 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
 def serve(
     settings: Settings,
     *,
+    load: Load,
     on_ready: Callable[[ServeInfo], None],
     on_waiting: Callable[[], None] = lambda: None,
 ) -> int:
     """Returns the exit code. Raises ConfigError and StoreError before it listens.
 
-    The server calls `on_waiting` when it must stop while turns are still running.
+    `load` reads the settings again for a reload. The server calls `on_waiting` when it must stop
+    while turns are still running.
     """
+    _configure_logs(settings)
+    return uvloop.run(_serve(settings, load, on_ready, on_waiting))
+
+
+def _configure_logs(settings: Settings) -> None:
     server = settings.server
     logs.configure(
         level=server.log_level,
@@ -60,11 +71,13 @@ def serve(
         secrets=secrets_in(settings),
         requests=server.log_requests,
     )
-    return uvloop.run(_serve(settings, on_ready, on_waiting))
 
 
 async def _serve(
-    settings: Settings, on_ready: Callable[[ServeInfo], None], on_waiting: Callable[[], None]
+    settings: Settings,
+    load: Load,
+    on_ready: Callable[[ServeInfo], None],
+    on_waiting: Callable[[], None],
 ) -> int:
     sock = listen(settings.server.host, settings.server.port)
     try:
@@ -73,6 +86,9 @@ async def _serve(
         gateway = build(settings, base_url=base_url)
         runtimes = gateway.runtimes
         await runtimes.open()
+        background = BackgroundTasks("reload")
+        commands = OperatorCommands()
+        channel = OperatorChannel(operator_path(settings.operator_store()), commands)
         try:
             async with gateway.mcp.running() if gateway.mcp is not None else nullcontext():
                 shared = Shared(
@@ -89,14 +105,33 @@ async def _serve(
                     drain=lambda grace_s: _drain(gateway, grace_s),
                     drain_s=settings.server.drain_s,
                     on_waiting=on_waiting,
+                    on_hangup=lambda: background.spawn(_reload(reload), name="SIGHUP"),
                 )
+
+                def apply(settings: Settings) -> None:
+                    _configure_logs(settings)
+                    shared.max_header_bytes = settings.server.max_header_bytes
+                    shared.body_timeout_s = settings.server.body_timeout_s
+                    listener.drain_s = settings.server.drain_s
+
+                reload = Reload(gateway, load, local_url=local_url, on_apply=apply)
+                commands.add("reload", lambda _: reload())
+                await channel.open()
                 _tune_garbage_collection()
                 await listener.serve(sockets=[sock])
         finally:
+            await channel.close()
+            await background.close()
             await runtimes.close()
     finally:
         sock.close()
     return 0
+
+
+async def _reload(reload: Reload) -> None:
+    # The log has the error: nobody waits for the answer to a signal.
+    with suppress(TrunklineError):
+        await reload()
 
 
 async def _drain(gateway: Gateway, grace_s: float) -> None:

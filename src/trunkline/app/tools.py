@@ -72,13 +72,16 @@ def describe_remote_agent(update: dict[str, Any]) -> str:
     return ": ".join(part for part in (who, task.get("status", ""), text) if part)
 
 
-def mcp_endpoint(settings: Settings, access: "Access") -> "McpEndpoint":
-    """The tools over MCP at `/mcp`. Raises ConfigError where the package is missing."""
+def mcp_endpoint(
+    settings: Settings, access: "Access", *, in_force: Callable[[], Settings]
+) -> "McpEndpoint":
+    """The tools over MCP at `/mcp`. Each session has those of the settings that are in force when
+    it begins. Raises ConfigError where the package is missing."""
     require_mcp()
     from trunkline.server.mcp.http import McpEndpoint, Sessions
 
     return McpEndpoint(
-        lambda: open_tools(settings),
+        lambda: open_tools(in_force()),
         access=access,
         limits=Limits(
             max_body_bytes=settings.server.max_body_bytes,

@@ -12,7 +12,7 @@ from msgspec import Struct
 from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trunkline.settings import Settings
+    from trunkline.settings import Settings, StoreSettings
 
 Form: TypeAlias = Literal["text", "json"]
 
@@ -222,6 +222,23 @@ class StoreFlags(ConfigFlags, frozen=True, kw_only=True):
     def settings(self) -> "Settings":
         """Raises ConfigError."""
         return self.load(overrides=store_overrides(self.data, self.db))[0]
+
+    def operator_store(self) -> "StoreSettings":
+        """The store beside which a running gateway is found. Raises ConfigError."""
+        from trunkline.settings import demo
+        from trunkline.settings.load import load_store
+
+        overrides = store_overrides(self.data, self.db)
+        if overrides or self.file is None:
+            return demo(overrides=overrides).store
+        try:
+            return self.settings().operator_store()
+        except ConfigError:
+            # The gateway itself says what is wrong with the file, and it has the environment that
+            # the file refers to.
+            if self.config is None:
+                raise
+            return load_store(self.config)
 
 
 def store_overrides(data: Path | None, db: str | None) -> dict[str, Mapping[str, str]]:

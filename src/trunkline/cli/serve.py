@@ -85,7 +85,11 @@ def serve(
         "server": {key: literal(value) for key, value in server.items() if value is not None},
         **store_overrides(data, db),
     }
-    settings, notes = files.load(target=target, overrides=overrides)
+
+    def load() -> tuple["Settings", tuple[str, ...]]:
+        return files.load(target=target, overrides=overrides)
+
+    settings, notes = load()
     if not settings.agents and not settings.remote.mcp:
         raise ConfigError(
             f"{files.file}: there is nothing to serve: the file has agents to call, "
@@ -104,6 +108,7 @@ def serve(
 
     return serve_gateway(
         settings,
+        load=load,
         on_ready=lambda started: announce(started, settings, notes=notes),
         on_waiting=lambda: print_draining(settings.server.drain_s),
     )

@@ -25,6 +25,7 @@
     ├── ConfigError            the configuration is at fault; names key and remedy
     │   ├── AgentExists          an agent of this handle is published already
     │   └── AgentNotPublished    no agent of this handle is published
+    ├── OperatorRefused        a command of an operator, or its credential, is at fault
     └── GatewayBug             the gateway is at fault; the caller sees an internal error
 
 `protocol.errors` has their codes, statuses and reasons on the wire.
@@ -247,6 +248,10 @@ class AgentExists(ConfigError):
 
 class AgentNotPublished(ConfigError):
     """No agent of this handle is published."""
+
+
+class OperatorRefused(TrunklineError):
+    """A running gateway does not take a command of an operator. The text names the remedy."""
 
 
 class GatewayBug(TrunklineError):

@@ -67,11 +67,13 @@ class Application:
             if endpoint.not_found is not None:
                 self._no_files[endpoint] = endpoint.not_found
 
-    def remove(self, endpoints: Iterable[Endpoint]) -> None:
-        """Answer at all addresses of an agent as where no agent is, from the next request on."""
+    def remove(self, endpoints: Iterable[Endpoint], *, but: Iterable[Endpoint] = ()) -> None:
+        """Answer at the addresses of an agent as where no agent is, from the next request on. The
+        addresses that it shares with the endpoints in `but` stay."""
+        stay = {(id(table), path) for each in but for table, path in self._addresses(each)}
         for endpoint in endpoints:
             for table, path in self._addresses(endpoint):
-                if table.get(path) is endpoint:
+                if table.get(path) is endpoint and (id(table), path) not in stay:
                     del table[path]
             self._no_files.pop(endpoint, None)
 

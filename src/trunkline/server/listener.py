@@ -62,8 +62,10 @@ class Listener(uvicorn.Server):
         drain: Callable[[float], Coroutine[Any, Any, None]],
         drain_s: float,
         on_waiting: Callable[[], None] = lambda: None,
+        on_hangup: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_waiting` is called after a signal to stop, if work is still under way."""
+        """`on_waiting` is called after a signal to stop, if work is still under way; `on_hangup`
+        after a SIGHUP that asks to reload the settings."""
         self._shared = shared
         config = uvicorn.Config(
             # Never called: the connections hand requests to the handler.
@@ -84,8 +86,10 @@ class Listener(uvicorn.Server):
         self.server_state.tasks = shared.tasks
         self._on_started = on_started
         self._drain = drain
-        self._drain_s = drain_s
+        # May be changed while the listener runs.
+        self.drain_s = drain_s
         self._on_waiting = on_waiting
+        self._on_hangup = on_hangup
         self._hurries = asyncio.Event()
 
     def _connect(self, **_: Any) -> Connection:
@@ -124,14 +128,13 @@ class Listener(uvicorn.Server):
                 loop.remove_signal_handler(signal.SIGHUP)
 
     def _hang_up(self, had_terminal: bool) -> None:
-        """SIGHUP: the terminal is gone, or an operator expects a daemon to reload its settings."""
+        """SIGHUP: the terminal is gone, or an operator wants the settings to be read again."""
         if had_terminal and not _has_terminal():
             _log.warning("stopping: the terminal is gone (SIGHUP); start with nohup to go on")
             self.handle_exit(signal.SIGHUP, None)
-        else:
-            _log.warning(
-                "SIGHUP is ignored: there is nothing to reload; restart for other settings"
-            )
+        elif not self.should_exit:
+            _log.info("SIGHUP: the configuration is read again")
+            self._on_hangup()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
@@ -148,7 +151,7 @@ class Listener(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # While runs finish, callers with an open connection are still answered.
         async with asyncio.TaskGroup() as stopping:
-            draining = stopping.create_task(self._drain(self._drain_s))
+            draining = stopping.create_task(self._drain(self.drain_s))
             hurrying = stopping.create_task(self._hurries.wait())
             either = (draining, hurrying)
             ended, _ = await asyncio.wait(

@@ -70,6 +70,21 @@ def load(path: str | Path, *, overrides: Document | None = None) -> Settings:
     return from_document(document, folder=file.absolute().parent, source=str(path))
 
 
+def load_store(path: str | Path, *, environment: Mapping[str, str] = os.environ) -> StoreSettings:
+    """The main store of a TOML file. No other table is read, so that a file whose other tables
+    have problems, or refer to variables that are not set here, still says where the store is.
+
+    Raises ConfigError.
+    """
+    file = Path(path)
+    problems: list[Problem] = []
+    table = {"store": read_toml(file).get("store", {})}
+    settings = decode(expand(table, environment=environment, problems=problems), problems=problems)
+    if problems:
+        raise InvalidSettings(problems, source=str(path))
+    return _with_path(settings.store, file.absolute().parent)
+
+
 def demo(*, overrides: Document | None = None) -> Settings:
     """One echo agent on loopback, to try things out."""
     return from_document(merged(DEMO, overrides or {}), source="the command line")

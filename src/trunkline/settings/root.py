@@ -67,6 +67,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         running = [agent for agent in self.agents.values() if not agent.unavailable]
         return list(dict.fromkeys(agent.store or self.store for agent in running))
 
+    def operator_store(self) -> StoreSettings:
+        """The store beside which a running gateway leaves the credential for operators: the main
+        store, or the first of the agents' own where no agent uses the main store."""
+        kept = [store for store in self.stores() if store.kind != "memory"]
+        return self.store if self.store in kept or not kept else kept[0]
+
     def calls_others(self) -> bool:
         """Whether the configuration names agents to call."""
         return bool(self.targets) or self.remote != RemoteSettings()

@@ -71,6 +71,17 @@ def database_path(store: StoreSettings) -> File:
     return File(store.path) if store.path else data_dir() / DATABASE_NAME
 
 
+def operator_path(store: StoreSettings) -> File | None:
+    """The file with the credential for commands to the gateway that runs on the store; None for a
+    store in memory, which has no place that others could look at."""
+    if store.kind == "memory":
+        return None
+    path = database_path(store)
+    return (
+        path / ".operator" if store.kind == "json-file" else path.with_name(path.name + ".operator")
+    )
+
+
 def place_of(store: StoreSettings) -> str:
     """The place of the tasks, in words."""
     return "in memory" if store.kind == "memory" else f"{store.kind} at {database_path(store)}"

@@ -59,6 +59,29 @@ def _overwrite(fd: int, data: bytes) -> None:
     os.write(fd, data)
 
 
+def holder_of(store: Path) -> int | None:
+    """The process that holds the lock of a database or folder; 0 if the process is not known, None
+    if nobody holds it."""
+    is_folder = store.is_dir()
+    try:
+        fd = os.open(_lock_path(store, is_folder=is_folder), os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        if _try_lock(fd):
+            return None
+        if is_folder:
+            return _owner_in(fd).pid
+        pid = _read(fd).partition(b"\n")[0].strip()
+        return int(pid) if pid.isdigit() else 0
+    finally:
+        os.close(fd)
+
+
+def _lock_path(store: Path, *, is_folder: bool) -> Path:
+    return store / _WRITER_LOCK if is_folder else store.with_name(store.name + ".lock")
+
+
 class FileLock:
     """Holds `<path>.lock` from `acquire` until `release` or the death of the process.
 
@@ -68,7 +91,7 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self._store = path
-        self._path = path.with_name(path.name + ".lock")
+        self._path = _lock_path(path, is_folder=False)
         self._fd: int | None = None
         # The mark of the last process; empty when it left none.
         self.mark = ""
@@ -118,7 +141,7 @@ class WriterLock:
     """
 
     def __init__(self, folder: Path, clock: Clock, *, wait_s: float) -> None:
-        self._path = folder / _WRITER_LOCK
+        self._path = _lock_path(folder, is_folder=True)
         self._clock = clock
         self._wait_s = wait_s
         self._fd: int | None = None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from trunkline.app.reload import Load
 from trunkline.app.serve import ServeInfo
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.cli.commands import app
@@ -50,9 +51,12 @@ class Gateway(ModuleType):
         self,
         settings: Settings,
         *,
+        load: Load,
         on_ready: Callable[[ServeInfo], None],
         on_waiting: Callable[[], None],
     ) -> int:
+        # A reload reads the same files with the same options.
+        assert load()[0] == settings
         self.served.append(settings)
         if self.failure is not None:
             raise self.failure

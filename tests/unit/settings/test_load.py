@@ -9,6 +9,7 @@ from trunkline.backends.python.settings import PythonBackend, split_target
 from trunkline.model.errors import ConfigError
 from trunkline.settings import AgentSettings, Settings, demo, for_target, from_document, load
 from trunkline.settings.agents import slug
+from trunkline.settings.load import load_store
 from trunkline.settings.root import publish
 
 AGENT = '[agents."acme/echo"]\nname = "Echo"\nbackend = { kind = "echo" }\n'
@@ -223,3 +224,15 @@ def test_targets_are_split(target: str, parts: tuple[str, str]) -> None:
 )
 def test_slugs(name: str, expected: str) -> None:
     assert slug(name) == expected
+
+
+def test_the_store_is_found_whatever_the_other_tables_say(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        '[store]\npath = "${WHERE}/x.db"\n[server]\nprot = 1\n[auth.keys.me]\nkey = "${NOT_SET}"\n',
+    )
+    store = load_store(file, environment={"WHERE": "data"})
+    assert store.path == str(tmp_path / "data" / "x.db")
+    assert load_store(written(tmp_path, "")).path == ""
+    with pytest.raises(ConfigError, match=r"store\.kind"):
+        load_store(written(tmp_path, '[store]\nkind = "paper"\n'))

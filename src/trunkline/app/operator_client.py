@@ -1,0 +1,83 @@
+"""`call_gateway`: gives a command of an operator to the gateway that runs on a store."""
+
+import socket
+from typing import Any, Final
+
+import msgspec
+
+from trunkline.model.errors import ConfigError, OperatorRefused, TrunklineError
+from trunkline.server import operator_credential
+from trunkline.server.operator_channel import Answer, Request
+from trunkline.server.operator_credential import Credential
+from trunkline.settings.stores import StoreSettings, database_path, operator_path, place_of
+from trunkline.stores.locks import holder_of
+
+# A reload opens backends and waits for turns of agents that are replaced while they leave.
+ANSWER_S: Final = 120.0
+
+
+class NotRunning(TrunklineError):
+    """No gateway runs on the store, so a command may work on the store by itself."""
+
+
+def call_gateway(
+    store: StoreSettings, command: str, arguments: dict[str, Any] | None = None
+) -> Any:
+    """The result of the command. Raises NotRunning, ConfigError for a fault of the gateway's
+    configuration, and OperatorRefused or TrunklineError for other faults."""
+    path = operator_path(store)
+    if path is None:
+        raise OperatorRefused(
+            "a gateway whose tasks are in memory takes no commands, because it has no data folder. "
+            "Send its process SIGHUP to reload its configuration."
+        )
+    credential = operator_credential.read(path)
+    if credential is None:
+        holder = holder_of(database_path(store))
+        if holder is not None:
+            raise OperatorRefused(
+                f"process {holder or 'unknown'} uses the store ({place_of(store)}), and takes no "
+                f"commands: there is no file {path}. If it is a gateway, `kill -HUP {holder}` "
+                "reloads its configuration, and its log says why the file is missing."
+            )
+        raise NotRunning(
+            f"no gateway is running on this store ({place_of(store)}). Name the store of the "
+            "gateway with --config FILE, --data DIR or --db sqlite:///FILE."
+        )
+    request = Request(credential.token, command, arguments or {})
+    answer = _asked(credential, msgspec.json.encode(request) + b"\n")
+    if answer.failure is None:
+        return answer.result
+    if answer.failure.kind == "configuration":
+        raise ConfigError(answer.failure.message)
+    raise OperatorRefused(answer.failure.message)
+
+
+def _asked(credential: Credential, data: bytes) -> Answer:
+    process = f"the gateway (process {credential.pid})"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(ANSWER_S)
+        try:
+            connection.connect(credential.socket)
+        except (FileNotFoundError, ConnectionRefusedError):
+            raise NotRunning(
+                f"no gateway is running on this store: the last one, process {credential.pid}, was "
+                "killed. The next start replaces the credential that it left."
+            ) from None
+        except OSError as error:
+            raise OperatorRefused(
+                f"{credential.socket}: cannot be reached: {error.strerror}."
+            ) from error
+        try:
+            connection.sendall(data)
+            with connection.makefile("rb") as incoming:
+                line = incoming.readline()
+        except TimeoutError:
+            raise OperatorRefused(
+                f"{process} has not answered for {ANSWER_S:g} s; its log says what it does."
+            ) from None
+        except OSError:
+            line = b""
+    if not line.endswith(b"\n"):
+        raise OperatorRefused(f"{process} ended before it answered; its log says why.")
+    return msgspec.json.decode(line, type=Answer)
