@@ -1,7 +1,7 @@
 """A runtime with a scripted agent, and the few words in which tests talk to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -29,10 +29,12 @@ from trunkline.model.values import (
     text_of,
 )
 from trunkline.ports.backend import Backend
+from trunkline.ports.cluster import Cluster
 from trunkline.ports.gate import Gate
 from trunkline.ports.store import Scope, Store
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import Item, Opening, Reply, Subscription
+from trunkline.runtime.participants import Rejoin
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings.profiles import preset
 from trunkline.stores.memory import MemoryStore
@@ -61,6 +63,8 @@ class World:
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
         preset_name: str = "standard",
+        cluster: Cluster | None = None,
+        participants: Mapping[str, Rejoin] | None = None,
         gate: Gate | None = None,
         **profile: Any,
     ) -> None:
@@ -77,6 +81,8 @@ class World:
             agents=[self.agent],
             stream_buffer=stream_buffer,
             heartbeat_s=heartbeat_s,
+            cluster=cluster,
+            participants=participants,
             gate=gate,
         )
         self.service = self.runtime.service
@@ -209,6 +215,8 @@ class World:
         self.runtime.runs.is_draining = True
         await self.runtime.runs.tasks.close()
         await self.runtime._housekeeping.close()
+        if self.runtime._membership is not None:
+            await self.runtime._membership.vanish()
         await self.callers.close()
 
     async def close(self) -> None:

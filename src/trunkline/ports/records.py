@@ -91,7 +91,10 @@ class Group(Struct, frozen=True, gc=False):
     is_required: bool = True
 
 
-class Skipped(Struct, frozen=True, gc=False):
-    """The append is committed, without these of its optional groups, counted from 0."""
+class Committed(Struct, frozen=True, gc=False):
+    """An append that was committed, where there is more to say than that."""
 
-    groups: tuple[int, ...]
+    # The optional groups that were skipped, counted from 0.
+    skipped: tuple[int, ...] = ()
+    # The epoch of the lane, if the append took it.
+    epoch: int = 0

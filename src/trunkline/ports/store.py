@@ -42,7 +42,7 @@ from trunkline.model.errors import StoreError
 from trunkline.model.events import Entry
 from trunkline.model.large_values import LargeValue
 from trunkline.model.values import TaskState
-from trunkline.ports.records import Change, Group, Key, Record, Skipped
+from trunkline.ports.records import Change, Committed, Group, Key, Record
 
 
 class Scope(Struct, frozen=True, cache_hash=True, gc=False):
@@ -79,6 +79,9 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
     # Entries continue right after this sequence; 0 creates the task.
     expected_seq: int
     epoch: int
+    # The lane of the task in a store that several nodes share, which checks the epoch against that
+    # of the lane. An append with epoch 0 takes a lane that no other node owns.
+    lane: str = ""
     # May be empty only when a snapshot is given.
     entries: tuple[Entry, ...]
     state: TaskState
@@ -104,7 +107,7 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
 
 
 # The result of a commit: refused, committed without some optional groups, or committed (None).
-Result: TypeAlias = StoreError | Skipped | None
+Result: TypeAlias = StoreError | Committed | None
 # Called once on the event loop with the result.
 Settled: TypeAlias = Callable[[Result], None]
 
@@ -206,6 +209,10 @@ class Store(Protocol):
         ...
 
     async def record(self, key: Key) -> Record | None: ...
+
+    async def task_records(self, task_id: str) -> tuple[Record, ...]:
+        """The records that go with the task."""
+        ...
 
     async def records(
         self,

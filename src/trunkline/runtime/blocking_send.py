@@ -12,6 +12,7 @@ from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply, Reply
+from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.run import Run
@@ -24,17 +25,25 @@ class BlockingSends(Struct, frozen=True, kw_only=True, eq=False):
     journal: Journal
     runs: Runs
     clock: Clock
+    # Where several nodes share the store.
+    forwarding: Forwarding | None = None
     _timers: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("replies"))
 
     async def wait(
-        self, agent: PublishedAgent, live: LiveTask | None, run: Run | None
+        self,
+        agent: PublishedAgent,
+        live: LiveTask | None,
+        run: Run | None,
+        *,
+        is_queued: bool = False,
     ) -> Reply | NoReply | LiveTask:
         """The agent's message, or the task to answer with.
 
-        The request has a task (`live`), or a run that may still end without one.
+        The request has a task (`live`), or a run that may still end without one. `is_queued` says
+        that the task waits in the queue of another node.
         """
         profile = agent.profile
-        if profile.queued_send == "return" and live is not None and _is_queued(live):
+        if profile.queued_send == "return" and live is not None and (is_queued or _is_queued(live)):
             await self.journal.durable(live)
             return live
         timer: asyncio.Task[None] | None = None
@@ -74,8 +83,14 @@ class BlockingSends(Struct, frozen=True, kw_only=True, eq=False):
         profile = agent.profile
         if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
             reason = f"agent did not reply within {profile.reply_wait_s:g}s"
-            await self.runs.stop(agent, live, Step.FAIL, reason)
+            if live.lease is None:
+                assert self.forwarding is not None
+                await self.forwarding.time_out(live, reason)
+            else:
+                await self.runs.stop(agent, live, Step.FAIL, reason)
         await self.journal.durable(live)
+        if live.lease is None:
+            self.runs.registry.forget_if_idle(live)
         return live
 
 

@@ -246,7 +246,7 @@ class SnapshotSubscription(Subscription, kw_only=True, eq=False):
         for entry in entries:
             if self.is_ended or entry.kind == ARTIFACT:
                 continue
-            state = _state_of(entry)
+            state = state_of(entry)
             if entry.kind == TASK or entry.kind == SUBMITTED:
                 super()._take((entry,), closes_on)
             elif state in _AT_REST:
@@ -284,7 +284,7 @@ def _share(entries: Sequence[Entry], closes_on: frozenset[TaskState]) -> Share:
     size = 0
     for count, entry in enumerate(entries, 1):
         size += len(entry.body)
-        if entry.kind != ARTIFACT and _state_of(entry) in closes_on:
+        if entry.kind != ARTIFACT and state_of(entry) in closes_on:
             return Share(entries[:count], size, True)
     return Share(entries, size, False)
 
@@ -292,6 +292,6 @@ def _share(entries: Sequence[Entry], closes_on: frozenset[TaskState]) -> Share:
 _AT_REST = TERMINAL | INTERRUPTED
 
 
-def _state_of(entry: Entry) -> TaskState | None:
+def state_of(entry: Entry) -> TaskState | None:
     event = entry.public
     return None if isinstance(event, TaskArtifactUpdateEvent) else event.status.state

@@ -32,10 +32,15 @@ class RequestKey(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(
-        cls, scope: Scope, caller: Caller, request: SendMessageRequest, task_id: str
+        cls,
+        scope: Scope,
+        caller: Caller,
+        request: SendMessageRequest,
+        task_id: str,
+        given: str = "",
     ) -> "RequestKey":
-        """The key that the caller sent, or else one made of the id of the message."""
-        key = f"message:{request.message.message_id}"
+        """The key that the caller sent, or else the given one or the id of the message."""
+        key = given or f"message:{request.message.message_id}"
         if caller.idempotency_key:
             key = f"key:{caller.idempotency_key}"
         digest = hashlib.sha256(_encode(request)).digest()

@@ -31,9 +31,10 @@ from trunkline.ports.gate import Admission, Attempt
 from trunkline.ports.store import Scope, Snapshot
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
+from trunkline.runtime.forwarding import Forwarding, Outcome, Sent
 from trunkline.runtime.idempotency import Earlier, IdempotencyKeys, RequestKey, Unanswered
 from trunkline.runtime.journal import Journal, not_stored
-from trunkline.runtime.live_task import LiveTask, message_of_task
+from trunkline.runtime.live_task import LOCAL, Lease, LiveTask, message_of_task
 from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run, run_of, runs_left
@@ -62,8 +63,23 @@ class Admitted(Struct, frozen=True, kw_only=True, gc=False):
     is_joined: bool = False
     # The task of an earlier request with the same key, if it is no longer in memory.
     earlier: Snapshot | None = None
-    # The entry that accepted the message, if the next entry begins its turn; else 0.
+    # The entry that accepted the message; 0 where an earlier request did.
+    accepted_seq: int = 0
+    # The same, if the next entry begins the turn of the message; else 0.
     begun_after: int = 0
+    # Whether another node accepted the message, and whether it waits in the queue there.
+    is_forwarded: bool = False
+    is_queued: bool = False
+
+
+class Placed(Struct, frozen=True, gc=False):
+    """A message at the node that owns its lane, in a store that several nodes share."""
+
+    lease: Lease
+    # The id of the task that the message may make.
+    task_id: str
+    # The key of a message that another node received; empty for none.
+    key: str = ""
 
 
 class Intake(Struct, kw_only=True, eq=False):
@@ -76,6 +92,8 @@ class Intake(Struct, kw_only=True, eq=False):
     ids: Ids
     # None lets every message through.
     gate: TurnGate | None = None
+    # Where several nodes share the store.
+    forwarding: Forwarding | None = None
     is_closed: bool = False
 
     def check_granted(
@@ -97,10 +115,12 @@ class Intake(Struct, kw_only=True, eq=False):
         *,
         needs_task: bool,
         reader: Subscription | None = None,
+        placed: Placed | None = None,
     ) -> Admitted:
         """Accept the message or raise; nothing is recorded when it raises.
 
-        `reader` follows a new task or run from its first event on.
+        `reader` follows a new task or run from its first event on. `placed` says that this node
+        owns the lane of the message, where several nodes share the store.
         """
         if self.is_closed:
             raise _shutting_down()
@@ -109,19 +129,29 @@ class Intake(Struct, kw_only=True, eq=False):
         message = agent.rules.admit(request.message)
         if message is None:
             return await self._answer_empty(scope, request.message)
+        if self.forwarding is not None and placed is None:
+            return await self._place(agent, caller, request, message, needs_task, reader)
         options: TurnOptions | None = None
         if request.configuration is not None or caller.extensions or request.metadata is not None:
             options = _options(caller, request)
         key: RequestKey | None = None
-        if caller.idempotency_key or agent.profile.deduplicate_messages:
-            key = RequestKey.of(scope, caller, request, message.task_id or self.ids.new())
+        if (
+            caller.idempotency_key
+            or agent.profile.deduplicate_messages
+            or (placed is not None and placed.key)
+        ):
+            key = self._key_of(agent, scope, caller, request, placed)
+        if key is not None:
             before = await self._before(agent, key, message, options, reader)
             if before is not None:
                 return before
         if message.task_id:
             return await self._continue(agent, caller, scope, message, options, key)
         agent = agent.current() if agent.is_closed else agent
-        task_id = key.task_id if key is not None else self.ids.new()
+        if key is not None:
+            task_id = key.task_id
+        else:
+            task_id = self.ids.new() if placed is None else placed.task_id
         # A message without a context begins a new one, which has the id of the task.
         context_id = message.context_id or task_id
         if agent.profile.context_mode == "stateless":
@@ -135,6 +165,7 @@ class Intake(Struct, kw_only=True, eq=False):
             message=message,
             options=options,
             key=key,
+            lease=LOCAL if placed is None else placed.lease,
         )
         if self.gate is None:
             return self._begin(run, reader, needs_task=needs_task)
@@ -179,6 +210,8 @@ class Intake(Struct, kw_only=True, eq=False):
     def _begin(self, run: Run, reader: Subscription | None, *, needs_task: bool) -> Admitted:
         """Queue the run of a message that begins a task, or may. There is no await in here, so what
         was checked before still holds."""
+        if run.lease.is_lost:
+            raise Unavailable("The gateway lost touch with its store; try again", retry_after_s=1)
         agent, lane, key = run.agent, run.lane, run.key
         refused = why_refused(agent.profile, agent.lanes, lane)
         if refused is not None:
@@ -201,7 +234,73 @@ class Intake(Struct, kw_only=True, eq=False):
         # The stream of a queued task begins with a snapshot, which shows its place in the queue.
         if reader is not None and run.state is not _QUEUED:
             live.subscribe(reader)
-        return Admitted(live=live, begun_after=1 if run.state is _BEGINNING else 0)
+        begun_after = 1 if run.state is _BEGINNING else 0
+        return Admitted(live=live, accepted_seq=1, begun_after=begun_after)
+
+    def _key_of(
+        self,
+        agent: PublishedAgent,
+        scope: Scope,
+        caller: Caller,
+        request: SendMessageRequest,
+        placed: Placed | None,
+    ) -> RequestKey:
+        task_id = request.message.task_id
+        if placed is None:
+            return RequestKey.of(scope, caller, request, task_id or self.ids.new())
+        given = "" if agent.profile.deduplicate_messages else placed.key
+        return RequestKey.of(scope, caller, request, task_id or placed.task_id, given)
+
+    async def _place(
+        self,
+        agent: PublishedAgent,
+        caller: Caller,
+        request: SendMessageRequest,
+        message: Message,
+        needs_task: bool,
+        reader: Subscription | None,
+    ) -> Admitted:
+        """Accept the message here if this node owns its lane or can, and at its owner if not."""
+        assert self.forwarding is not None
+        ownership = self.forwarding.ownership
+        scope = Scope(agent.handle, caller.tenant, caller.principal.id)
+        task_id = message.task_id or self.ids.new()
+        if message.task_id:
+            live = await self.registry.follow(scope, message.task_id)
+            lane = ownership.lane_of(live)
+            self.registry.forget_if_idle(live)
+        else:
+            context_id = context_of(agent.profile, message) or task_id
+            lane = agent.lane(scope, context_id, task_id)
+        # No other node can know a lane that has the name of the new task.
+        is_fresh = lane.name == task_id and not message.task_id
+        lease = await (ownership.fresh(lane) if is_fresh else ownership.own(lane))
+        if lease is None:
+            sent = Sent(self.ids.new(), agent.handle, caller, request, task_id, needs_task)
+            return await self._accepted_elsewhere(scope, await self.forwarding.ask(lane, sent))
+        lease.users += 1
+        try:
+            return await self.admit(
+                agent,
+                caller,
+                request,
+                needs_task=needs_task,
+                reader=reader,
+                placed=Placed(lease, task_id),
+            )
+        finally:
+            lease.users -= 1
+
+    async def _accepted_elsewhere(self, scope: Scope, outcome: Outcome) -> Admitted:
+        if outcome.reply:
+            return Admitted(reply=Reply(outcome.reply.encode()))
+        live = await self.registry.follow(scope, outcome.task_id)
+        return Admitted(
+            live=live,
+            accepted_seq=outcome.seq,
+            is_forwarded=True,
+            is_queued=outcome.is_queued,
+        )
 
     async def _before(
         self,
@@ -234,7 +333,7 @@ class Intake(Struct, kw_only=True, eq=False):
         """Answer that the message has no content, if it is otherwise acceptable."""
         context_id = message.context_id
         if message.task_id:
-            live = await self.registry.load(scope, message.task_id)
+            live = await self.registry.follow(scope, message.task_id)
             context_id = live.context_id
             try:
                 if live.state in TERMINAL:
@@ -281,34 +380,43 @@ class Intake(Struct, kw_only=True, eq=False):
         key: RequestKey | None,
     ) -> Admitted:
         live = await self.registry.load(scope, message.task_id)
-        # The task stays in memory while the message waits; otherwise it would be loaded twice.
-        live.pending_senders += 1
         try:
-            # Another request with the key may have come while the task was loaded.
+            with self.registry.pinned(live):
+                return await self._continue_pinned(agent, caller, live, message, options, key)
+        finally:
+            self.registry.forget_if_idle(live)
+
+    async def _continue_pinned(
+        self,
+        agent: PublishedAgent,
+        caller: Caller,
+        live: LiveTask,
+        message: Message,
+        options: TurnOptions | None,
+        key: RequestKey | None,
+    ) -> Admitted:
+        # Another request with the key may have come while the task was loaded.
+        earlier = await self._until_ready(live, key)
+        if earlier is not None:
+            return earlier
+        if self.gate is None:
+            return self._follow_up(agent, live, message, options, key)
+        check_follow_up(message, context_id=live.context_id, state=live.state)
+        attempt = self.gate.attempt(agent, caller, message, live.task_id, live.context_id)
+        lane = agent.lane(live.scope, live.context_id, live.task_id)
+        refusal = partial(why_refused, agent.profile, agent.lanes, lane)
+        async with self.gate.passing(attempt, lane, refusal) as passage:
+            if isinstance(passage.decision, Refusal):
+                raise passage.decision.as_error()
+            await self.gate.commit(passage.decision)
             earlier = await self._until_ready(live, key)
             if earlier is not None:
                 return earlier
-            if self.gate is None:
-                return self._follow_up(agent, live, message, options, key)
-            check_follow_up(message, context_id=live.context_id, state=live.state)
-            attempt = self.gate.attempt(agent, caller, message, live.task_id, live.context_id)
-            lane = agent.lane(live.scope, live.context_id, live.task_id)
-            refusal = partial(why_refused, agent.profile, agent.lanes, lane)
-            async with self.gate.passing(attempt, lane, refusal) as passage:
-                if isinstance(passage.decision, Refusal):
-                    raise passage.decision.as_error()
-                await self.gate.commit(passage.decision)
-                earlier = await self._until_ready(live, key)
-                if earlier is not None:
-                    return earlier
-                if self.is_closed:
-                    raise _shutting_down()
-                admitted = self._follow_up(agent, live, message, options, key, attempt)
-                passage.is_used = True
-                return admitted
-        finally:
-            live.pending_senders -= 1
-            self.registry.forget_if_idle(live)
+            if self.is_closed:
+                raise _shutting_down()
+            admitted = self._follow_up(agent, live, message, options, key, attempt)
+            passage.is_used = True
+            return admitted
 
     async def _until_ready(self, live: LiveTask, key: RequestKey | None) -> Admitted | None:
         """Wait until the task can take a message. Returns the outcome of an earlier request with
@@ -365,7 +473,8 @@ class Intake(Struct, kw_only=True, eq=False):
         for each in (*left, run):
             self.runs.enter(each)
         has_begun = run.state is _BEGINNING
-        return Admitted(live=live, begun_after=run.accepted_seq if has_begun else 0)
+        begun_after = run.accepted_seq if has_begun else 0
+        return Admitted(live=live, accepted_seq=run.accepted_seq, begun_after=begun_after)
 
 
 def _admitted_before(earlier: Earlier) -> Admitted:

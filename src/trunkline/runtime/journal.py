@@ -10,12 +10,14 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct, field
 
 from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import (
+    GatewayBug,
+    LeaseLost,
     LimitReached,
     StoreError,
     StoreUnusable,
@@ -28,9 +30,9 @@ from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, Part, TaskState
 from trunkline.ports.clock import Ids
-from trunkline.ports.records import Group, Skipped
+from trunkline.ports.records import Committed, Group
 from trunkline.ports.store import Append, Result, Settled, Snapshot, Store
-from trunkline.runtime.fanout import NoReply
+from trunkline.runtime.fanout import NoReply, state_of
 from trunkline.runtime.large_values import slim
 from trunkline.runtime.live_task import Durable, LiveTask
 
@@ -62,10 +64,16 @@ class CommitObserver(Protocol):
         """The store refused, and the task is back at its committed state."""
 
 
+# Learns of every commit on the event loop, and must not wait or raise.
+Tap: TypeAlias = Callable[[LiveTask, tuple[Entry, ...]], None]
+
+
 class Journal(Struct, kw_only=True, eq=False, dict=True):
     store: Store
     ids: Ids
     observer: CommitObserver
+    # Called with each task and its entries right after their commit.
+    taps: tuple[Tap, ...] = ()
     # Whether the store has accepted nothing since its last failure.
     is_refusing: bool = False
     # The number of entries committed since the start, for the metrics.
@@ -231,6 +239,11 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         if self._large is None and live.is_dirty:
             self._large = live
 
+    def _settle_large(self, live: LiveTask, append: Append) -> None:
+        live.in_flight_values = live.in_flight_values[len(append.values) :]
+        if self._large is live and not live.in_flight and not live.is_dirty:
+            self._leave_large_turn()
+
     def _leave_large_turn(self) -> None:
         self._large = None
         if self._large_waiting:
@@ -257,17 +270,21 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
                 fold.slim(partial(self.slim, live))
             snapshot = fold.snapshot()
             size += len(snapshot.task) + len(snapshot.artifacts)
+        lease = live.lease
+        if lease is None:
+            raise GatewayBug(f"task {live.task_id} is written to without a lease")
         append = Append(
             task_id=live.task_id,
             expected_seq=entries[0].seq - 1,
-            epoch=live.epoch,
+            epoch=lease.epoch or live.epoch,
+            lane=lease.lane,
             entries=entries,
             state=live.state,
             status_ms=live.status_ms,
             creation=live.creation,
             snapshot=snapshot,
             values=live.values,
-            also=live.also,
+            also=live.also if not live.participants else self._enlisted(live, entries),
             counted_bytes=size,
         )
         # Nothing beyond this point can fail: an append is made as a whole, or not at all.
@@ -299,17 +316,14 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
             # The store refused an earlier append of the task, which voids this one as well.
             return
         entries = append.entries
-        if result is not None and not isinstance(result, Skipped):
-            self._settle_refused(live, result)
+        if result is not None and not self._is_committed(live, result):
             return
         self.is_refusing = False
         live.commit(entries, append.state, fold, append.snapshot)
         del live.in_flight[: len(entries)]
         live.committed_bytes = flushed_bytes
-        if self._large is live and not live.in_flight and not live.is_dirty:
-            self._leave_large_turn()
-        if append.values:
-            live.in_flight_values = live.in_flight_values[len(append.values) :]
+        if append.values or self._large is live:
+            self._settle_large(live, append)
         self.committed_entries += len(entries)
         # From here to the end there is no await: a reader that attaches sees either this
         # commit in its snapshot or the entries on its stream, never both or neither.
@@ -317,6 +331,8 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
             live.publish(entries)
         if live.once_durable:
             self._run_once_durable(live)
+        if live.participants or self.taps:
+            self._tell_committed(live, append, result)
         if append.state in SETTLED:
             if live.waiters:
                 seq = live.committed_seq
@@ -327,6 +343,58 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
                     elif not waiter.done():
                         waiter.set_result(None)
             self.observer.settled(live)
+
+    def _is_committed(self, live: LiveTask, result: StoreError | Committed) -> bool:
+        if isinstance(result, StoreError):
+            self._settle_refused(live, result)
+            return False
+        if result.epoch and live.lease is not None:
+            live.lease.epoch = result.epoch
+        return True
+
+    def _enlisted(self, live: LiveTask, entries: tuple[Entry, ...]) -> tuple[Group, ...]:
+        """The groups to commit with the entries: those attached, and those of participants."""
+        groups = [*live.also]
+        for participant in live.participants:
+            try:
+                groups += participant.enlist(live, entries, live.state)
+            except Exception:  # noqa: BLE001 - logged, and the task goes on
+                _log.exception("a participant failed", extra={"task_id": live.task_id})
+        return tuple(groups)
+
+    def _tell_committed(self, live: LiveTask, append: Append, result: Result) -> None:
+        """Tell participants and taps. One that raises is logged, and the others are still told."""
+        skipped: list[Group] = []
+        if isinstance(result, Committed):
+            skipped = [append.also[number] for number in result.skipped]
+        calls: list[Callable[[], None]] = [
+            partial(each.committed, live, append.entries, append.state, skipped)
+            for each in live.participants
+        ]
+        calls += [partial(tap, live, append.entries) for tap in self.taps]
+        for call in calls:
+            try:
+                call()
+            except Exception:  # noqa: BLE001 - logged, and the others are told
+                _log.exception("a participant failed", extra={"task_id": live.task_id})
+
+    def follow(self, live: LiveTask, entries: tuple[Entry, ...]) -> None:
+        """Publish entries that another node has committed."""
+        state = live.state
+        for entry in entries:
+            state = state_of(entry) or state
+        live.commit(entries, state, None, None)
+        live.seq, live.state = live.committed_seq, state
+        live.publish(entries)
+        if live.once_durable:
+            self._run_once_durable(live)
+        if state in SETTLED:
+            self.answer_waiters(live)
+            self.observer.settled(live)
+
+    def fence(self, live: LiveTask) -> None:
+        """Give up a task of a lane that another node has taken."""
+        self._refuse(live, LeaseLost(f"Another node works on task {live.task_id}"))
 
     def _settle_refused(self, live: LiveTask, error: StoreError) -> None:
         is_unusable = isinstance(error, StoreUnusable)

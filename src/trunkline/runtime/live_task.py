@@ -17,6 +17,7 @@ from trunkline.model.values import HAS_WORK, TERMINAL, Message, Part, Role, Task
 from trunkline.ports.records import Group
 from trunkline.ports.store import Creation, Scope, Snapshot, StoredTask
 from trunkline.runtime.fanout import Shares, Subscription
+from trunkline.runtime.participants import Participant
 
 if TYPE_CHECKING:
     from trunkline.runtime.idempotency import RequestKey
@@ -30,6 +31,29 @@ MAX_UNFOLDED = 64
 
 # Called with None after the commit, or with the error when the store refuses it.
 Durable: TypeAlias = Callable[[TrunklineError | None], None]
+
+
+class Lease:
+    """The right to write to the tasks of a lane."""
+
+    # Whether another node may have the lane by now.
+    is_lost: bool = False
+
+    def __init__(self, lane: str = "", epoch: int = 0) -> None:
+        # The name of the lane in the store; empty where one process has the store to itself.
+        self.lane = lane
+        # 0 until the store has said it.
+        self.epoch = epoch
+        # The tasks of the lane in memory.
+        self.tasks: set[LiveTask] = set()
+        # The number of requests that are about to write to a task of the lane.
+        self.users = 0
+        # Whether the inbox that an earlier owner may have begun to work off is empty.
+        self.is_inbox_known = False
+
+
+# The lease of every task whose store belongs to this process alone.
+LOCAL = Lease()
 
 
 class LiveTask(Struct, kw_only=True, eq=False):
@@ -86,10 +110,15 @@ class LiveTask(Struct, kw_only=True, eq=False):
     # accepts that.
     is_dropped: bool = False
     is_stuck: bool = False
-    # Written by `Intake` alone: senders whose message cannot be recorded yet.
-    pending_senders: int = 0
+    # Written by `Ownership` alone: None for a task that another node writes to. This node then
+    # follows it, and takes its entries from the store.
+    lease: Lease | None = LOCAL
+    # Written by `Registry` alone: the number of requests that need the task in memory for a while.
+    pins: int = 0
     # Written by `IdempotencyKeys` alone: the keys of its requests, until the store has them.
     keys: "tuple[RequestKey, ...]" = ()
+    # Written by `Participants`, and by a feature for its own participant.
+    participants: tuple[Participant, ...] = ()
     # Written by `Recorder` alone: the number of turns that have begun.
     turns: int = 0
     # Written by `Runs` alone: the run under way, and those that wait for their turn.
@@ -119,7 +148,11 @@ class LiveTask(Struct, kw_only=True, eq=False):
     @property
     def is_orphan(self) -> bool:
         """Whether the task has work to do and no run, because a restart left it as it was."""
-        return self.state in HAS_WORK and not (self.run or self.waiting or self.is_stuck)
+        return (
+            self.state in HAS_WORK
+            and self.lease is not None
+            and not (self.run or self.waiting or self.is_stuck)
+        )
 
     @property
     def position(self) -> int | None:

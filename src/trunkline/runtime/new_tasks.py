@@ -41,11 +41,14 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
             task_id=task_id,
             scope=scope,
             context_id=context_id,
-            epoch=1,
+            epoch=0 if run.lease.lane else 1,
+            lease=run.lease,
             creation=Creation(scope, context_id, now_ms, self.registry.node),
             run=None if is_waiting or refused is not None else run,
             waiting=[run] if is_waiting and refused is None else [],
         )
+        if run.lease.lane:
+            run.lease.tasks.add(live)
         if key is not None:
             self.keys.keep(live, key)
         if run.admission is not None and run.admission.also:

@@ -12,7 +12,8 @@ from trunkline.model.errors import TaskNotFound, Unavailable
 from trunkline.model.session import Delivered, ReplyPayload
 from trunkline.model.values import Artifact, Part, TaskArtifactUpdateEvent
 from trunkline.ports.clock import Ids
-from trunkline.ports.store import Store
+from trunkline.ports.store import Scope, Store
+from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.registry import Registry
 
@@ -22,11 +23,13 @@ TASK_REQUIRED = (
 )
 
 
-class QueuedReplies(Struct, frozen=True, kw_only=True, eq=False):
+class QueuedReplies(Struct, kw_only=True, eq=False):
     store: Store
     registry: Registry
     journal: Journal
     ids: Ids
+    # Where several nodes share the store.
+    forwarding: Forwarding | None = None
 
     async def deliver(
         self, task_id: str, payload: ReplyPayload, *, agent: str, to: str = ""
@@ -37,41 +40,53 @@ class QueuedReplies(Struct, frozen=True, kw_only=True, eq=False):
         """
         if not task_id.strip():
             return Delivered(ok=False, error=TASK_REQUIRED)
-        parts = _parts(payload)
         # An agent may know its task before the store has it, so memory comes first.
-        scope = self.registry.owner(task_id) or await self.store.owner(task_id)
+        known = self.registry.in_memory(task_id)
+        scope = await self.store.owner(task_id) if known is None else known.scope
         if scope is None or scope.agent != agent:
             return _not_found(task_id)
-        if not parts:
+        if not _parts(payload):
             return Delivered(ok=True)
+        message_id = f"queued-reply-{self.ids.new()}"
         try:
-            live = await self.registry.load(scope, task_id)
+            if self.forwarding is None or not await self.forwarding.deliver(
+                scope, task_id, message_id, payload, to
+            ):
+                await self.record(scope, task_id, message_id, payload, to)
         except TaskNotFound:  # the task was pruned meanwhile
             return _not_found(task_id)
-        message_id = f"queued-reply-{self.ids.new()}"
+        return Delivered(ok=True, message_id=message_id)
+
+    async def record(
+        self, scope: Scope, task_id: str, message_id: str, payload: ReplyPayload, to: str
+    ) -> None:
+        """Append the reply to the task, unless the task has it. Raises TaskNotFound."""
+        live = await self.registry.load(scope, task_id)
         metadata = {"source": "queued-reply", "channel": "a2a", **({"to": to} if to else {})}
-        event = TaskArtifactUpdateEvent(
-            task_id=live.task_id,
-            context_id=live.context_id,
-            artifact=Artifact(
-                artifact_id=message_id,
-                name="Queued follow-up reply",
-                parts=self.journal.slim(live, parts),
-                metadata=metadata,
-            ),
-            last_chunk=True,
-        )
         try:
+            artifacts = live.ahead().artifacts if self.forwarding is not None else ()
+            if any(each.artifact_id == message_id for each in artifacts):
+                return
+            event = TaskArtifactUpdateEvent(
+                task_id=live.task_id,
+                context_id=live.context_id,
+                artifact=Artifact(
+                    artifact_id=message_id,
+                    name="Queued follow-up reply",
+                    parts=self.journal.slim(live, _parts(payload)),
+                    metadata=metadata,
+                ),
+                last_chunk=True,
+            )
             self.journal.record(live, event, state=live.state, status_ms=live.status_ms)
             await self.journal.durable(live)
         except Unavailable:
             # The task may have been pruned, and still be in memory because a client follows it.
             if await self.store.owner(task_id) is None:
-                return _not_found(task_id)
+                raise TaskNotFound(task_id) from None
             raise
         finally:
             self.registry.forget_if_idle(live)
-        return Delivered(ok=True, message_id=message_id)
 
 
 def _not_found(task_id: str) -> Delivered:

@@ -1,6 +1,9 @@
 """`Registry`: the tasks in memory, and how others are loaded."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -9,6 +12,10 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, fold_of
+from trunkline.runtime.participants import Participants
+
+if TYPE_CHECKING:
+    from trunkline.runtime.ownership import Ownership
 
 
 class Registry(Struct, kw_only=True, eq=False):
@@ -18,6 +25,10 @@ class Registry(Struct, kw_only=True, eq=False):
     journal: Journal
     node: str
     clock: Clock
+    # Features that come back with the tasks.
+    participants: Participants | None = None
+    # Who writes to which lane, where several nodes share the store.
+    ownership: "Ownership | None" = None
     # Tasks that have to fail as soon as the store accepts writes again.
     stuck: set[LiveTask] = set()
     _live: dict[str, LiveTask] = {}
@@ -45,11 +56,25 @@ class Registry(Struct, kw_only=True, eq=False):
             or live.waiters
             or live.once_durable
             or live.is_stuck
-            or live.pending_senders
+            or live.pins
         ):
             return
         if self._live.get(live.task_id) is live:
             del self._live[live.task_id]
+        if (lease := live.lease) is not None and lease.lane:
+            lease.tasks.discard(live)
+
+    @contextmanager
+    def pinned(self, live: LiveTask) -> Iterator[None]:
+        """Keep the task in memory, because another request would load a second one."""
+        live.pins += 1
+        try:
+            yield
+        except BaseException:
+            live.pins -= 1
+            self.forget_if_idle(live)
+            raise
+        live.pins -= 1
 
     def mark_stuck(self, live: LiveTask) -> None:
         """Keep the task in memory until the store accepts its end."""
@@ -66,6 +91,8 @@ class Registry(Struct, kw_only=True, eq=False):
         live.is_dropped = True
         if self._live.get(live.task_id) is live:
             del self._live[live.task_id]
+        if live.lease is not None:
+            live.lease.tasks.discard(live)
 
     def live(self, scope: Scope, task_id: str) -> LiveTask | None:
         live = self._live.get(task_id)
@@ -78,20 +105,39 @@ class Registry(Struct, kw_only=True, eq=False):
         """The task from the store, for a caller that did not find it in memory."""
         return snapshot_of(await self._stored(scope, task_id))
 
-    def owner(self, task_id: str) -> Scope | None:
-        """The scope of a task in memory, committed or not."""
-        live = self._live.get(task_id)
-        return None if live is None else live.scope
+    def in_memory(self, task_id: str) -> LiveTask | None:
+        """A task in memory, committed or not. For the gateway's own work, never for a caller."""
+        return self._live.get(task_id)
 
     async def load(self, scope: Scope, task_id: str) -> LiveTask:
-        """The task in memory, to write to it or to follow it."""
-        while (live := self.live(scope, task_id)) is None:
-            arriving = self._arriving(scope, task_id)
-            if arriving is None:
-                return await self._load(scope, task_id)
-            # Shielded, because other requests may wait for the same future.
-            await asyncio.shield(arriving)
-        return live
+        """The task in memory, to write to it. Raises Unavailable when another node works on it."""
+        while True:
+            live = await self.follow(scope, task_id)
+            if live.lease is not None:
+                return live
+            assert self.ownership is not None
+            with self.pinned(live):
+                await self.ownership.adopt(live)
+            if not live.is_dropped:
+                return live
+
+    async def follow(self, scope: Scope, task_id: str) -> LiveTask:
+        """The task in memory, to read it as it goes on."""
+        while True:
+            live = self.live(scope, task_id)
+            if live is None:
+                arriving = self._arriving(scope, task_id)
+                if arriving is None:
+                    return await self._load(scope, task_id)
+                # Shielded, because other requests may wait for the same future.
+                await asyncio.shield(arriving)
+                continue
+            if live.lease is None and self.ownership is not None:
+                # Its reader may have seen more at the node that writes to it.
+                with self.pinned(live):
+                    await self.ownership.followers.catch_up(live)
+            if not live.is_dropped:
+                return live
 
     def _arriving(self, scope: Scope, task_id: str) -> "asyncio.Future[None] | None":
         """A future that is done when the task may have come into memory; None if nothing brings
@@ -113,24 +159,37 @@ class Registry(Struct, kw_only=True, eq=False):
         self._loading[scope, task_id] = loaded
         try:
             stored = await self._stored(scope, task_id)
+            if self.ownership is not None:
+                return await self._add(followed(stored))
             if stored.node != self.node:
                 claimed = await self.store.claim(
                     self.node, now_ms=self.clock.now_ms(), limit=1, task_id=task_id
                 )
                 # If another node was faster, the task that was read before is out of date.
                 stored = claimed[0] if claimed else await self._stored(scope, task_id)
-            live = LiveTask.of(stored)
-            self.add(live)
-            return live
+            return await self._add(LiveTask.of(stored))
         finally:
             del self._loading[scope, task_id]
             loaded.set_result(None)
+
+    async def _add(self, live: LiveTask) -> LiveTask:
+        if self.participants is not None:
+            await self.participants.rejoin(live)
+        self.add(live)
+        return live
 
     async def _stored(self, scope: Scope, task_id: str) -> StoredTask:
         stored = await self.store.get(scope, task_id)
         if stored is None:
             raise TaskNotFound(task_id)
         return stored
+
+
+def followed(stored: StoredTask) -> LiveTask:
+    """A task that another node may write to."""
+    live = LiveTask.of(stored)
+    live.lease, live.epoch = None, 0
+    return live
 
 
 def snapshot_of(stored: StoredTask) -> Snapshot:

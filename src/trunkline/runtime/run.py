@@ -19,7 +19,7 @@ from trunkline.model.outputs import Text
 from trunkline.model.values import Message
 from trunkline.ports.gate import Admission, Attempt
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
-from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.live_task import LOCAL, Lease, LiveTask
 
 if TYPE_CHECKING:
     from trunkline.runtime.agents import Lane, PublishedAgent
@@ -41,6 +41,8 @@ class Run(Struct, kw_only=True, eq=False):
     # How the message passed the gate, where there is one; None after a restart.
     attempt: Attempt | None = None
     admission: Admission | None = None
+    # For the task that the run may make.
+    lease: Lease = LOCAL
     # Whether the run was under way before a restart, and its backend resumes it.
     is_resumed: bool = False
     # The entry that accepted the message of the run: 1 if the message created the task.
@@ -138,6 +140,7 @@ def run_of(
         recorded=recorded or pending.message,
         options=pending.options,
         live=live,
+        lease=live.lease or LOCAL,
         accepted_seq=pending.seq,
         is_resumed=is_resumed,
     )

@@ -18,7 +18,7 @@ from trunkline.model.outputs import Output
 from trunkline.model.values import TERMINAL
 from trunkline.ports.backend import Abandons
 from trunkline.ports.clock import Clock
-from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.agents import Lane, PublishedAgent
 from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.fanout import NoReply
 from trunkline.runtime.idempotency import IdempotencyKeys
@@ -102,7 +102,12 @@ class Runs(Struct, kw_only=True, eq=False):
         that it began: after a crash, a message that waits according to the store has not run."""
         # Runs that wait while the gateway shuts down stay in the queue until after the restart;
         # those of a withdrawn agent wait until it is published again.
-        if run.state is RunState.RELEASED or self.is_draining or run.agent.is_closed:
+        if (
+            run.state is RunState.RELEASED
+            or self.is_draining
+            or run.agent.is_closed
+            or run.lease.is_lost
+        ):
             return
         if self.journal.is_refusing and (self._held or self.registry.stuck):
             # The store would refuse the beginning of this run as well.
@@ -164,7 +169,7 @@ class Runs(Struct, kw_only=True, eq=False):
     def _begun(self, run: Run, error: TrunklineError | None) -> None:
         """The store has committed that the run began, or refused it."""
         live = run.live
-        if self.is_draining or live is None:
+        if self.is_draining or live is None or run.lease.is_lost:
             return
         if error is None:
             self.happen(run, RunEvent.BEGUN)
@@ -233,7 +238,7 @@ class Runs(Struct, kw_only=True, eq=False):
             self.without_task.discard(run)
         else:
             if live.run is run:
-                if run.first is not None:
+                if run.first is not None and not live.is_dropped:
                     self.recorder.catch_up(run)
                 live.run = None
                 if live.waiting and live.state in TERMINAL:
@@ -248,6 +253,15 @@ class Runs(Struct, kw_only=True, eq=False):
             self.gate.settle(run)
         for granted in run.agent.lanes.leave(run.lane, run):
             self.begin(granted)
+
+    def give_up(self, lane: Lane) -> None:
+        """Give up the runs of the lane that have no task, because another node has the lane."""
+        without_task = [run for run in (*self.without_task, *self.running) if run.live is None]
+        for run in without_task:
+            if run.lane == lane and run.state is not RunState.ANSWERED:
+                self.keys.leave(run)
+                run.finish(NoReply(not_stored()))
+                self.happen(run, RunEvent.RELEASE if run.is_waiting else RunEvent.GIVE_UP)
 
     def drop_waiting(self, live: LiveTask, *, after_seq: int = 0) -> None:
         """Release the waiting runs of messages after entry `after_seq`, because the task has ended

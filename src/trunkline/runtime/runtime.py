@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from trunkline.background import BackgroundTasks
@@ -13,20 +13,27 @@ from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.model.values import TaskState
 from trunkline.ports.backend import Abandons
 from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.cluster import Cluster
 from trunkline.ports.gate import Gate
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.drain import Drain
+from trunkline.runtime.followers import Followers
+from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.housekeeping import Housekeeping
 from trunkline.runtime.idempotency import IdempotencyKeys
+from trunkline.runtime.inbox import Inbox
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.large_values import LargeValues
 from trunkline.runtime.live_task import LiveTask, say
+from trunkline.runtime.membership import Membership
 from trunkline.runtime.new_tasks import NewTasks
+from trunkline.runtime.ownership import Ownership
+from trunkline.runtime.participants import Participants, Rejoin
 from trunkline.runtime.publishing import Publishing, unfinished_tasks
 from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.recorder import Recorder
@@ -57,14 +64,22 @@ class Runtime:
         agents: Iterable[PublishedAgent],
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
+        cluster: Cluster | None = None,
+        participants: Mapping[str, Rejoin] | None = None,
         gate: Gate | None = None,
     ) -> None:
+        """`cluster` joins this runtime with the others that share the store. `participants` are the
+        features that come back with their tasks, by the kind of their records."""
         self._store = store
         self._clock = clock
         self.agents = {agent.handle: agent for agent in agents}
         journal = self.journal = Journal(store=store, ids=ids, observer=self)
         registry = self.registry = Registry(
-            store=store, journal=journal, node=ids.new(), clock=clock
+            store=store,
+            journal=journal,
+            node=ids.new(),
+            clock=clock,
+            participants=Participants(store=store, kinds=participants) if participants else None,
         )
         large_values = LargeValues(store)
         self.queued_replies = QueuedReplies(
@@ -114,7 +129,24 @@ class Runtime:
         self._refusals = StoreRefusals(
             journal=journal, registry=registry, recorder=self.recorder, runs=runs, clock=clock
         )
+        self.ownership: Ownership | None = None
+        forwarding: Forwarding | None = None
+        if cluster is not None:
+            followers = Followers(store=store, registry=registry, journal=journal)
+            self.ownership = registry.ownership = Ownership(
+                cluster=cluster,
+                clock=clock,
+                registry=registry,
+                journal=journal,
+                followers=followers,
+                agents=self.agents,
+                recover=self._recover_lane,
+                give_up=runs.give_up,
+            )
+            forwarding = Forwarding(store=store, clock=clock, ids=ids, ownership=self.ownership)
+            self.queued_replies.forwarding = forwarding
         self.intake = Intake(
+            forwarding=forwarding,
             keys=self.keys,
             registry=registry,
             journal=journal,
@@ -131,11 +163,27 @@ class Runtime:
             journal=journal,
             runs=runs,
             intake=self.intake,
-            blocking_sends=BlockingSends(journal=journal, runs=runs, clock=clock),
+            blocking_sends=BlockingSends(
+                journal=journal, runs=runs, clock=clock, forwarding=forwarding
+            ),
+            forwarding=forwarding,
             large_values=large_values,
             subscriptions=subscriptions,
             stream_buffer=stream_buffer,
         )
+        self._membership: Membership | None = None
+        if self.ownership is not None and forwarding is not None:
+            inbox = Inbox(
+                store=store,
+                ownership=self.ownership,
+                forwarding=forwarding,
+                service=self.service,
+                queued_replies=self.queued_replies,
+                agents=self.agents,
+            )
+            self._membership = Membership(
+                ownership=self.ownership, forwarding=forwarding, inbox=inbox, clock=clock
+            )
         self._housekeeping = Housekeeping(
             store=store,
             journal=journal,
@@ -162,7 +210,10 @@ class Runtime:
         await self._housekeeping.start()
         for agent in self.agents.values():
             await self.publishing.open_backend(agent)
-        await self.recover()
+        if self._membership is not None:
+            await self._membership.start()
+        else:
+            await self.recover()
         self.is_ready = True
 
     async def recover(self) -> None:
@@ -173,7 +224,7 @@ class Runtime:
             self.registry.node, now_ms=self._clock.now_ms(), limit=_CLAIM_STEP
         ):
             for stored in claimed:
-                outcomes[self._recover(stored, to_run)] += 1
+                outcomes[await self._recover_stored(stored, to_run)] += 1
         self.intake.requeue(to_run)
         # Wait for the commits, so that no client sees a working task that has no run.
         for live in self.registry.all():
@@ -185,38 +236,60 @@ class Runtime:
     async def recover_agent(self, handle: str) -> None:
         """Continue the unfinished tasks of an agent that was published while the gateway runs: also
         those which this node owns and nobody ran in the meantime."""
+        if self.ownership is not None:
+            await self.ownership.take_over()
+            return
         to_run: list[tuple[PublishedAgent, LiveTask]] = []
         # Oldest first, because messages of the same millisecond wait in the order of their arrival.
         for stored in reversed([each async for each in unfinished_tasks(self._store, handle)]):
             live = self.registry.live(stored.scope, stored.task_id)
             if stored.node == self.registry.node and (live is None or live.is_orphan):
-                self._recover(stored, to_run)
+                await self._recover_stored(stored, to_run)
         self.intake.requeue(to_run)
         await self.recover()
 
-    def _recover(
+    async def _recover_stored(
         self, stored: StoredTask, to_run: list[tuple[PublishedAgent, LiveTask]]
     ) -> Recovery:
-        agent = self.agents.get(stored.scope.agent)
+        if self._recovery_of(stored) is Recovery.LEAVE:
+            return Recovery.LEAVE
+        # A reader of its stream may hold the task of an agent that was withdrawn in memory.
+        live = self.registry.live(stored.scope, stored.task_id) or LiveTask.of(stored)
+        if self.registry.participants is not None:
+            await self.registry.participants.rejoin(live)
+        self.registry.add(live)
+        return self._recover(live, to_run)
+
+    def _recover_lane(self, left: Sequence[LiveTask]) -> None:
+        """Treat the tasks of a lane that this node took over as a restart would."""
+        to_run: list[tuple[PublishedAgent, LiveTask]] = []
+        for live in left:
+            if self._recovery_of(live) is Recovery.LEAVE:
+                self.registry.forget_if_idle(live)
+            else:
+                self._recover(live, to_run)
+        self.intake.requeue(to_run)
+
+    def _recovery_of(self, task: StoredTask | LiveTask) -> Recovery:
+        agent = self.agents.get(task.scope.agent)
         # Tasks of an agent that is no longer published wait until it is published again.
         if agent is None:
             return Recovery.LEAVE
         policies, can_resume = agent.profile.on_restart, agent.backend.can_resume
-        decision = recover(stored.state, policies, can_resume=can_resume)
-        if decision is Recovery.LEAVE:
-            return decision
-        # A reader of its stream may hold the task of an agent that was withdrawn in memory.
-        live = self.registry.live(stored.scope, stored.task_id) or LiveTask.of(stored)
-        self.registry.add(live)
+        return recover(task.state, policies, can_resume=can_resume)
+
+    def _recover(self, live: LiveTask, to_run: list[tuple[PublishedAgent, LiveTask]]) -> Recovery:
+        agent = self.agents[live.scope.agent]
+        decision = self._recovery_of(live)
         fold = live.committed()
-        is_known = fold.pending if stored.state is TaskState.SUBMITTED else fold.knows_turn
+        is_known = fold.pending if live.state is TaskState.SUBMITTED else fold.knows_turn
         if decision is not Recovery.FAIL and not is_known:
             # Another program stored the task, and only its state is known.
             decision = Recovery.FAIL
         if decision in (Recovery.FAIL, Recovery.RETRY):
             self._abandon(agent, live)
         if decision is Recovery.FAIL:
-            reason = restart_reason(stored.state)
+            reason = restart_reason(live.state)
             self.recorder.move(live, Step.FAIL, say(live, f"restart.{live.seq}", reason))
             return decision
         if decision is Recovery.RETRY:
@@ -253,6 +326,8 @@ class Runtime:
                 await self.journal.durable(live)
             # The sender of a queued task gets it as it is: the task runs after the restart.
             self.journal.answer_waiters(live)
+        if self._membership is not None:
+            await self._membership.close()
         self.end_streams("the gateway is shutting down")
 
     async def close(self) -> None:

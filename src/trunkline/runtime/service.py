@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from trunkline.engine.access import check_granted
 from trunkline.engine.history_scope import OPT
+from trunkline.engine.task_fold import TaskFold
 from trunkline.engine.transitions import Step
 from trunkline.model.calls import (
     Caller,
@@ -29,10 +30,11 @@ from trunkline.model.principal import EVERYTHING
 from trunkline.model.profile import Profile
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
-from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
+from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
+from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.history_scopes import with_wide_history
 from trunkline.runtime.intake import Admitted, Intake
@@ -80,6 +82,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     large_values: LargeValues
     subscriptions: Heartbeats
     stream_buffer: int
+    # Where several nodes share the store.
+    forwarding: Forwarding | None = None
     _wakeups: Wakeups = field(default_factory=Wakeups)
     _replays: Wakeups = field(default_factory=lambda: Wakeups(MAX_STEPS))
 
@@ -101,21 +105,19 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         live = admitted.live
         if returns_immediately:
             assert live is not None
-            if admitted.begun_after:
-                # The caller gets the task as it was submitted.
-                accepted = live.ahead(admitted.begun_after).snapshot()
-                await self.journal.durable(live)
+            accepted = await self._as_submitted(admitted, live)
+            if accepted is not None:
                 return TaskAnswer(task_json(accepted, history_length))
-            await self.journal.durable(live)
         else:
             outcome: Reply | NoReply | LiveTask | None = live
             if agent.bounds_waits:
-                outcome = await self.blocking_sends.wait(agent, live, admitted.run)
+                outcome = await self.blocking_sends.wait(
+                    agent, live, admitted.run, is_queued=admitted.is_queued
+                )
             elif admitted.run is not None:
                 assert admitted.run.answer is not None
-                answer = admitted.run.answer
-                # Shielded where repeats of the request may wait for the same answer.
-                outcome = await (answer if admitted.run.key is None else asyncio.shield(answer))
+                # Shielded, because repeats of the request may wait for the same answer.
+                outcome = await asyncio.shield(admitted.run.answer)
             if isinstance(outcome, Reply):
                 return outcome
             if isinstance(outcome, NoReply):
@@ -130,6 +132,16 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         if OPT in caller.extensions:
             view = await with_wide_history(self.store, live.scope, view)
         return TaskAnswer(task_json(view, history_length, position))
+
+    async def _as_submitted(self, admitted: Admitted, live: LiveTask) -> Snapshot | None:
+        """The task as it was when the message was accepted, for a turn that has begun since; None
+        for the task as it is. Committed when this returns."""
+        if admitted.is_forwarded:
+            self.registry.forget_if_idle(live)
+            return await self._as_accepted(live, admitted.accepted_seq)
+        accepted = live.ahead(admitted.begun_after).snapshot() if admitted.begun_after else None
+        await self.journal.durable(live)
+        return accepted
 
     async def stream(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
@@ -149,7 +161,10 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             admitted = await self.intake.admit(
                 agent, caller, request, needs_task=history_length == 0, reader=from_start
             )
-            self._attach(reader, admitted, history_length)
+            if admitted.is_forwarded and admitted.accepted_seq:
+                await self._attach_forwarded(reader, admitted, history_length)
+            else:
+                self._attach(reader, admitted, history_length)
         except BaseException:
             reader.close()
             raise
@@ -192,6 +207,35 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             self.journal.once_durable(live, partial(self._join, reader, live, history_length))
         else:
             self._join(reader, live, history_length, None)
+
+    async def _attach_forwarded(
+        self, reader: Subscription, admitted: Admitted, history_length: int | None
+    ) -> None:
+        """Stream a task that another node works on, from the message that was sent."""
+        live, seq = admitted.live, admitted.accepted_seq
+        assert live is not None
+        with self.registry.pinned(live):
+            accepted = await self._as_accepted(live, seq)
+            reader.on_close(partial(self._leave, live))
+            _show(reader, live, history_length)
+            if isinstance(reader, SnapshotSubscription):
+                self._join(reader, live, history_length, None)
+                return
+            # The first entry of a new task is the task itself.
+            is_from_start = seq == 1 and history_length != 0
+            if not is_from_start:
+                reader.put(Opening(accepted.seq, task_json(accepted, history_length)))
+            await self._replay(reader, live, 0 if is_from_start else accepted.seq)
+
+    async def _as_accepted(self, live: LiveTask, seq: int) -> Snapshot:
+        """The task as of entry `seq`, or as it is now where the journal is not complete."""
+        entries = await self.store.entries(live.task_id, after=0, limit=seq) if seq else ()
+        if not entries or entries[-1].seq != seq or len(entries) != seq:
+            return live.view()
+        fold = TaskFold.begin(entries[0])
+        for entry in entries[1:]:
+            fold.apply(entry)
+        return fold.snapshot()
 
     def _follow_run(self, reader: Subscription, run: Run, history_length: int | None) -> None:
         """Stream the outcome of a run that an earlier request began."""
@@ -236,7 +280,11 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         if history_length is None and agent.profile.history_default == "none":
             history_length = 0
         live = self.registry.live(scope, request.id)
-        view = live.view() if live else await self.registry.stored_view(scope, request.id)
+        # A task that this node follows may be older than the answers of the node that writes to it.
+        if live is not None and live.lease is not None:
+            view = live.view()
+        else:
+            view = await self.registry.stored_view(scope, request.id)
         if OPT in caller.extensions:
             view = await with_wide_history(self.store, scope, view)
         return task_json(view, history_length, None if live is None else live.position)
@@ -283,6 +331,13 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         if profile.cancel == "unsupported":
             raise _cannot_cancel(profile)
         scope = Scope(agent.handle, caller.tenant, caller.principal.id)
+        if self.forwarding is not None:
+            live = await self.registry.follow(scope, request.id)
+            try:
+                if await self.forwarding.cancel(agent.handle, caller, live):
+                    return task_json(live.view())
+            finally:
+                self.registry.forget_if_idle(live)
         live = await self.registry.load(scope, request.id)
         try:
             if live.is_orphan and "leave_orphaned" in profile.on_restart:
@@ -320,7 +375,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         if not profile.stream_replay:
             last_seq = None
         scope = Scope(agent.handle, caller.tenant, caller.principal.id)
-        live = await self.registry.load(scope, request.id)
+        live = await self.registry.follow(scope, request.id)
         seen_all = last_seq is None or last_seq == live.committed_seq
         if live.committed_state in TERMINAL and seen_all and profile.subscribe_ended == "error":
             self.registry.forget_if_idle(live)
@@ -334,25 +389,29 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         if last_seq is None or isinstance(reader, SnapshotSubscription):
             self._join(reader, live, None, None)
         else:
-            # Subscribed during the replay, so that the task stays in memory.
-            live.subscribe(reader)
-            replay = Replay(
-                store=self.store,
-                live=live,
-                reader=reader,
-                seen=last_seq,
-                chunk=min(REPLAY_CHUNK, self.stream_buffer),
-                turns=self._replays,
-                rejoin=self._rejoin,
-            )
-            reader.catch_up(replay.step, after=last_seq)
             try:
-                # Nothing is sent yet, so a journal that cannot be read becomes an error response.
-                await replay.step()
+                await self._replay(reader, live, last_seq)
             except BaseException:
                 reader.close()
                 raise
         return reader
+
+    async def _replay(self, reader: Subscription, live: LiveTask, after: int) -> None:
+        """Give the reader the entries of the journal after entry `after`, then those to come."""
+        # Subscribed during the replay, so that the task stays in memory.
+        live.subscribe(reader)
+        replay = Replay(
+            store=self.store,
+            live=live,
+            reader=reader,
+            seen=after,
+            chunk=min(REPLAY_CHUNK, self.stream_buffer),
+            turns=self._replays,
+            rejoin=self._rejoin,
+        )
+        reader.catch_up(replay.step, after=after)
+        # Nothing is sent yet, so a journal that cannot be read becomes an error response.
+        await replay.step()
 
     def _rejoin(self, reader: Subscription, live: LiveTask) -> None:
         live.unsubscribe(reader)

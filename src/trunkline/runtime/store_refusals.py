@@ -69,7 +69,7 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
         """Fail the task if it still belongs to this node, so that it is not left without a run."""
         try:
             live = await self.registry.load(dropped.scope, dropped.task_id)
-        except TaskNotFound:  # the task was pruned meanwhile
+        except (TaskNotFound, Unavailable):  # it was pruned meanwhile, or another node has it
             return
         if live.is_orphan and live.epoch == dropped.epoch:
             self.registry.mark_stuck(live)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.engine.run_states import RunState
-from trunkline.model.errors import StoreError, TaskNotFound, TrunklineError
+from trunkline.model.errors import StoreError, TaskNotFound, TrunklineError, Unavailable
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import ENDS_TURN, Final, Output
 from trunkline.model.values import Message
@@ -137,7 +137,8 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
         assert run.live is not None
         # The task may have left the memory since.
         await asyncio.shield(run.stopping)
-        with suppress(TaskNotFound):
+        # Another node may have the lane by now, and then the late output is lost.
+        with suppress(TaskNotFound, Unavailable):
             live = await self.registry.load(run.lane.scope, run.live.task_id)
             self.recorder.keep_late(run, live)
             self.registry.forget_if_idle(live)

@@ -144,6 +144,9 @@ class MemoryStore(IndexedStore[_Task]):
     async def record(self, key: Key) -> Record | None:
         return self._records.record(key)
 
+    async def task_records(self, task_id: str) -> tuple[Record, ...]:
+        return self._records.of_task(task_id)
+
     async def records(
         self,
         kind: str,

@@ -15,19 +15,11 @@ class Statements(dict[str, str]):
 
     def __init__(self, text: str) -> None:
         super().__init__(parse_statements(text))
-        self._of_sizes: dict[tuple[str, int, int], str] = {}
+        self.for_rows = _ForRows(self)
 
     @classmethod
     def of_package(cls, package: str | None) -> "Statements":
         return cls(files(package or "").joinpath("queries.sql").read_text("utf-8"))
-
-    def for_rows(self, name: str, columns: int, rows: int) -> str:
-        key = (name, columns, rows)
-        found = self._of_sizes.get(key)
-        if found is None:
-            row = f"({', '.join('?' * columns)})"
-            found = self._of_sizes[key] = self[name].format(rows=", ".join([row] * rows))
-        return found
 
     def write_rows(self, db: sqlite3.Connection, *tables: tuple[str, int, Sequence[Any]]) -> None:
         """Write many rows with few calls. For each table: the name of the statement, the number
@@ -37,14 +29,29 @@ class Statements(dict[str, str]):
         `executemany` does for every row. One statement for up to 64 rows took 15 % fewer
         instructions for a whole send, and does not let a busy thread in between the rows.
         """
+        for_rows = self.for_rows
         for name, columns, values in tables:
             start = 0
             end = len(values)
             for size in _SIZES if values else ():
                 width = size * columns
                 while end - start >= width:
-                    db.execute(self.for_rows(name, columns, size), values[start : start + width])
+                    db.execute(for_rows[name, columns, size], values[start : start + width])
                     start += width
+
+
+class _ForRows(dict[tuple[str, int, int], str]):
+    """Statements for several rows, by name, number of columns and number of rows. A dictionary,
+    because a look-up in it is no call."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def __missing__(self, key: tuple[str, int, int]) -> str:
+        name, columns, rows = key
+        row = f"({', '.join('?' * columns)})"
+        found = self[key] = self._statements[name].format(rows=", ".join([row] * rows))
+        return found
 
 
 def parse_statements(text: str) -> dict[str, str]:

@@ -101,6 +101,7 @@ class CrashingStore:
     change = _passed_on(Store.change)
     record = _passed_on(Store.record)
     records = _passed_on(Store.records)
+    task_records = _passed_on(Store.task_records)
     claim_due = _passed_on(Store.claim_due)
     count_due = _passed_on(Store.count_due)
     delete_due = _passed_on(Store.delete_due)

@@ -220,6 +220,9 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
     async def record(self, key: Key) -> Record | None:
         return self._state().records.record(key)
 
+    async def task_records(self, task_id: str) -> tuple[Record, ...]:
+        return self._state().records.of_task(task_id)
+
     async def records(
         self,
         kind: str,

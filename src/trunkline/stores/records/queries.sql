@@ -40,6 +40,10 @@ DELETE FROM record_tags WHERE kind = ? AND tag = ? AND scope = ? AND id = ?;
 SELECT version, body, count, due_ms, attempts, tags FROM records
 WHERE kind = ? AND scope = ? AND id = ?;
 
+-- name: get_of_task
+SELECT kind, scope, id, version, body, count, due_ms, attempts, tags FROM records
+WHERE task = ? ORDER BY kind, scope, id;
+
 -- name: page
 -- A page of one kind; the braces are filled in by table.py.
 SELECT r.scope, r.id, r.version, r.body, r.count, r.due_ms, r.attempts, r.tags

@@ -16,7 +16,7 @@ import msgspec
 
 from trunkline.model.errors import LimitReached, RecordConflict, StoreError, Unstorable
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Add, Change, Defer, Delete, Group, Key, Put, Record, Skipped
+from trunkline.ports.records import Add, Change, Committed, Defer, Delete, Group, Key, Put, Record
 from trunkline.stores.statements import Statements
 
 SQL = Statements.of_package(__package__)
@@ -99,14 +99,14 @@ class RecordWriter:
                 changes += group.changes
         return self.apply(changes, task, is_careful=is_careful)
 
-    def apply_optional(self, groups: Sequence[Group], task: _Task) -> Skipped | None:
+    def apply_optional(self, groups: Sequence[Group], task: _Task) -> Committed | None:
         """Make the changes of each optional group, or skip it."""
         skipped = [
             number
             for number, group in enumerate(groups)
             if not group.is_required and self.apply(group.changes, task) is not None
         ]
-        return Skipped(tuple(skipped)) if skipped else None
+        return Committed(tuple(skipped)) if skipped else None
 
     def apply(
         self, changes: Sequence[Change], task: _Task = None, *, is_careful: bool = True
@@ -299,6 +299,11 @@ class RecordReader:
     def record(self, key: Key) -> Record | None:
         rows = self._db.execute(SQL["get_record"], (key.kind, key.scope, key.id)).fetchall()
         return _record(key, *rows[0]) if rows else None
+
+    def of_task(self, task: int | str) -> tuple[Record, ...]:
+        """The records that go with the task."""
+        rows = self._db.execute(SQL["get_of_task"], (task,)).fetchall()
+        return tuple([_record(Key(*row[:3]), *row[3:]) for row in rows])
 
     def has_due(self, kinds: Iterable[str], now_ms: int) -> bool:
         """Whether a claim would find something, or a scope to bring up to date."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
+from trunkline.ports.records import Record
 from trunkline.stores.records.table import RecordReader
 from trunkline.stores.sqlite.rows import CODES, MAX_SEQ, SEQ_BITS, STATES, entries_after
 from trunkline.stores.sqlite.statements import (
@@ -58,6 +59,10 @@ class Reader:
     def entries(self, task_id: str, after: int, limit: int) -> tuple[Entry, ...]:
         found = self._db.execute(SQL["find_key"], (task_id,)).fetchall()
         return self._entries(found[0][0], after, limit) if found else ()
+
+    def task_records(self, task_id: str) -> tuple[Record, ...]:
+        found = self._db.execute(SQL["find_key"], (task_id,)).fetchall()
+        return self.records.of_task(found[0][0]) if found else ()
 
     def _entries(self, key: int, after: int, limit: int) -> tuple[Entry, ...]:
         start = key << SEQ_BITS

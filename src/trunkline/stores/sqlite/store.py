@@ -267,6 +267,9 @@ class SqliteStore(DiskStore[Opened]):
     async def record(self, key: Key) -> Record | None:
         return await self._read(lambda reader: reader.records.record(key))
 
+    async def task_records(self, task_id: str) -> tuple[Record, ...]:
+        return await self._read(Reader.task_records, task_id)
+
     async def records(
         self,
         kind: str,

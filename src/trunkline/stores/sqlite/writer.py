@@ -11,7 +11,7 @@ from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Group, Skipped
+from trunkline.ports.records import Committed, Group
 from trunkline.stores.commits import Item, why_refused
 from trunkline.stores.indexes import Leases
 from trunkline.stores.large_appends import large_bodies
@@ -168,7 +168,7 @@ class Writer:
             return StoreUnusable(f"Task {task_id} has {MAX_SEQ} journal entries; no more fit")
         known = change or head
         key = staged.next_key if known is None else known.key
-        skipped: Skipped | None = None
+        skipped: Committed | None = None
         if append.also:
             refused = self.records.apply_required(append.also, key, is_careful=is_careful)
             if refused is not None:

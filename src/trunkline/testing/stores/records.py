@@ -4,7 +4,7 @@ import asyncio
 
 from trunkline.background import next_pass
 from trunkline.model.errors import LimitReached, RecordConflict, StaleSeq, Unstorable
-from trunkline.ports.records import Add, Change, Defer, Delete, Group, Key, Put, Record, Skipped
+from trunkline.ports.records import Add, Change, Committed, Defer, Delete, Group, Key, Put, Record
 from trunkline.ports.store import Store
 from trunkline.testing.stores.kit import (
     COMPLETED,
@@ -151,7 +151,7 @@ async def an_optional_group_never_stops_its_append(store: Store) -> None:
         Group((Put(key=key("d"), expected=0),)),
     )
     append = follow("task", 1, state=COMPLETED)
-    assert await put(store, with_groups(append, *groups)) == [Skipped((0, 2))]
+    assert await put(store, with_groups(append, *groups)) == [Committed((0, 2))]
     assert (await must_get(store, "task")).state is COMPLETED
     found = [await store.record(key(name)) is not None for name in "abcdn"]
     assert found == [False, False, True, True, False]

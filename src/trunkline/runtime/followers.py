@@ -1,0 +1,75 @@
+"""`Followers`: brings tasks that other nodes write to up to date in this node's memory."""
+
+from msgspec import Struct, field
+
+from trunkline.background import BackgroundTasks
+from trunkline.ports.store import Store
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live_task import LiveTask
+from trunkline.runtime.registry import Registry
+
+# The maximum number of entries to read at a time.
+_CHUNK = 500
+
+
+class Followers(Struct, kw_only=True, eq=False):
+    store: Store
+    registry: Registry
+    journal: Journal
+    # Tasks that are being read, and whether there is news about them since.
+    _reading: dict[str, bool] = {}
+    _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("followers"))
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    def hear(self, task_id: str, seq: int) -> None:
+        """Another node has committed the journal of the task up to `seq`."""
+        live = self.registry.in_memory(task_id)
+        if live is not None and live.lease is None and seq > live.committed_seq:
+            self._read_soon(live)
+
+    def sweep(self) -> None:
+        """Look after every task that is followed, because a notice may have been lost."""
+        for live in self.registry.all():
+            if live.lease is None:
+                self._read_soon(live)
+
+    def _read_soon(self, live: LiveTask) -> None:
+        if live.task_id in self._reading:
+            self._reading[live.task_id] = True
+        else:
+            self._reading[live.task_id] = False
+            self._tasks.spawn(self._read(live), name=f"follow {live.task_id}")
+
+    async def _read(self, live: LiveTask) -> None:
+        try:
+            while True:
+                self._reading[live.task_id] = False
+                await self.catch_up(live)
+                if not self._reading[live.task_id]:
+                    return
+        finally:
+            del self._reading[live.task_id]
+
+    async def catch_up(self, live: LiveTask) -> None:
+        """Take over all entries of a followed task that the store has. Raises StoreError."""
+        while True:
+            after = live.committed_seq
+            entries = await self.store.entries(live.task_id, after=after, limit=_CHUNK)
+            # This node may have become the writer meanwhile, or another reading was faster.
+            if live.lease is not None or live.is_dropped:
+                return
+            new = tuple([entry for entry in entries if entry.seq > live.committed_seq])
+            if not new:
+                return
+            if new[0].seq != live.committed_seq + 1:
+                self._let_go(live)
+                return
+            self.journal.follow(live, new)
+
+    def _let_go(self, live: LiveTask) -> None:
+        """Drop a task whose entries were pruned before this node had read them."""
+        self.registry.drop(live)
+        for reader in list(live.subscriptions):
+            reader.stop("the journal was pruned", live.committed_seq)

@@ -1,0 +1,80 @@
+"""`Membership`: what a node does for as long as it shares its store with others."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct, field
+
+from trunkline.background import BackgroundTasks
+from trunkline.model.errors import StoreError
+from trunkline.ports.clock import Clock
+from trunkline.ports.cluster import Advanced, Answered, Notice, Posted
+from trunkline.runtime.forwarding import Forwarding
+from trunkline.runtime.inbox import Inbox
+from trunkline.runtime.ownership import BEAT_S, Ownership
+
+_log = logging.getLogger("trunkline.cluster")
+
+# How often a node looks for work that no notice told it about.
+SWEEP_S = 1.0
+
+
+class Membership(Struct, kw_only=True, eq=False):
+    ownership: Ownership
+    forwarding: Forwarding
+    inbox: Inbox
+    clock: Clock
+    _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("cluster"))
+
+    async def start(self) -> None:
+        await self.ownership.start(self.hear)
+        await self.inbox.sweep()
+        # Apart from each other: a store that does not answer must not hold up the watch.
+        self._every(BEAT_S, self.ownership.beat, "beat")
+        self._every(SWEEP_S, self.sweep, "sweep")
+        self._every(SWEEP_S, self.watch, "watch")
+
+    async def close(self) -> None:
+        """Hand all lanes to the other nodes."""
+        await self.vanish()
+        await self.ownership.resign()
+
+    async def vanish(self) -> None:
+        """Do nothing more, and tell nobody."""
+        await self._tasks.close()
+        await self.inbox.close()
+        await self.ownership.followers.close()
+
+    def hear(self, notice: Notice) -> None:
+        match notice:
+            case Advanced():
+                self.ownership.followers.hear(notice.task_id, notice.seq)
+            case Posted():
+                self.inbox.hear(notice.lane)
+            case Answered():
+                self.forwarding.hear(notice.request_id)
+
+    async def watch(self) -> None:
+        self.ownership.watch()
+
+    async def sweep(self) -> None:
+        """Make up for lost notices, take over what others left, and leave what is idle."""
+        self.ownership.followers.sweep()
+        self.forwarding.sweep()
+        if self.ownership.is_trusted:  # else the others may own the lanes by now
+            await self.ownership.take_over()
+            await self.ownership.leave_idle()
+            await self.inbox.sweep()
+
+    def _every(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
+        self._tasks.spawn(self._loop(seconds, action, name), name=name)
+
+    async def _loop(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
+        while True:
+            await self.clock.sleep(seconds)
+            try:
+                await action()
+            except StoreError as error:
+                _log.error("the cluster cannot be reached", extra={"reason": error.message})
+            except Exception:  # noqa: BLE001 - logged, and the next round tries again
+                _log.exception("the cluster failed", extra={"what": name})

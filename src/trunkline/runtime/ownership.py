@@ -1,0 +1,264 @@
+"""`Ownership`: the lanes that this node owns, where several nodes share the store.
+
+A node takes a lane before it writes to a task of it, keeps the lane while something of it runs or
+waits, and leaves it soon after. It takes over the lanes of nodes that are gone, and treats their
+unfinished tasks as a restart would. A node that could not beat for a while owns nothing any more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack
+
+from msgspec import Struct, field
+
+from trunkline.model.errors import Unavailable
+from trunkline.model.events import Entry
+from trunkline.ports.clock import Clock
+from trunkline.ports.cluster import Advanced, Cluster, Grant, Notice, lane_name, read_lane_name
+from trunkline.ports.store import StoredTask
+from trunkline.runtime.agents import Lane, PublishedAgent
+from trunkline.runtime.followers import Followers
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live_task import Lease, LiveTask
+from trunkline.runtime.registry import Registry, followed
+
+_log = logging.getLogger("trunkline.cluster")
+
+BEAT_S = 2.0
+# A node that has not beaten for this long stops its runs, before the others take its lanes.
+TRUST_S = 5.0
+_TAKE_OVER = 64
+
+
+def name_of(lane: Lane) -> str:
+    """The name of the lane in the store."""
+    return lane_name(lane.scope, lane.name)
+
+
+def lane_of_name(name: str) -> Lane:
+    return Lane(*read_lane_name(name))
+
+
+class Ownership(Struct, kw_only=True, eq=False):
+    cluster: Cluster
+    clock: Clock
+    registry: Registry
+    journal: Journal
+    followers: Followers
+    agents: Mapping[str, PublishedAgent]
+    # Treats the unfinished tasks of a lane as a restart would.
+    recover: Callable[[Sequence[LiveTask]], None]
+    # Ends the runs of a lane that have no task.
+    give_up: Callable[[Lane], None]
+    held: dict[Lane, Lease] = {}
+    # Lanes that are being taken or left.
+    _moving: dict[Lane, asyncio.Future[None]] = {}
+    # When the last beat that succeeded was sent.
+    _beaten_at: float = 0.0
+    # Set while this node may own lanes: not from the moment it gave them up until it has joined
+    # again.
+    _joined: asyncio.Event = field(default_factory=asyncio.Event)
+    # Rises whenever this node gives up its lanes.
+    _term: int = 0
+    _hear: Callable[[Notice], None] | None = None
+
+    async def start(self, hear: Callable[[Notice], None]) -> None:
+        self._hear = hear
+        self.journal.taps = (*self.journal.taps, self._tell_committed)
+        await self._join()
+        await self.take_over()
+
+    async def _join(self) -> None:
+        assert self._hear is not None
+        sent = self.clock.monotonic()
+        await self.cluster.join(self._hear)
+        self._beaten_at = sent
+        self._joined.set()
+
+    def _tell_committed(self, live: LiveTask, entries: tuple[Entry, ...]) -> None:
+        self.cluster.tell(Advanced(live.task_id, entries[-1].seq))
+
+    def watch(self) -> None:
+        """Give up the lanes of a node that cannot beat: soon the others take them."""
+        if self._joined.is_set() and not self.is_trusted:
+            self.lose(f"this node could not beat for {TRUST_S:g} s")
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether this node beat a short time ago, so that its lanes still belong to it."""
+        return self.clock.monotonic() - self._beaten_at < TRUST_S
+
+    def lane_of(self, task: LiveTask | StoredTask) -> Lane:
+        agent = self.agents[task.scope.agent]
+        return agent.lane(task.scope, task.context_id, task.task_id)
+
+    async def fresh(self, lane: Lane) -> Lease:
+        """Own a lane that no other node can know. Its first append tells the store."""
+        self.watch()
+        if not self._joined.is_set():
+            await self._joined.wait()
+        lease = self.held[lane] = Lease(name_of(lane))
+        return lease
+
+    async def own(self, lane: Lane) -> Lease | None:
+        """Own the lane; None when another living node owns it."""
+        self.watch()
+        while (lease := self.held.get(lane)) is None:
+            moving = self._moving.get(lane)
+            if moving is not None:
+                # Shielded, because other requests may wait for the same future.
+                await asyncio.shield(moving)
+            elif not self._joined.is_set():
+                await self._joined.wait()
+            else:
+                term = self._term
+                lease = await self._move(lane, self._take(lane))
+                # In a later term this node has lost the lane already, and tries again.
+                if term == self._term:
+                    return lease
+        return lease
+
+    async def _move(self, lane: Lane, moving: Awaitable[Lease | None]) -> Lease | None:
+        done = self._moving[lane] = asyncio.get_running_loop().create_future()
+        try:
+            return await moving
+        finally:
+            del self._moving[lane]
+            done.set_result(None)
+
+    async def _take(self, lane: Lane) -> Lease | None:
+        term = self._term
+        grant = await self.cluster.take(name_of(lane))
+        return None if grant is None else await self._hold(lane, grant, term)
+
+    async def _hold(self, lane: Lane, grant: Grant, term: int) -> Lease | None:
+        """Hold a lane that was granted in this term, with all that its last owner left."""
+        lease = Lease(grant.lane, grant.epoch)
+        left: list[LiveTask] = []
+        with ExitStack() as pins:
+            for stored in grant.tasks:
+                live = self.registry.in_memory(stored.task_id)
+                if live is None:
+                    live = followed(stored)
+                    self.registry.add(live)
+                pins.enter_context(self.registry.pinned(live))
+                if self.registry.participants is not None:
+                    await self.registry.participants.rejoin(live)
+                await self._adopt(live, lease)
+                left.append(live)
+            return await self._hold_with(lane, lease, left, term)
+
+    async def _hold_with(
+        self, lane: Lane, lease: Lease, left: Sequence[LiveTask], term: int
+    ) -> Lease | None:
+        if term != self._term:
+            self._lose(lane, lease)
+            await self.cluster.free(lease.lane, lease.epoch)
+            return None
+        # Before the lane counts as held: messages that come now queue up behind those.
+        if left:
+            self.recover(left)
+        self.held[lane] = lease
+        return lease
+
+    async def adopt(self, live: LiveTask) -> None:
+        """Become the writer of a task that was followed so far."""
+        lease = await self.own(self.lane_of(live))
+        if lease is None:
+            raise Unavailable("Another node works on this task; try again", retry_after_s=1)
+        lease.users += 1
+        try:
+            await self._adopt(live, lease)
+        finally:
+            lease.users -= 1
+
+    async def _adopt(self, live: LiveTask, lease: Lease) -> None:
+        if live.lease is None:
+            # The lane belongs to this node, so the journal does not grow any more.
+            await self.followers.catch_up(live)
+        if live.lease is None:
+            live.lease = lease
+            lease.tasks.add(live)
+
+    async def take_over(self) -> None:
+        """Own the lanes that nodes have left with work to do."""
+        grants: Sequence[Grant] = ()
+        while not grants or len(grants) == _TAKE_OVER:
+            term = self._term
+            grants = await self.cluster.take_over(agents=tuple(self.agents), limit=_TAKE_OVER)
+            if not grants:
+                break
+            for grant in grants:
+                lane = lane_of_name(grant.lane)
+                _log.info("took over a lane", extra={"lane": grant.lane, "epoch": grant.epoch})
+                while (moving := self._moving.get(lane)) is not None:
+                    await asyncio.shield(moving)
+                # A request may have taken the lane from here, with all that was left of it.
+                if lane not in self.held:
+                    await self._move(lane, self._hold(lane, grant, term))
+
+    async def beat(self) -> None:
+        """Live on, or own nothing any more and begin anew under another name."""
+        sent = self.clock.monotonic()
+        if self._joined.is_set() and await self.cluster.beat():
+            self._beaten_at = sent
+            return
+        self.lose("the other nodes have given this node up")
+        await self.cluster.resign()
+        # A request may have taken a lane while this node resigned.
+        self.lose("this node begins anew")
+        await self._join()
+
+    def lose(self, reason: str) -> None:
+        self._joined.clear()
+        self._term += 1
+        held, self.held = self.held, {}
+        if held:
+            _log.error("lanes are lost", extra={"reason": reason, "lanes": len(held)})
+        for lane, lease in held.items():
+            self._lose(lane, lease)
+
+    def _lose(self, lane: Lane, lease: Lease) -> None:
+        # Before any run leaves its lane, which would begin the next one.
+        lease.is_lost = True
+        for live in list(lease.tasks):
+            self.journal.fence(live)
+        self.give_up(lane)
+
+    async def leave_idle(self) -> None:
+        """Leave the lanes in which nothing runs and nothing waits."""
+        idle = [(lane, lease) for lane, lease in self.held.items() if self._is_idle(lane, lease)]
+        if not idle:
+            return
+        left = asyncio.get_running_loop().create_future()
+        for lane, lease in idle:
+            del self.held[lane]
+            self._moving[lane] = left
+            for live in lease.tasks:
+                live.lease = None
+        stay: Sequence[str] = ()
+        try:
+            stay = await self.cluster.leave([(lease.lane, lease.epoch) for _, lease in idle])
+        finally:
+            for lane, lease in idle:
+                del self._moving[lane]
+                if lease.lane in stay:
+                    self.held[lane] = Lease(lease.lane, lease.epoch)
+            left.set_result(None)
+
+    def _is_idle(self, lane: Lane, lease: Lease) -> bool:
+        agent = self.agents.get(lane.scope.agent)
+        if lease.users or (agent is not None and agent.lanes.is_taken(lane)):
+            return False
+        return not any(
+            live.unflushed or live.in_flight or live.is_stuck or live.pins for live in lease.tasks
+        )
+
+    async def resign(self) -> None:
+        """Hand all lanes to the other nodes."""
+        for lease in self.held.values():
+            for live in lease.tasks:
+                live.lease = None
+        self.held.clear()
+        await self.cluster.resign()

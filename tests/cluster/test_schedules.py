@@ -1,0 +1,371 @@
+"""Random schedules on two and three nodes: requests at any node, and nodes that stop, stall, die.
+
+Each schedule is a number. A failure names it, and `run(number)` plays it again.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+from tests.cluster.nodes import Nodes
+from tests.runtime.world import World, caller
+
+from trunkline.model.errors import TrunklineError
+from trunkline.model.events import Entry
+from trunkline.model.outputs import DirectReply, Final, Output, Question, Text
+from trunkline.model.values import INTERRUPTED, TERMINAL, Part, Task, TaskState, text_of
+from trunkline.ports.backend import TurnRequest
+from trunkline.runtime.fanout import CutOff, Opening, Reply
+from trunkline.runtime.ownership import TRUST_S
+from trunkline.testing import FakeClock, settle
+from trunkline.testing.shared_store import Node, SharedStore
+
+CONTEXTS = ("red", "green", "blue", "")
+STEPS = 40
+
+
+class QuickClock(FakeClock):
+    """Wakes the sleepers of a quarter of a second together."""
+
+    async def advance(self, seconds: float) -> None:
+        until = self._elapsed_s + seconds
+        while self._elapsed_s < until:
+            self._elapsed_s = min(self._elapsed_s + 0.25, until)
+            while self._sleepers and self._sleepers[0][0] <= self._elapsed_s:
+                wake = self._sleepers.pop(0)[2]
+                self._sleepers.sort()
+                if not wake.done():
+                    wake.set_result(None)
+            await settle()
+
+
+class Turn:
+    def __init__(self, agent: "Agent", request: TurnRequest) -> None:
+        self.agent = agent
+        self.request = request
+        self.is_over = False
+        self.began_at = agent.clock.monotonic()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether its node has died, or has stalled for so long that its lanes may be gone."""
+        agent = self.agent
+        stalls = agent.node.is_paused and agent.clock.monotonic() - agent.paused_at >= TRUST_S - 1
+        return agent.node.is_dead or stalls or agent.stalled_until > self.began_at
+
+
+class Ledger:
+    """All turns that any agent ever began."""
+
+    def __init__(self) -> None:
+        self.turns: list[Turn] = []
+        self.faults: list[str] = []
+
+    def begin(self, turn: Turn) -> None:
+        request = turn.request
+        for other in self.turns:
+            if other.is_over or other.is_stale or other.request.context_id != request.context_id:
+                continue
+            self.faults.append(f"{request.run_id} began beside {other.request.run_id}")
+        self.turns.append(turn)
+
+
+class Agent:
+    """An agent with effects that takes its time, and makes no step while its node stalls."""
+
+    is_pure = False
+    can_resume = False
+
+    def __init__(self, clock: FakeClock, ledger: Ledger, node: Node, direct: bool) -> None:
+        self.may_reply_directly = direct
+        self.clock = clock
+        self.ledger = ledger
+        self.node = node
+        self.paused_at = 0.0
+        self.stalled_until = -1.0
+
+    async def start(self, request: TurnRequest) -> AsyncIterator[Output]:
+        turn = Turn(self, request)
+        self.ledger.begin(turn)
+        try:
+            for word in text_of(request.message.parts).split():
+                if word == "reply":
+                    yield DirectReply((Part(text="at once"),))
+                    return
+                if word == "ask":
+                    yield Question((Part(text="Which one?"),))
+                    return
+                await self.clock.sleep(float(word))
+                await self.node.awake()
+                yield Text(f"waited {word} ")
+            yield Final((Part(text="done"),))
+        finally:
+            turn.is_over = True
+
+    async def cancel(self, run_id: str) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class Reader:
+    """Follows a task at one node after the other, as a client that reconnects."""
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        self.seqs: list[int] = []
+        self.end = ""
+
+    async def read(self, world: World, *, batches: int) -> None:
+        """Read until the stream ends, or for a while."""
+        after = self.seqs[-1] if self.seqs else 0
+        try:
+            reading = await world.follow(self.task_id, after=after)
+        except TrunklineError as error:
+            self.end = error.message
+            return
+        try:
+            while batches and (items := await reading.read()):
+                batches -= 1
+                self._take(items)
+            if not batches:
+                self.end = "left"
+        finally:
+            reading.close()
+
+    def _take(self, items: list[Any]) -> None:
+        for item in items:
+            if isinstance(item, Entry):
+                self.seqs.append(item.seq)
+                if (state := _state(item)) in TERMINAL:
+                    self.end = state.value
+            elif isinstance(item, CutOff):
+                self.end = item.reason
+            elif isinstance(item, Opening):
+                self.seqs.append(item.seq)
+
+
+def _state(entry: Entry) -> TaskState | None:
+    event = entry.public
+    return event.status.state if hasattr(event, "status") else None
+
+
+class Schedule:
+    def __init__(self, number: int) -> None:
+        self.number = number
+        # Not a secret: the same number gives the same schedule.
+        self.random = random.Random(number)
+        self.clock = QuickClock()
+        self.ledger = Ledger()
+        loss = self.random.choice([0, 0, 0.2, 1])
+        store = SharedStore(
+            self.clock,
+            rounds=lambda: self.random.choice([0, 0, 0, 1, 2, 5]),
+            loses_notice=lambda: self.random.random() < loss,
+        )
+        direct = self.random.random() < 0.3
+        self.nodes = Nodes(0, clock=self.clock, store=store)
+        self.may_reply_directly = direct
+        self.agents: list[Agent] = []
+        self.tasks: dict[str, Task] = {}
+        # For each message how often it was answered with a task.
+        self.sent: Counter[str] = Counter()
+        self.replied: set[str] = set()
+        self.readers: list[Reader] = []
+        self.calls: list[tuple[Node, asyncio.Future[Any], Reader | None]] = []
+
+    async def add(self) -> None:
+        node = self.nodes.store.node()
+        agent = Agent(self.clock, self.ledger, node, self.may_reply_directly)
+        world = self.nodes.add(node, backend=agent)
+        self.agents.append(agent)
+        await world.open()
+
+    @property
+    def alive(self) -> list[int]:
+        return [number for number, node in enumerate(self.nodes.nodes) if not node.is_dead]
+
+    @property
+    def awake(self) -> list[int]:
+        return [number for number in self.alive if not self.nodes.nodes[number].is_paused]
+
+    def any_world(self) -> tuple[Node, World]:
+        # A client reaches a node that stalls as well, and gets no answer for a while.
+        number = self.random.choice(self.alive)
+        return self.nodes.nodes[number], self.nodes.worlds[number]
+
+    def call(self, node: Node, world: World, coroutine: Any, reader: Reader | None = None) -> None:
+        self.calls.append((node, world.soon(coroutine), reader))
+
+    async def send(self, world: World, text: str, **options: Any) -> None:
+        message_id = f"m{self.number}-{len(self.sent)}"
+        self.sent[message_id] = 0
+        key = message_id if self.random.random() < 0.3 else ""
+        request = world.request(text, id=message_id, **options)
+        answer = await world.service.send(world.agent, caller(key), request)
+        if isinstance(answer, Reply):
+            self.replied.add(message_id)
+        else:
+            self.sent[message_id] += 1
+            task = msgspec.json.decode(answer.task, type=Task)
+            self.tasks[task.id] = task
+
+    def script(self) -> str:
+        words = [
+            self.random.choice(["0.25", "1", "3", "8"]) for _ in range(self.random.randint(0, 3))
+        ]
+        end = self.random.choice(["", "", "ask", "reply"])
+        return " ".join([*words, end]).strip() or "0.5"
+
+    async def step(self) -> None:
+        choice = self.random.random()
+        node, world = self.any_world()
+        known = sorted(self.tasks)
+        if choice < 0.35:
+            context = self.random.choice(CONTEXTS)
+            now = self.random.random() < 0.5
+            self.call(node, world, self.send(world, self.script(), context=context, now=now))
+        elif choice < 0.45 and known:
+            task = self.random.choice(known)
+            self.call(node, world, self.send(world, self.script(), task=task, now=True))
+        elif choice < 0.55 and known:
+            self.call(node, world, world.cancel(self.random.choice(known)))
+        elif choice < 0.72 and known:
+            reader = Reader(self.random.choice(known))
+            self.readers.append(reader)
+            batches = self.random.choice([1, 2, -1, -1])
+            self.call(node, world, reader.read(world, batches=batches), reader)
+        elif choice < 0.8 and self.readers:
+            left = [reader for reader in self.readers if reader.end == "left"]
+            if left:
+                reader = self.random.choice(left)
+                reader.end = ""
+                self.call(node, world, reader.read(world, batches=-1), reader)
+        elif choice < 0.9:
+            await self.disturb()
+        await self.clock.advance(self.random.choice([0, 0, 0.25, 1, 3]))
+
+    async def disturb(self) -> None:
+        number = self.random.choice(self.alive)
+        node = self.nodes.nodes[number]
+        what = self.random.random()
+        if node.is_paused:
+            self.resume(number)
+        elif what < 0.5:
+            node.pause()
+            self.agents[number].paused_at = self.clock.monotonic()
+        elif what < 0.75:
+            await self.nodes.kill(number)
+            await self.add()
+        elif len(self.awake) > 1:
+            await self.add()
+            await self.nodes.worlds[number].close()
+            node.kill()
+
+    def resume(self, number: int) -> None:
+        agent, now = self.agents[number], self.clock.monotonic()
+        if now - agent.paused_at >= TRUST_S - 1:
+            agent.stalled_until = now
+        self.nodes.nodes[number].resume()
+
+    async def play(self) -> None:
+        for _ in range(self.random.choice([2, 3])):
+            await self.add()
+        for _ in range(STEPS):
+            await self.step()
+        for number in self.alive:
+            if self.nodes.nodes[number].is_paused:
+                self.resume(number)
+        await self.clock.advance(40)
+        while any(not turn.is_over and not turn.is_stale for turn in self.ledger.turns):
+            await self.clock.advance(20)
+        await self.clock.advance(5)
+        await self.check()
+        await self.nodes.close()
+
+    async def check(self) -> None:
+        world = self.nodes.worlds[self.alive[0]]
+        assert not self.ledger.faults, self.ledger.faults
+        begun = Counter(turn.request.run_id for turn in self.ledger.turns)
+        assert not [run for run, times in begun.items() if times > 1], begun
+        messages: Counter[str] = Counter()
+        for task in await self._all(world):
+            journal = await world.journal(task.id)
+            assert [entry.seq for entry in journal] == list(range(1, len(journal) + 1))
+            assert task.status.state in TERMINAL | INTERRUPTED, task
+            messages.update(m.message_id for m in task.history if m.message_id in self.sent)
+            self.tasks.pop(task.id, None)
+        assert not self.tasks, f"acknowledged and lost: {self.tasks}"
+        assert not [each for each, times in messages.items() if times > 1], messages
+        assert not self.replied & messages.keys(), "answered without a task, and with one"
+        for message_id, answers in self.sent.items():
+            assert messages[message_id] >= answers, f"{message_id} was answered and is lost"
+        await self._check_readers(world)
+        for node, call, reader in self.calls:
+            if not call.done() and not node.is_dead:
+                assert reader is not None, "a request has no answer"
+                assert (await world.get(reader.task_id)).status.state in INTERRUPTED
+            if call.done() and not call.cancelled() and (error := call.exception()) is not None:
+                assert isinstance(error, TrunklineError), error
+        for epochs in self.nodes.store.epochs.values():
+            assert epochs == sorted(set(epochs))
+        for number in self.alive:
+            runtime = self.nodes.worlds[number].runtime
+            assert runtime.ownership is not None
+            assert not runtime.ownership.held, runtime.ownership.held
+            followed = {reader.task_id for reader in self.readers}
+            assert {live.task_id for live in runtime.registry.all()} <= followed
+
+    async def _check_readers(self, world: World) -> None:
+        for reader in self.readers:
+            if not reader.seqs:
+                continue
+            assert reader.seqs == list(range(1, reader.seqs[-1] + 1)), reader.seqs
+            task = await world.get(reader.task_id)
+            last = len(await world.journal(reader.task_id))
+            if reader.end in {state.value for state in TERMINAL}:
+                assert reader.seqs[-1] == last, (reader.seqs, last)
+            elif not reader.end:
+                # Its node died with it, or the task waits for its caller.
+                gone = task.status.state in INTERRUPTED or reader.seqs[-1] <= last
+                assert gone, reader.seqs
+
+    async def _all(self, world: World) -> list[Task]:
+        found: list[Task] = []
+        token = ""
+        while True:
+            tasks, token = await world.page(page_token=token, page_size=100)
+            found += tasks
+            if not token:
+                return found
+
+
+async def run(number: int) -> None:
+    asyncio.get_running_loop().set_debug(False)
+    await Schedule(number).play()
+
+
+@pytest.mark.parametrize("block", range(6))
+async def test_random_schedules(block: int) -> None:
+    for number in range(block * 10, block * 10 + 10):
+        await _named(number)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("block", range(20))
+@pytest.mark.timeout(600)
+async def test_two_thousand_random_schedules(block: int) -> None:
+    for number in range(1000 + block * 100, 1100 + block * 100):
+        await _named(number)
+
+
+async def _named(number: int) -> None:
+    try:
+        await run(number)
+    except Exception as error:
+        raise AssertionError(f"schedule {number}: {error!r}") from error
