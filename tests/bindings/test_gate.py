@@ -234,7 +234,8 @@ SOURCE = Path(trunkline.__file__).parent
 DOORS = {
     ("backend", "start"): {"runtime/runs.py"},
     ("runs", "enter"): {"runtime/intake.py"},
-    ("intake", "admit"): {"runtime/service.py"},
+    # The inbox has the messages that another node received (tests/cluster/test_any_node.py).
+    ("intake", "admit"): {"runtime/service.py", "runtime/inbox.py"},
     ("service", "send"): {"server/endpoint.py"},
     ("service", "stream"): {"server/endpoint.py", "app/try_agent.py"},
 }

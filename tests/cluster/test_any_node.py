@@ -2,6 +2,7 @@
 
 import pytest
 from tests.cluster.nodes import nodes
+from tests.runtime.gates import RecordingGate
 from tests.runtime.world import said
 
 from trunkline.model.errors import TaskNotCancelable, TaskNotFound, TooManyRequests
@@ -221,3 +222,20 @@ async def test_a_gateway_that_hears_no_notice_is_slow_and_right() -> None:
         await clock.advance(5)
         assert (await first).status.state is COMPLETED
         assert (await second).status.state is COMPLETED
+
+
+async def test_a_message_for_another_node_passes_one_gate_once() -> None:
+    gates = [RecordingGate(), RecordingGate()]
+    async with nodes(0) as cluster:
+        a, b = [cluster.add(gate=gate) for gate in gates]
+        await a.open()
+        await b.open()
+        first = a.soon(a.send("wait gate", context="c"))
+        await a.gates.reached("gate")
+        second = b.soon(b.send("say two", context="c"))
+        await cluster.clock.advance(1)
+        a.gates.open("gate")
+        await first
+        await second
+        assert [len(gate.admitted) for gate in gates] == [2, 0]
+        assert [len(gate.settled) for gate in gates] == [2, 0]
