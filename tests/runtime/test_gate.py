@@ -164,6 +164,25 @@ async def test_messages_of_a_lane_keep_their_order_at_a_slow_gate() -> None:
     assert gate.is_balanced()
 
 
+async def test_the_queue_before_a_slow_gate_is_limited_too() -> None:
+    gate = RecordingGate()
+    gate.held["say hi"] = asyncio.Event()
+    async with world(gate=gate, max_queue_per_context=2) as w:
+        asked = await w.send("ask which?", context="c")
+        waiting = [w.soon(w.send("say hi", context="c")) for _ in range(3)]
+        await settle()
+        assert (await w.send("say hi", context="c")).status.state is TaskState.REJECTED
+        with pytest.raises(TooManyRequests):
+            await w.send("say hi", task=asked.id)
+        # Others are not refused.
+        await w.send("say apart", context="d")
+        gate.held["say hi"].set()
+        for task in await asyncio.gather(*waiting):
+            assert task.status.state is TaskState.COMPLETED
+    assert gate.reasons.count("queue_full") == 2
+    assert gate.is_balanced()
+
+
 @pytest.mark.parametrize("state", [TaskState.REJECTED, TaskState.FAILED])
 async def test_a_refused_message_is_a_task_that_says_why(state: TaskState) -> None:
     gate = RecordingGate()

@@ -187,7 +187,8 @@ class Intake(Struct, kw_only=True, eq=False):
         def refusal() -> Refusal | None:
             return why_refused(run.agent.profile, run.agent.lanes, run.lane)
 
-        async with gate.passing(attempt, run.lane, refusal) as passage:
+        most = run.agent.profile.max_queue_per_context
+        async with gate.passing(attempt, run.lane, refusal, max_waiting=most) as passage:
             if run.key is not None:
                 before = await self._before(run.agent, run.key, run.message, run.options, reader)
                 if before is not None:
@@ -405,7 +406,8 @@ class Intake(Struct, kw_only=True, eq=False):
         attempt = self.gate.attempt(agent, caller, message, live.task_id, live.context_id)
         lane = agent.lane(live.scope, live.context_id, live.task_id)
         refusal = partial(why_refused, agent.profile, agent.lanes, lane)
-        async with self.gate.passing(attempt, lane, refusal) as passage:
+        most = agent.profile.max_queue_per_context
+        async with self.gate.passing(attempt, lane, refusal, max_waiting=most) as passage:
             if isinstance(passage.decision, Refusal):
                 raise passage.decision.as_error()
             await self.gate.commit(passage.decision)

@@ -11,6 +11,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from trunkline.engine.queue_limits import QUEUE_FULL
 from trunkline.model.calls import Caller, Refusal
 from trunkline.model.errors import LimitReached, RecordConflict, TrunklineError, Unavailable
 from trunkline.model.values import Message, TaskState
@@ -70,7 +71,12 @@ class TurnGate(Struct, frozen=True, kw_only=True, eq=False):
 
     @asynccontextmanager
     async def passing(
-        self, attempt: Attempt, lane: Lane, refusal: Callable[[], Refusal | None]
+        self,
+        attempt: Attempt,
+        lane: Lane,
+        refusal: Callable[[], Refusal | None],
+        *,
+        max_waiting: int,
     ) -> AsyncIterator[Passage]:
         """Take an attempt through the gate, unless there is a `refusal` before. Until the end of
         the block, later messages of the lane wait, so that they keep their order. An admission that
@@ -78,6 +84,10 @@ class TurnGate(Struct, frozen=True, kw_only=True, eq=False):
         queue = self._queues.get(lane)
         if queue is None:
             queue = self._queues[lane] = _Queue(asyncio.Lock())
+        elif queue.users > max_waiting:
+            self.record(attempt, QUEUE_FULL)
+            yield Passage(attempt, QUEUE_FULL)
+            return
         queue.users += 1
         try:
             async with queue.lock:

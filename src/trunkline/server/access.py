@@ -61,23 +61,28 @@ class Access:
         """`allows_proxied`: anonymous callers may come through a proxy. `hosts` are names beside
         loopback by which anonymous callers may call the gateway."""
         self._identify_s = identify_s
-        self._authenticators = (keys, *more)
-        self._schemes = keys.schemes
+        self._keys = keys
+        self._more = tuple(more)
         self._allows_anonymous = allows_anonymous
         self._allows_proxied = allows_proxied
         self._hosts = hosts
         # How many requests wait for each authenticator.
-        self._waiting = [0] * len(self._authenticators)
+        self._waiting = [0] * len(self._more)
         # The principal of a request, if memory holds it. Keys alone are asked without a call in
         # between. None when there is nobody to ask.
         self.known: Callable[[Headers], Principal | None] | None = None
         if more:
-            self.known = self._known
+            self.known = self._known_by_header
         elif keys.principals:
             self.known = keys.known
 
+    def _known_by_header(self, headers: Headers) -> Principal | None:
+        # For a cookie, `identify` checks the page that the request came from.
+        has_key = b"authorization" in headers or b"x-api-key" in headers
+        return self._known(headers) if has_key else None
+
     def _known(self, headers: Headers) -> Principal | None:
-        for authenticator in self._authenticators:
+        for authenticator in (self._keys, *self._more):
             try:
                 principal = authenticator.known(headers)
             except Exception as error:  # noqa: BLE001 - logged; `identify` may still succeed
@@ -90,12 +95,16 @@ class Access:
     async def identify(self, request: Request) -> Principal:
         """The principal of a request. Raises Unauthenticated, PermissionDenied or Unavailable."""
         headers = request.headers
-        if self.known is not None:
-            principal = await self._ask(headers)
+        has_key = b"authorization" in headers or b"x-api-key" in headers
+        if has_key or self._more:
+            principal = self._known(headers) or await self._ask(headers)
             if principal is not None:
+                # A browser sends cookies by itself, whichever page makes it send a request.
+                if not has_key:
+                    check_origin(request, self._hosts)
                 return principal
-        if b"authorization" in headers or b"x-api-key" in headers:
-            raise self._unknown(headers)
+            if has_key:
+                raise self._unknown(headers)
         if not self._allows_anonymous:
             raise Unauthenticated(f"This gateway needs an API key: send it as {self._how}")
         # Another ASGI server may listen on an address that other machines reach.
@@ -134,7 +143,7 @@ class Access:
     async def _ask(self, headers: Headers) -> Principal | None:
         """The first principal that an authenticator finds. One that fails stops no other."""
         failed: Unavailable | None = None
-        for index, authenticator in enumerate(self._authenticators):
+        for index, authenticator in enumerate(self._more):
             if self._waiting[index] >= MAX_WAITING:
                 failed = _cannot_check()
                 continue
@@ -159,7 +168,7 @@ class Access:
 
     @property
     def _how(self) -> str:
-        return " or as ".join([way for scheme, way in WAYS.items() if scheme in self._schemes])
+        return " or as ".join([way for scheme, way in WAYS.items() if scheme in self._keys.schemes])
 
     def _from_elsewhere(self, where: str) -> Unauthenticated:
         return Unauthenticated(
@@ -169,10 +178,10 @@ class Access:
 
     def _unknown(self, headers: Headers) -> Unauthenticated:
         """The refusal of a credential that no authenticator knows."""
-        if "bearer" in self._schemes and b"authorization" in headers:
+        if "bearer" in self._keys.schemes and b"authorization" in headers:
             if not bearer_token(headers[b"authorization"]):
                 return Unauthenticated("The Authorization header must have the form 'Bearer KEY'")
-        elif "apiKey" not in self._schemes or b"x-api-key" not in headers:
+        elif "apiKey" not in self._keys.schemes or b"x-api-key" not in headers:
             return Unauthenticated(f"This gateway takes an API key only as {self._how}")
         return Unauthenticated("The API key is not known here; check it or ask for a new one")
 

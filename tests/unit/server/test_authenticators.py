@@ -155,3 +155,25 @@ async def test_a_limited_credential_sees_no_figures() -> None:
     assert await both.identify_unrestricted(asked_with("one")) == CAROL
     with pytest.raises(PermissionDenied, match="limited to certain agents"):
         await both.identify_unrestricted(asked_with("two"))
+
+
+class Cookies(Tokens):
+    def _holds(self, headers: Headers) -> bool:
+        return headers.get(b"cookie") == f"session={self.token}".encode()
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+async def test_a_cookie_counts_only_for_pages_of_the_gateway(is_cached: bool) -> None:
+    """A browser adds cookies to requests that any page makes it send."""
+    cookies = Cookies("one", CAROL)
+    cookies.is_cached = is_cached
+    own = access(cookies, allows_anonymous=True)
+    assert own.known is not None
+    lines = [(b"host", b"localhost:8642"), (b"cookie", b"session=one")]
+    evil = request(headers=[*lines, (b"origin", b"https://evil.example")])
+    assert own.known(evil.headers) is None
+    with pytest.raises(PermissionDenied, match="page of another site"):
+        await own.identify(evil)
+    page = request(headers=[*lines, (b"origin", b"http://localhost:8642")])
+    assert own.known(page.headers) is None
+    assert await own.identify(page) == CAROL
