@@ -10,7 +10,7 @@ from tests.runtime.world import World, world
 from trunkline.model.errors import TaskNotFound
 from trunkline.model.values import TaskState, text_of
 from trunkline.ports.caller_records import ANSWER
-from trunkline.runtime.retention import STEP, Gone, count_prunable, prune
+from trunkline.runtime.retention import RETENTION, STEP, Gone, count_prunable, prune
 from trunkline.settings.profiles import preset
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
@@ -36,10 +36,10 @@ async def test_d24_x03_tasks_go_once_they_ended_long_enough_ago(store: str, tmp_
         await w.clock.advance(70)
         young = await w.send("say two")
         assert {*ended, canceled.id} <= await ids(w)
-        await w.runtime._housekeeping.prune()
+        await w.sweep()
         assert {*ended, canceled.id} <= await ids(w)
         await w.clock.advance(49)
-        await w.runtime._housekeeping.prune()
+        await w.sweep()
         # What has not ended does not age.
         assert await ids(w) == {asked, running.id, waiting.id, young.id}
         with pytest.raises(TaskNotFound):
@@ -52,9 +52,9 @@ async def test_x03_only_so_many_ended_tasks_are_kept(store: str, tmp_path: Path)
     async with world(store=kept, retention_s=0.0, retention_max_tasks=3) as w:
         asked = await w.send("ask size?")
         done = [(await w.send(f"say {n}")).id for n in range(8)]
-        await w.runtime._housekeeping.prune()
+        await w.sweep()
         assert await ids(w) == {asked.id, *done[-3:]}
-        await w.runtime._housekeeping.prune()
+        await w.sweep()
         assert await ids(w) == {asked.id, *done[-3:]}
 
 
@@ -85,7 +85,7 @@ async def test_x03_answers_without_a_task_go_when_they_are_old(store: str, tmp_p
         await w.ask("reply now", context="c")
         assert await transcript(w) == ["reply one", "one", "reply two", "two"]
         await w.clock.advance(50)
-        await w.runtime._housekeeping.prune()
+        await w.sweep()
         assert await transcript(w) == ["reply two", "two"]
 
 
@@ -105,7 +105,7 @@ async def test_x03_answers_without_a_task_are_kept_for_ever_without_an_age() -> 
             await w.ask(f"reply {number}", context="c")
         await w.clock.advance(61)
         await w.ask("reply now", context="c")
-        await w.runtime._housekeeping.prune()
+        await w.sweep()
         # The number is one of tasks.
         assert await transcript(w) == ["reply 0", "0", "reply 1", "1", "reply 2", "2"]
 
@@ -159,6 +159,7 @@ async def test_x03_nothing_is_ever_forgotten_inbound() -> None:
         assert await ids(w) == {done.id}
         # A sweep does not even look at the tasks of this agent.
         assert store.sweeps == 0
+        assert await w.store.records(RETENTION, limit=9) == ()
 
 
 async def test_many_tasks_go_in_small_steps() -> None:

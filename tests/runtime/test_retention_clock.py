@@ -10,25 +10,26 @@ import pytest
 from tests.runtime.stores import STORES
 from tests.runtime.world import World, world
 
-from trunkline.runtime.housekeeping import STEADY_CLOCK_S
+from trunkline.runtime.retention import STEADY_CLOCK_S
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
 
 EIGHT_DAYS_S = 8 * 86_400.0
 RETENTION_S = 300.0
-LOG = "trunkline.housekeeping"
+LOG = "trunkline.retention"
 
 
 @asynccontextmanager
 async def swept_by_hand(**options: Any) -> AsyncIterator[World]:
     """A world in which nothing happens by itself, so that time passes quickly."""
     async with world(**options) as w:
+        await w.runtime.due.close(grace_s=0)
         await w.runtime._housekeeping.close()
         yield w
 
 
 async def left(w: World) -> int:
-    await w.runtime._housekeeping.prune()
+    await w.sweep()
     return len(await w.listed())
 
 
@@ -111,6 +112,6 @@ async def test_a_clock_that_is_slewed_is_no_reason_to_wait(
         for _ in range(6):
             await w.clock.advance(60)
             w.clock.jump(4)
-            await w.runtime._housekeeping.prune()
+            await w.sweep()
         assert await left(w) == 0
     assert jumps_told(caplog) == []

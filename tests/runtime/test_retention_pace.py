@@ -18,7 +18,7 @@ class TimedStore(MemoryStore):
     """Takes its time to prune, and notes when it was asked, and for how much."""
 
     def __init__(self, clock: FakeClock) -> None:
-        super().__init__()
+        super().__init__(clock)
         self._clock = clock
         self.step_s = STEP_S
         self.asked: list[tuple[float, int]] = []
@@ -45,7 +45,7 @@ async def filled(w: World) -> None:
 
 async def sweep(w: World, *, sends: bool = False) -> None:
     """One sweep, with a send beside every step if so wanted."""
-    sweeping = w.soon(w.runtime._housekeeping.prune())
+    sweeping = w.soon(w.sweep())
     while not sweeping.done():
         await w.clock.advance(STEP_S)
         if sends:

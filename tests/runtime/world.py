@@ -207,6 +207,10 @@ class World:
         assert task.status.state in TERMINAL
         return task
 
+    async def sweep(self) -> None:
+        """Have retention look at the agent now."""
+        await self.runtime.retention.sweep(self.agent)
+
     async def open(self) -> None:
         await self.runtime.open()
 
@@ -214,6 +218,7 @@ class World:
         """Be gone without a word, as after kill -9; the store stays as it is."""
         self.runtime.runs.is_draining = True
         await self.runtime.runs.tasks.close()
+        await self.runtime.due.close(grace_s=0)
         await self.runtime._housekeeping.close()
         if self.runtime._membership is not None:
             await self.runtime._membership.vanish()

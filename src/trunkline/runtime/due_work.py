@@ -48,7 +48,7 @@ class DueKind(Struct, frozen=True, kw_only=True):
 
 def retry_after_s(attempts: int) -> float:
     """How long to wait after that many failures: a second, then twice as long each time."""
-    return float(min(2 ** (attempts - 1), 300))
+    return float(min(2 ** min(attempts - 1, 9), 300))
 
 
 class _Running(Struct, frozen=True):
@@ -104,10 +104,9 @@ class DueWork:
 
     async def _claim(self) -> None:
         """Begin as much as there are free workers; each that ends wakes the loop again."""
-        shares = {
-            name: kind.workers - len(self._running[name]) for name, kind in self._kinds.items()
-        }
-        if self._is_closing or not any(shares.values()):
+        free = {name: kind.workers - len(self._running[name]) for name, kind in self._kinds.items()}
+        shares = {name: count for name, count in free.items() if count}
+        if self._is_closing or not shares:
             return
         for record in await self._store.claim_due(shares, lease_ms=round(LEASE_S * 1000)):
             self._begin(self._kinds[record.key.kind], record)

@@ -1,20 +1,17 @@
 """`Housekeeping`: periodic work, each kind in its own supervised loop."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct, field
 
 from trunkline.background import BackgroundTasks
-from trunkline.engine.retention import ClockTrust
 from trunkline.model.errors import StoreError
-from trunkline.model.profile import Profile
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
-from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.retention import PacedSteps, forgets, prune
+from trunkline.runtime.retention import Retention
 from trunkline.runtime.runs import Runs
 
 _log = logging.getLogger("trunkline.housekeeping")
@@ -23,11 +20,6 @@ NODE_TTL_S = 15.0
 # A healthy disk commits in milliseconds and a very slow one in a second or two. After this long,
 # another node serves callers better.
 COMMITS_STUCK_S = 10
-PRUNE_EVERY_S = 60.0
-# How long the clock must have been steady before tasks are deleted by age: a time server corrects a
-# wrong clock within minutes of a start. An agent that keeps its tasks for less than this waits only
-# as long as it keeps them.
-STEADY_CLOCK_S = 3600.0
 
 
 class Housekeeping(Struct, kw_only=True, eq=False):
@@ -36,19 +28,21 @@ class Housekeeping(Struct, kw_only=True, eq=False):
     subscriptions: Heartbeats
     runs: Runs
     clock: Clock
-    trust: ClockTrust
+    retention: Retention
     node: str
-    agents: Mapping[str, PublishedAgent]
     # The seconds for which the oldest append has waited for its commit.
     commits_wait_s: int = 0
     _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("housekeeping"))
 
     async def start(self) -> None:
         await self.renew_lease()
+        try:
+            await self.retention.look_at_clock()
+        except StoreError as error:  # the gateway starts also when the disk is full
+            _log.error("retention is not scheduled yet", extra={"reason": error.message})
         self._every(NODE_TTL_S / 3, self.look_after_store, "store")
         self._every(1.0, self.each_second, "commits and deadlines")
         self._every(self.subscriptions.slot_s, self.beat, "heartbeat")
-        self._every(PRUNE_EVERY_S, self.prune, "prune")
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -62,6 +56,7 @@ class Housekeeping(Struct, kw_only=True, eq=False):
         """Let an idle gateway notice that its store is gone, or works again."""
         await self.renew_lease()
         await self.store.check()
+        await self.retention.look_at_clock()
 
     async def each_second(self) -> None:
         self.watch_commits()
@@ -87,33 +82,6 @@ class Housekeeping(Struct, kw_only=True, eq=False):
 
     async def beat(self) -> None:
         self.subscriptions.tick()
-
-    async def prune(self) -> None:
-        """Delete the ended tasks and the exchanges that are older than each agent keeps them."""
-        now_ms = self.clock.now_ms()
-        jump_s = self.trust.observe(now_ms=now_ms, monotonic_s=self.clock.monotonic())
-        if jump_s:
-            _log.warning(
-                "the system clock jumped; nothing is pruned by age until it has been steady",
-                extra={"jump_s": round(jump_s), "steady_s": STEADY_CLOCK_S},
-            )
-        steps = PacedSteps(self.clock, lambda: self.journal.committed_entries)
-        for agent in [each for each in self.agents.values() if forgets(each.profile)]:
-            gone = await prune(
-                self.store,
-                agent.handle,
-                before_ms=self._forgets_before(agent.profile, now_ms),
-                keep=agent.profile.retention_max_tasks or None,
-                steps=steps,
-            )
-            if gone.tasks:
-                _log.info("pruned ended tasks", extra={"agent": agent.handle, "count": gone.tasks})
-
-    def _forgets_before(self, profile: Profile, now_ms: int) -> int | None:
-        keeps_s = profile.retention_s
-        if not keeps_s or self.trust.steady_s < min(keeps_s, STEADY_CLOCK_S):
-            return None
-        return now_ms - int(keeps_s * 1000)
 
     def _every(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
         self._tasks.spawn(self._loop(seconds, action, name), name=name)

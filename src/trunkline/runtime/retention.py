@@ -1,17 +1,40 @@
-"""`prune`: deletes ended tasks by age, by number or both, and records of callers by age."""
+"""`prune` deletes ended tasks by age, by number or both, and records of callers by age; `Retention`
+does it for each agent as its profile says.
 
-from collections.abc import Awaitable, Callable
+An agent that forgets has one record of due work, so that of several nodes one sweeps it, and the
+sweep continues after a restart.
+"""
+
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from trunkline.engine.retention import Pacing
+from trunkline.engine.retention import ClockTrust, Pacing
+from trunkline.model.errors import RecordConflict
 from trunkline.model.profile import Profile
 from trunkline.ports.caller_records import AGING, ANSWER
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Key
+from trunkline.ports.records import Change, Key, Put, Record
 from trunkline.ports.store import Store
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.due_work import DueKind
+
+_log = logging.getLogger("trunkline.retention")
+
+RETENTION = "retention.1"
+SWEEP_EVERY_S = 60.0
+# A sweep that takes longer continues as new due work, behind the other agents: it must end well
+# before its lease does.
+SLICE_S = 10.0
+# How long the clock must have been steady before anything is deleted by age: a time server corrects
+# a wrong clock within minutes of a start. An agent that keeps its tasks for less than this waits
+# only as long as it keeps them.
+STEADY_CLOCK_S = 3600.0
 
 # The records per step. A step of this size holds the writer for a few milliseconds.
 STEP = 200
@@ -65,11 +88,13 @@ Step: TypeAlias = Callable[[int], Awaitable[int]]
 
 
 class Steps:
-    """Repeats a step until nothing is left to do."""
+    """Repeats a step until nothing is left to do, or its time is over."""
+
+    is_over = False
 
     async def all(self, step: Step, *, at_most: int | None = None) -> int:
         done = 0
-        while at_most is None or done < at_most:
+        while not self.is_over and (at_most is None or done < at_most):
             size = self.size if at_most is None else min(self.size, at_most - done)
             did = await self.one(step, size)
             if not did:
@@ -88,9 +113,10 @@ class Steps:
 class PacedSteps(Steps):
     """Rests after each step: longer after a slow step, and while other work commits."""
 
-    def __init__(self, clock: Clock, committed: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, committed: Callable[[], int], *, for_s: float) -> None:
         """`committed` returns the number of entries committed so far."""
         self._clock = clock
+        self._ends_at = clock.monotonic() + for_s
         self._committed = committed
         self._seen = committed()
         self._pacing = Pacing(smallest=MIN_STEP, largest=STEP)
@@ -108,6 +134,7 @@ class PacedSteps(Steps):
             seen = self._committed()
             is_busy, self._seen = seen != self._seen, seen
             await self._clock.sleep(self._pacing.rest_after(took_s, is_busy=is_busy))
+            self.is_over = self._clock.monotonic() >= self._ends_at
         return did
 
 
@@ -134,3 +161,80 @@ async def prune(
         if excess > 0:
             gone += await steps.all(lambda size: store.prune(agent, limit=size), at_most=excess)
     return Gone(gone, records.get(ANSWER, 0))
+
+
+class Retention(Struct, kw_only=True, eq=False):
+    """Sweeps the agents that keep their ended tasks for a time, or a number of them."""
+
+    store: Store
+    clock: Clock
+    trust: ClockTrust
+    agents: Mapping[str, PublishedAgent]
+    # Returns the number of entries committed so far.
+    committed: Callable[[], int]
+    # Agents whose record is due in time.
+    _scheduled: set[str] = set()
+
+    def due_kind(self) -> DueKind:
+        # One at a time, because the pace is that of the whole gateway. A store that refuses for
+        # long must not end retention for ever.
+        return DueKind(name=RETENTION, handle=self._handle, workers=1, max_attempts=sys.maxsize)
+
+    async def look_at_clock(self) -> None:
+        """Notice a jump of the clock, and schedule the agents that are new. Raises StoreError."""
+        jump_s = self.trust.observe(now_ms=self.clock.now_ms(), monotonic_s=self.clock.monotonic())
+        if jump_s:
+            _log.warning(
+                "the system clock jumped; nothing is pruned by age until it has been steady",
+                extra={"jump_s": round(jump_s), "steady_s": STEADY_CLOCK_S},
+            )
+            # When the clock was set back, the due times are far away.
+            self._scheduled.clear()
+        for handle, agent in list(self.agents.items()):
+            if handle not in self._scheduled and forgets(agent.profile):
+                await self._schedule(Key(RETENTION, handle, ""))
+                self._scheduled.add(handle)
+
+    async def _schedule(self, key: Key) -> None:
+        """Have the record due within the time between two sweeps."""
+        found = await self.store.record(key)
+        soon_ms = round(SWEEP_EVERY_S * 1000)
+        due_ms = None if found is None else found.due_ms
+        if due_ms is not None and due_ms <= self.clock.now_ms() + soon_ms:
+            return
+        # A conflict means that another node has just scheduled or claimed it.
+        with suppress(RecordConflict):
+            await self.store.change(
+                Put(key=key, due_in_ms=soon_ms, expected=0 if found is None else found.version)
+            )
+
+    async def _handle(self, record: Record) -> Sequence[Change]:
+        agent = self.agents.get(record.key.scope)
+        if agent is not None and not forgets(agent.profile):
+            self._scheduled.discard(agent.handle)
+            return ()
+        # An agent that is not published here may be so later.
+        is_done = True if agent is None else await self.sweep(agent)
+        due_in_ms = round(SWEEP_EVERY_S * 1000) if is_done else 0
+        return (Put(key=record.key, due_in_ms=due_in_ms),)
+
+    async def sweep(self, agent: PublishedAgent) -> bool:
+        """Delete what the agent keeps no longer. Returns whether that was all of it."""
+        await self.look_at_clock()
+        steps = PacedSteps(self.clock, self.committed, for_s=SLICE_S)
+        gone = await prune(
+            self.store,
+            agent.handle,
+            before_ms=self._forgets_before(agent.profile),
+            keep=agent.profile.retention_max_tasks or None,
+            steps=steps,
+        )
+        if gone.tasks:
+            _log.info("pruned ended tasks", extra={"agent": agent.handle, "count": gone.tasks})
+        return not steps.is_over
+
+    def _forgets_before(self, profile: Profile) -> int | None:
+        keeps_s = profile.retention_s
+        if not keeps_s or self.trust.steady_s < min(keeps_s, STEADY_CLOCK_S):
+            return None
+        return self.clock.now_ms() - int(keeps_s * 1000)

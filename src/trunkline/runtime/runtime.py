@@ -20,6 +20,7 @@ from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.drain import Drain
+from trunkline.runtime.due_work import DueWork
 from trunkline.runtime.followers import Followers
 from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.heartbeats import Heartbeats
@@ -38,6 +39,7 @@ from trunkline.runtime.publishing import Publishing, unfinished_tasks
 from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
+from trunkline.runtime.retention import Retention
 from trunkline.runtime.runs import Runs
 from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
@@ -184,15 +186,22 @@ class Runtime:
             self._membership = Membership(
                 ownership=self.ownership, forwarding=forwarding, inbox=inbox, clock=clock
             )
+        self.retention = Retention(
+            store=store,
+            clock=clock,
+            trust=ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic()),
+            agents=self.agents,
+            committed=lambda: journal.committed_entries,
+        )
+        self.due = DueWork(store=store, clock=clock, kinds=[self.retention.due_kind()])
         self._housekeeping = Housekeeping(
             store=store,
             journal=journal,
             subscriptions=subscriptions,
             runs=runs,
             clock=clock,
-            trust=ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic()),
+            retention=self.retention,
             node=registry.node,
-            agents=self.agents,
         )
         self.is_ready = False
 
@@ -208,6 +217,7 @@ class Runtime:
     async def open(self) -> None:
         await self._store.open()
         await self._housekeeping.start()
+        self.due.start()
         for agent in self.agents.values():
             await self.publishing.open_backend(agent)
         if self._membership is not None:
@@ -332,6 +342,8 @@ class Runtime:
 
     async def close(self) -> None:
         await self.drain(grace_s=0)
+        # A handler that is ended here runs again after the next start.
+        await self.due.close(grace_s=0)
         await self._housekeeping.close()
         for agent in (*self.agents.values(), *self.publishing.leaving):
             await agent.backend.close()
