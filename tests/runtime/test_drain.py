@@ -136,7 +136,13 @@ async def test_an_answer_that_is_being_stored_stays_an_answer(resumable: bool) -
     store = SlowMemory()
     policies = ("resume_queued", "resume_running")
     async with world(
-        store=store, direct=True, resumable=resumable, agent_style="hybrid", on_restart=policies
+        store=store,
+        direct=True,
+        resumable=resumable,
+        agent_style="hybrid",
+        on_restart=policies,
+        # Otherwise retention would change a record first.
+        retention_s=0.0,
     ) as w:
         asking = w.soon(w.ask("say hi"))
         await store.asked.wait()

@@ -214,3 +214,20 @@ async def test_a_start_repairs_a_due_time_that_is_far_away() -> None:
         found = await store.record(RECORD)
         assert found is not None
         assert found.due_ms == clock.now_ms() + SWEEP_EVERY_S * 1000
+
+
+async def test_an_agent_that_is_published_or_replaced_later_is_swept_by_its_profile() -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock)
+    await store.open()
+    async with node(store, clock, ["a"], retention_s=0.0) as retention:
+        await must_put(store, *ended("a", 3))
+        assert isinstance(retention.agents, dict)
+        for kept, expected in ((2, 2), (0, 2), (1, 1)):
+            profile = preset("standard", retention_s=0.0, retention_max_tasks=kept)
+            retention.agents["a"] = PublishedAgent(
+                handle="a", backend=ScriptedBackend(clock=clock), profile=profile
+            )
+            await retention.look_at_clock()
+            await clock.advance(SWEEP_EVERY_S + 5)
+            assert await store.count_ended("a") == expected

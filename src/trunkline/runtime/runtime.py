@@ -20,7 +20,7 @@ from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.drain import Drain
-from trunkline.runtime.due_work import DueWork
+from trunkline.runtime.due_work import DueKind, DueWork
 from trunkline.runtime.followers import Followers
 from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.heartbeats import Heartbeats
@@ -69,9 +69,11 @@ class Runtime:
         cluster: Cluster | None = None,
         participants: Mapping[str, Rejoin] | None = None,
         gate: Gate | None = None,
+        due_kinds: Iterable[DueKind] = (),
     ) -> None:
         """`cluster` joins this runtime with the others that share the store. `participants` are the
-        features that come back with their tasks, by the kind of their records."""
+        features that come back with their tasks, by the kind of their records. `due_kinds` is the
+        due work of features that the runtime does not know."""
         self._store = store
         self._clock = clock
         self.agents = {agent.handle: agent for agent in agents}
@@ -193,7 +195,8 @@ class Runtime:
             agents=self.agents,
             committed=lambda: journal.committed_entries,
         )
-        self.due = DueWork(store=store, clock=clock, kinds=[self.retention.due_kind()])
+        kinds = [self.retention.due_kind(), *due_kinds]
+        self.due = DueWork(store=store, clock=clock, kinds=kinds)
         self._housekeeping = Housekeeping(
             store=store,
             journal=journal,
