@@ -89,8 +89,6 @@ class BlockingSends(Struct, frozen=True, kw_only=True, eq=False):
             else:
                 await self.runs.stop(agent, live, Step.FAIL, reason)
         await self.journal.durable(live)
-        if live.lease is None:
-            self.runs.registry.forget_if_idle(live)
         return live
 
 

@@ -118,10 +118,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
                 assert admitted.run.answer is not None
                 # Shielded, because repeats of the request may wait for the same answer.
                 outcome = await asyncio.shield(admitted.run.answer)
-            if isinstance(outcome, Reply):
-                return outcome
-            if isinstance(outcome, NoReply):
-                raise outcome.error
+            if isinstance(outcome, Reply | NoReply):
+                return _reply(outcome)
             live = outcome
             assert live is not None
             if not agent.bounds_waits:
@@ -129,6 +127,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         # Most tasks have ended, or run, and so have no place in the queue.
         position = live.position if live.waiting else None
         view = live.view()
+        if live.lease is None:
+            self.registry.forget_if_idle(live)
         if OPT in caller.extensions:
             view = await with_wide_history(self.store, live.scope, view)
         return TaskAnswer(task_json(view, history_length, position))
@@ -434,6 +434,12 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         self.subscriptions.discard(reader)
         live.unsubscribe(reader)
         self.registry.forget_if_idle(live)
+
+
+def _reply(outcome: Reply | NoReply) -> Reply:
+    if isinstance(outcome, NoReply):
+        raise outcome.error
+    return outcome
 
 
 def _show(reader: Subscription, of: LiveTask | Run, history_length: int | None) -> None:
