@@ -96,8 +96,7 @@ SELECT count(*) FROM records WHERE kind = ? AND scope = ? AND due_ms < ?;
 UPDATE due_scopes SET held_id = ?, held_until_ms = ?, is_deferred = ? WHERE kind = ? AND scope = ?;
 
 -- name: claim_record
-UPDATE records SET version = version + 1, attempts = attempts + 1 WHERE number = ?
-RETURNING version, body, count, due_ms, attempts, tags;
+UPDATE records SET version = version + 1, attempts = attempts + 1 WHERE number = ?;
 
 -- name: get_rows
 -- Whole records, for the files of the json-file store. The braces are filled in with a filter.

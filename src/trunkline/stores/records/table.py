@@ -267,7 +267,9 @@ class RecordWriter:
             return []
         number, record_id = found[0]
         self._db.execute(SQL["hold_scope"], (record_id, now_ms + lease_ms, False, *place))
-        rows = self._db.execute(SQL["claim_record"], (number,)).fetchall()
+        # Two statements: SQLite before 3.35, which some systems have, knows no RETURNING.
+        self._db.execute(SQL["claim_record"], (number,))
+        rows = self._db.execute(SQL["get_record"], (*place, record_id)).fetchall()
         return [_record(Key(*place, record_id), *row) for row in rows]
 
     def release_claims(self) -> None:
