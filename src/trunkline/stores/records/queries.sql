@@ -17,7 +17,7 @@ INSERT OR IGNORE INTO record_tags (kind, tag, scope, id) VALUES (?, ?, ?, ?);
 
 -- name: add_due_scope
 INSERT INTO due_scopes (kind, scope, due_ms, held_until_ms, is_deferred) VALUES (?, ?, ?, 0, 0)
-ON CONFLICT DO UPDATE SET due_ms = excluded.due_ms WHERE excluded.due_ms < due_ms;
+ON CONFLICT (kind, scope) DO UPDATE SET due_ms = excluded.due_ms WHERE excluded.due_ms < due_ms;
 
 -- name: find_record
 -- What a change is checked against.

@@ -20,7 +20,7 @@ REPLACE INTO snapshots (task, seq, body, artifacts) VALUES {rows};
 
 -- name: add_counts
 INSERT INTO counts (state, scope, n) VALUES {rows}
-ON CONFLICT DO UPDATE SET n = n + excluded.n;
+ON CONFLICT (state, scope) DO UPDATE SET n = n + excluded.n;
 
 -- name: insert_scope
 INSERT INTO scopes (agent, tenant, principal) VALUES (?, ?, ?);
