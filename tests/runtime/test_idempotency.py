@@ -1,15 +1,17 @@
 """The same request twice is one task."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from tests.runtime.world import SCOPE, World, next_morning, world
 
 from trunkline.model.errors import IdempotencyConflict
-from trunkline.model.values import TaskState
-from trunkline.ports.store import Store
+from trunkline.model.values import Role, TaskState
+from trunkline.ports.caller_records import request_key
+from trunkline.ports.store import Append, Settled, Store
 from trunkline.runtime.fanout import Opening
+from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
 
 
@@ -81,7 +83,7 @@ async def test_ended_tasks_are_pruned_and_their_keys_with_them() -> None:
         assert again.status.state is TaskState.COMPLETED
 
 
-async def test_a_message_that_waits_for_a_key_before_it_finds_its_task_in_memory() -> None:
+async def test_a_second_message_with_a_key_finds_its_task_in_memory() -> None:
     async with world() as w:
         # What it says goes along with its message, so the task may settle in one commit.
         w.scripted.is_pure = True
@@ -95,3 +97,31 @@ async def test_a_message_that_waits_for_a_key_before_it_finds_its_task_in_memory
         assert (await first).id == task.id
         assert (await second).status.state is TaskState.CANCELED
         assert len(w.runtime.registry) == 0
+
+
+async def test_messages_with_keys_for_one_task_go_to_the_store_in_one_append() -> None:
+    class Watched(MemoryStore):
+        def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
+            submitted.extend([append for append, _ in appends])
+            super().submit(appends)
+
+    submitted: list[Append] = []
+    store = Watched()
+    async with world(store=store) as w:
+        task = await w.submit("wait a; say one")
+        await w.gates.reached("a")
+        submitted.clear()
+        sends = [w.soon(w.submit("say more", task=task.id, key=key, id=key)) for key in "xyzx"]
+        answers = await asyncio.gather(*sends)
+        assert {answer.id for answer in answers} == {task.id}
+        (append,) = submitted
+        assert len(append.entries) == len(append.also) == 3
+        w.gates.open("a")
+        await w.ended(task.id)
+        for key in "xyz":
+            assert await w.store.record(request_key(SCOPE, f"key:{key}")) is not None
+            again = await w.submit("say more", task=task.id, key=key, id=key)
+            assert again.id == task.id
+        own = [each for each in (await w.get(task.id)).history if each.role is Role.USER]
+        assert [each.message_id for each in own[1:]] == ["x", "y", "z"]
+        assert len(w.runtime.keys) == 0
