@@ -28,7 +28,11 @@ class Life:
 
     def __init__(self, agent: Store, main: Store, clock: FakeClock, name: str) -> None:
         self.agent = agent
-        self.main = MainStore(store=main, has_tasks=False, clock=clock, ids=SequentialIds(name))
+
+        async def open_main() -> Store:
+            return main
+
+        self.main = MainStore(open=open_main, has_tasks=False, clock=clock, ids=SequentialIds(name))
         self.clock = clock
         self.due = DueWork(store=agent, clock=clock, kinds=self.main.due_kinds())
 

@@ -7,6 +7,7 @@ import pytest
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.records import Add, Change, Delete, Key, Put
+from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DEAD, DueWork
 from trunkline.runtime.outbox import MARKER, MARKER_KEPT_MS, OUTBOX, MainStore
 from trunkline.stores.memory import MemoryStore
@@ -31,9 +32,12 @@ class Stores:
         self.main = BrokenStore(self.clock)
         self.other = MemoryStore(self.clock)
         self.way = MainStore(
-            store=self.main, has_tasks=False, clock=self.clock, ids=SequentialIds("entry")
+            open=self._open_main, has_tasks=False, clock=self.clock, ids=SequentialIds("entry")
         )
         self.due = DueWork(store=self.other, clock=self.clock, kinds=self.way.due_kinds())
+
+    async def _open_main(self) -> Store:
+        return self.main
 
     async def post(self, *changes: Put | Delete | Add, scope: str = "scope") -> None:
         await self.other.change(*self.way.changes(scope, *changes))
@@ -74,9 +78,7 @@ async def test_a_change_reaches_the_main_store_at_once() -> None:
 
 
 async def test_with_tasks_in_the_main_store_there_is_no_outbox() -> None:
-    way = MainStore(
-        store=MemoryStore(), has_tasks=True, clock=FakeClock(), ids=SequentialIds("entry")
-    )
+    way = MainStore.own(MemoryStore(), clock=FakeClock(), ids=SequentialIds("entry"))
     changes = (note("a"), Delete(key=Key("note.1", "", "b")))
     assert way.changes("scope", *changes) == changes
 
@@ -143,7 +145,7 @@ async def test_an_old_entry_that_may_have_been_worked_off_is_given_up() -> None:
 async def test_a_marker_goes_after_its_time() -> None:
     async with stores() as s:
         await s.post(note("a", b"1"))
-        own = MainStore(store=s.main, has_tasks=True, clock=s.clock, ids=SequentialIds("x"))
+        own = MainStore.own(s.main, clock=s.clock, ids=SequentialIds("x"))
         due = DueWork(store=s.main, clock=s.clock, kinds=own.due_kinds())
         due.start()
         await s.clock.advance(2)

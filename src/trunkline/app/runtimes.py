@@ -9,6 +9,8 @@ from trunkline.clock import Uuid7Ids
 from trunkline.model.errors import Unavailable
 from trunkline.ports.clock import Clock
 from trunkline.ports.gate import Gate
+from trunkline.ports.store import Store
+from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import StoreSettings
 from trunkline.settings.server import ServerSettings
@@ -106,7 +108,17 @@ class Runtimes:
         self._is_open = False
         await self.leaving.close()
 
+    async def _main_store(self) -> Store:
+        """The main store, for the outboxes of the others. If no agent has its tasks there, their
+        first entry opens it."""
+        runtime = await self.opened(self._main, adopting="")
+        return await runtime.main.open()
+
     def _made(self, store: StoreSettings, adopting: str) -> Runtime:
+        ids = Uuid7Ids()
+        main = None
+        if store != self._main:
+            main = MainStore(open=self._main_store, has_tasks=False, clock=self._clock, ids=ids)
         runtime = Runtime(
             store=make_store(
                 store,
@@ -115,8 +127,9 @@ class Runtimes:
                 find=lambda handle: runtime.publishing.find(handle),
             ),
             clock=self._clock,
-            ids=Uuid7Ids(),
+            ids=ids,
             agents=(),
+            main=main,
             stream_buffer=self._server.stream_buffer_events,
             heartbeat_s=self._server.heartbeat_s,
             gate=self._gate,

@@ -10,13 +10,19 @@ The entries of a scope are worked off in the order in which they were committed.
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from trunkline.model.errors import LimitReached, RecordConflict, StoreError
+from trunkline.model.errors import (
+    LimitReached,
+    RecordConflict,
+    StoreError,
+    Unavailable,
+    Unstorable,
+)
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.records import Add, Change, Defer, Delete, Key, Put, Record
 from trunkline.ports.store import Store
@@ -47,11 +53,22 @@ _decode = msgspec.json.Decoder(tuple[_Stored, ...]).decode
 class MainStore(Struct, frozen=True, kw_only=True, eq=False):
     """The way from the tasks of one store to the main store."""
 
-    store: Store
+    # Returns the main store, and opens it before if no agent has its tasks there. Raises
+    # StoreError, or Unavailable while the gateway stops.
+    open: Callable[[], Awaitable[Store]]
     # Whether the tasks are in the main store itself.
     has_tasks: bool
     clock: Clock
     ids: Ids
+
+    @classmethod
+    def own(cls, store: Store, *, clock: Clock, ids: Ids) -> "MainStore":
+        """For tasks in the main store itself."""
+
+        async def main() -> Store:
+            return store
+
+        return cls(open=main, has_tasks=True, clock=clock, ids=ids)
 
     def changes(self, scope: str, *changes: MainChange) -> tuple[Change, ...]:
         """What to commit with a task, in a group of its append, to make these changes of the main
@@ -73,25 +90,30 @@ class MainStore(Struct, frozen=True, kw_only=True, eq=False):
         return (DueKind(name=OUTBOX, handle=self._work_off, max_attempts=sys.maxsize),)
 
     async def _work_off(self, entry: Record) -> Sequence[Change]:
-        marker = Put(
-            key=Key(MARKER, entry.key.scope, entry.key.id), due_in_ms=MARKER_KEPT_MS, expected=0
-        )
-        if self._may_have_lost_marker(entry) and await self.store.record(marker.key) is None:
-            return _dead(entry, "it is too old to tell whether an earlier attempt succeeded")
         try:
-            # The marker first: it says that the others were made before.
-            await self.store.change(marker, *_changes(entry))
-        except RecordConflict as error:
-            if await self.store.record(marker.key) is None:
-                return _dead(entry, error.message)
-        except (LimitReached, msgspec.DecodeError) as error:
-            return _dead(entry, str(error))
-        except StoreError as error:
+            return await self._apply(entry, await self.open())
+        except (StoreError, Unavailable) as error:
             delay_s = retry_after_s(entry.attempts)
             extra = {"reason": error.message, "retry_in_s": delay_s}
             _log.warning("the main store cannot be changed", extra=extra)
             in_ms = round(delay_s * 1000)
             return (Defer(key=entry.key, in_ms=in_ms, expected=entry.version),)
+
+    async def _apply(self, entry: Record, main: Store) -> Sequence[Change]:
+        """Make the changes in the main store. Returns what becomes of the entry."""
+        marker = Put(
+            key=Key(MARKER, entry.key.scope, entry.key.id), due_in_ms=MARKER_KEPT_MS, expected=0
+        )
+        if self._may_have_lost_marker(entry) and await main.record(marker.key) is None:
+            return _dead(entry, "it is too old to tell whether an earlier attempt succeeded")
+        try:
+            # The marker first: it says that the others were made before.
+            await main.change(marker, *_changes(entry))
+        except RecordConflict as error:
+            if await main.record(marker.key) is None:
+                return _dead(entry, error.message)
+        except (LimitReached, Unstorable, msgspec.DecodeError) as error:
+            return _dead(entry, str(error))
         return ()
 
     def _may_have_lost_marker(self, entry: Record) -> bool:

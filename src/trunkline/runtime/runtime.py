@@ -33,6 +33,7 @@ from trunkline.runtime.large_values import LargeValues
 from trunkline.runtime.live_task import LiveTask, say
 from trunkline.runtime.membership import Membership
 from trunkline.runtime.new_tasks import NewTasks
+from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.ownership import Ownership
 from trunkline.runtime.participants import Participants, Rejoin
 from trunkline.runtime.publishing import Publishing, unfinished_tasks
@@ -64,6 +65,7 @@ class Runtime:
         clock: Clock,
         ids: Ids,
         agents: Iterable[PublishedAgent],
+        main: MainStore | None = None,
         stream_buffer: int = 1000,
         heartbeat_s: float = 15.0,
         cluster: Cluster | None = None,
@@ -71,11 +73,13 @@ class Runtime:
         gate: Gate | None = None,
         due_kinds: Iterable[DueKind] = (),
     ) -> None:
-        """`cluster` joins this runtime with the others that share the store. `participants` are the
-        features that come back with their tasks, by the kind of their records. `due_kinds` is the
-        due work of features that the runtime does not know."""
+        """`main` is the way to the main store, unless `store` is that. `cluster` joins this runtime
+        with the others that share the store. `participants` are the features that come back with
+        their tasks, by the kind of their records. `due_kinds` is the due work of features that the
+        runtime does not know."""
         self._store = store
         self._clock = clock
+        self.main = main or MainStore.own(store, clock=clock, ids=ids)
         self.agents = {agent.handle: agent for agent in agents}
         journal = self.journal = Journal(store=store, ids=ids, observer=self)
         registry = self.registry = Registry(
@@ -195,7 +199,7 @@ class Runtime:
             agents=self.agents,
             committed=lambda: journal.committed_entries,
         )
-        kinds = [self.retention.due_kind(), *due_kinds]
+        kinds = [self.retention.due_kind(), *self.main.due_kinds(), *due_kinds]
         self.due = DueWork(store=store, clock=clock, kinds=kinds)
         self._housekeeping = Housekeeping(
             store=store,
