@@ -233,7 +233,10 @@ SOURCE = Path(trunkline.__file__).parent
 # of the service is a new way: prove above that it passes the gate, then add it here.
 DOORS = {
     ("backend", "start"): {"runtime/runs.py"},
-    ("runs", "enter"): {"runtime/intake.py"},
+    ("runs", "enter"): {"runtime/intake.py", "runtime/follow_ups.py"},
+    ("follow_ups", "accept"): {"runtime/intake.py"},
+    # Runs that a restart left passed the gate before it.
+    ("follow_ups", "requeue"): {"runtime/runtime.py"},
     # The inbox has the messages that another node received (tests/cluster/test_any_node.py).
     ("intake", "admit"): {"runtime/service.py", "runtime/inbox.py"},
     ("service", "send"): {"server/endpoint.py"},

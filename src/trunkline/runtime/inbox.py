@@ -16,6 +16,7 @@ from trunkline.model.values import HAS_WORK, TaskState
 from trunkline.ports.cluster import Answered
 from trunkline.ports.records import Delete, Key, Put, Record
 from trunkline.ports.store import Store
+from trunkline.runtime.admitted import Admitted, Placed
 from trunkline.runtime.agents import Lane, PublishedAgent
 from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.forwarding import (
@@ -32,7 +33,6 @@ from trunkline.runtime.forwarding import (
     encode,
     outcome_key,
 )
-from trunkline.runtime.intake import Admitted, Placed
 from trunkline.runtime.live_task import Lease
 from trunkline.runtime.ownership import Ownership, lane_of_name
 from trunkline.runtime.queued_replies import QueuedReplies

@@ -1,8 +1,6 @@
-"""`Intake`: accepts messages: new tasks, further messages, and repeated requests."""
+"""`Intake`: accepts messages. Those to tasks that exist go on to `FollowUps`."""
 
 import asyncio
-from collections.abc import Iterable
-from functools import partial
 
 import msgspec
 from msgspec import Struct, structs
@@ -11,33 +9,29 @@ from trunkline.engine.access import why_denied
 from trunkline.engine.admission import NO_CONTENT, check_follow_up, check_request, context_of
 from trunkline.engine.queue_limits import BUSY, BUSY_ELSEWHERE, INTERRUPTED, why_refused
 from trunkline.engine.run_states import RunState
-from trunkline.engine.task_fold import Pending
-from trunkline.engine.transitions import TABLE, Step
 from trunkline.model.calls import Caller, Operation, Refusal, SendMessageRequest
 from trunkline.model.errors import PermissionDenied, Unavailable
-from trunkline.model.events import MessageAccepted, TurnOptions
-from trunkline.model.timestamps import format_timestamp
+from trunkline.model.events import TurnOptions
 from trunkline.model.values import (
     TERMINAL,
     Message,
     Part,
     Role,
-    TaskState,
-    TaskStatus,
-    TaskStatusUpdateEvent,
 )
-from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.clock import Ids
 from trunkline.ports.gate import Admission, Attempt
-from trunkline.ports.store import Scope, Snapshot
+from trunkline.ports.store import Scope
+from trunkline.runtime.admitted import Admitted, Placed, admitted_before, shutting_down
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.fanout import NoReply, Reply, Subscription
+from trunkline.runtime.fanout import Reply, Subscription
+from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.forwarding import Forwarding, Outcome, Sent
-from trunkline.runtime.idempotency import Earlier, IdempotencyKeys, RequestKey, Unanswered
-from trunkline.runtime.journal import Journal, not_stored
-from trunkline.runtime.live_task import LOCAL, Lease, LiveTask, message_of_task
+from trunkline.runtime.idempotency import IdempotencyKeys, RequestKey, Unanswered
+from trunkline.runtime.journal import Journal
+from trunkline.runtime.live_task import LOCAL, LiveTask
 from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.registry import Registry
-from trunkline.runtime.run import Run, run_of, runs_left
+from trunkline.runtime.run import Run
 from trunkline.runtime.runs import Runs
 from trunkline.runtime.turn_gate import TurnGate
 
@@ -50,51 +44,25 @@ _BEGINNING = RunState.BEGINNING
 _MAKES_TASK = (BUSY, BUSY_ELSEWHERE, INTERRUPTED)
 
 
-class Admitted(Struct, frozen=True, kw_only=True, gc=False):
-    """The outcome of accepting a message. Exactly one of reply, live, run and earlier is set."""
-
-    # An answer that needed neither a task nor a run.
-    reply: Reply | None = None
-    # The task that the message created or continued.
-    live: LiveTask | None = None
-    # The run of the message, which may still answer without a task.
-    run: Run | None = None
-    # Whether an earlier request with the same key began the run.
-    is_joined: bool = False
-    # The task of an earlier request with the same key, if it is no longer in memory.
-    earlier: Snapshot | None = None
-    # The entry that accepted the message; 0 where an earlier request did.
-    accepted_seq: int = 0
-    # The same, if the next entry begins the turn of the message; else 0.
-    begun_after: int = 0
-    # Whether another node accepted the message, and whether it waits in the queue there.
-    is_forwarded: bool = False
-    is_queued: bool = False
-
-
-class Placed(Struct, frozen=True, gc=False):
-    """A message at the node that owns its lane, in a store that several nodes share."""
-
-    lease: Lease
-    # The id of the task that the message may make.
-    task_id: str
-    # The key of a message that another node received; empty for none.
-    key: str = ""
-
-
 class Intake(Struct, kw_only=True, eq=False):
     keys: IdempotencyKeys
     registry: Registry
     journal: Journal
     runs: Runs
     new_tasks: NewTasks
-    clock: Clock
+    follow_ups: FollowUps
     ids: Ids
     # None lets every message through.
     gate: TurnGate | None = None
     # Where several nodes share the store.
     forwarding: Forwarding | None = None
     is_closed: bool = False
+
+    def close(self) -> None:
+        """Accept no more messages."""
+        self.is_closed = True
+        if self.gate is not None:
+            self.gate.is_closed = True
 
     def check_granted(
         self, agent: PublishedAgent, caller: Caller, message: Message, operation: Operation
@@ -123,7 +91,7 @@ class Intake(Struct, kw_only=True, eq=False):
         owns the lane of the message, where several nodes share the store.
         """
         if self.is_closed:
-            raise _shutting_down()
+            raise shutting_down()
         check_request(request)
         scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         message = agent.rules.admit(request.message)
@@ -146,7 +114,7 @@ class Intake(Struct, kw_only=True, eq=False):
             if before is not None:
                 return before
         if message.task_id:
-            return await self._continue(agent, caller, scope, message, options, key)
+            return await self.follow_ups.accept(agent, caller, scope, message, options, key)
         agent = agent.current() if agent.is_closed else agent
         if key is not None:
             task_id = key.task_id
@@ -193,8 +161,6 @@ class Intake(Struct, kw_only=True, eq=False):
                 before = await self._before(run.agent, run.key, run.message, run.options, reader)
                 if before is not None:
                     return before
-            if self.is_closed:
-                raise _shutting_down()
             if run.agent.is_closed:
                 run.agent = run.agent.current()
                 run.lane = run.agent.lane(run.lane.scope, run.context_id, run.task_id)
@@ -317,7 +283,7 @@ class Intake(Struct, kw_only=True, eq=False):
         if earlier is None:
             return None
         if not isinstance(earlier, Unanswered):
-            return _admitted_before(earlier)
+            return admitted_before(earlier)
         run = Run(
             run_id=f"{earlier.task_id}.1",
             task_id=earlier.task_id,
@@ -351,11 +317,6 @@ class Intake(Struct, kw_only=True, eq=False):
         )
         return Admitted(reply=Reply(_encode(said)))
 
-    def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
-        """Queue the runs that a restart left."""
-        for run in runs_left(tasks):
-            self.runs.enter(run)
-
     def _refuse(
         self,
         run: Run,
@@ -370,132 +331,6 @@ class Intake(Struct, kw_only=True, eq=False):
         if reader is not None:
             live.subscribe(reader)
         return live
-
-    async def _continue(
-        self,
-        agent: PublishedAgent,
-        caller: Caller,
-        scope: Scope,
-        message: Message,
-        options: TurnOptions | None,
-        key: RequestKey | None,
-    ) -> Admitted:
-        live = await self.registry.load(scope, message.task_id)
-        try:
-            with self.registry.pinned(live):
-                return await self._continue_pinned(agent, caller, live, message, options, key)
-        finally:
-            self.registry.forget_if_idle(live)
-
-    async def _continue_pinned(
-        self,
-        agent: PublishedAgent,
-        caller: Caller,
-        live: LiveTask,
-        message: Message,
-        options: TurnOptions | None,
-        key: RequestKey | None,
-    ) -> Admitted:
-        # Another request with the key may have come while the task was loaded.
-        earlier = await self._until_ready(live, key)
-        if earlier is not None:
-            return earlier
-        if self.gate is None:
-            return self._follow_up(agent, live, message, options, key)
-        check_follow_up(message, context_id=live.context_id, state=live.state)
-        attempt = self.gate.attempt(agent, caller, message, live.task_id, live.context_id)
-        lane = agent.lane(live.scope, live.context_id, live.task_id)
-        refusal = partial(why_refused, agent.profile, agent.lanes, lane)
-        most = agent.profile.max_queue_per_context
-        async with self.gate.passing(attempt, lane, refusal, max_waiting=most) as passage:
-            if isinstance(passage.decision, Refusal):
-                raise passage.decision.as_error()
-            await self.gate.commit(passage.decision)
-            earlier = await self._until_ready(live, key)
-            if earlier is not None:
-                return earlier
-            if self.is_closed:
-                raise _shutting_down()
-            admitted = self._follow_up(agent, live, message, options, key, attempt)
-            passage.is_used = True
-            return admitted
-
-    async def _until_ready(self, live: LiveTask, key: RequestKey | None) -> Admitted | None:
-        """Wait until the task can take a message. Returns the outcome of an earlier request with
-        the same key, if there was one."""
-        if key is not None:
-            earlier = await self.keys.recall(key)
-            if earlier is not None and not isinstance(earlier, Unanswered):
-                return _admitted_before(earlier)
-        if live.state in TERMINAL:
-            # Clients see the end of a task only when it is committed.
-            await self.journal.durable(live)
-        if live.is_stuck or live.is_dropped:
-            raise not_stored()
-        return None
-
-    def _follow_up(
-        self,
-        agent: PublishedAgent,
-        live: LiveTask,
-        message: Message,
-        options: TurnOptions | None,
-        key: RequestKey | None,
-        attempt: Attempt | None = None,
-    ) -> Admitted:
-        agent = agent.current() if agent.is_closed else agent
-        check_follow_up(message, context_id=live.context_id, state=live.state)
-        lane = agent.lane(live.scope, live.context_id, live.task_id)
-        refused = why_refused(agent.profile, agent.lanes, lane)
-        if refused is not None:
-            raise refused.as_error()
-        message = message_of_task(message, live.task_id, live.context_id)
-        now_ms = self.clock.now_ms()
-        is_orphan = live.is_orphan
-        # The turn of an orphan ended with its process, and no entry says so.
-        left_off = is_orphan and live.state is TaskState.WORKING
-        state = TABLE[live.state, Step.CONTINUE if left_off else Step.ACCEPT]
-        update = TaskStatusUpdateEvent(
-            task_id=live.task_id,
-            context_id=live.context_id,
-            status=TaskStatus(state=state, timestamp=format_timestamp(now_ms)),
-        )
-        # The journal has references in place of large texts; the agent gets the message whole.
-        parts = self.journal.slim(live, message.parts)
-        recorded = message if parts is message.parts else structs.replace(message, parts=parts)
-        event = MessageAccepted(message=recorded, status_update=update, options=options)
-        if key is not None:
-            self.keys.keep(live, key)
-        left = runs_left([(agent, live)]) if is_orphan else []
-        self.journal.record(live, event, state=state, status_ms=now_ms)
-        pending = Pending(message, options, update.status.timestamp, live.seq)
-        run = run_of(agent, pending, live, recorded=recorded)
-        run.attempt = attempt
-        # Messages that waited before the restart come first.
-        for each in (*left, run):
-            self.runs.enter(each)
-        has_begun = run.state is _BEGINNING
-        begun_after = run.accepted_seq if has_begun else 0
-        return Admitted(live=live, accepted_seq=run.accepted_seq, begun_after=begun_after)
-
-
-def _admitted_before(earlier: Earlier) -> Admitted:
-    """The outcome of an earlier request with the same key."""
-    match earlier:
-        case LiveTask():
-            return Admitted(live=earlier)
-        case Snapshot():
-            return Admitted(earlier=earlier)
-        case Run():
-            return Admitted(run=earlier, is_joined=True)
-        case Reply():
-            return Admitted(reply=earlier)
-        case NoReply():
-            raise earlier.error
-
-
-def _shutting_down() -> Unavailable:
-    return Unavailable("The gateway is shutting down; try again", retry_after_s=5)
 
 
 def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:

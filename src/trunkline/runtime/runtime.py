@@ -21,6 +21,7 @@ from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.drain import Drain
 from trunkline.runtime.due_work import DueKind, DueWork
+from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.followers import Followers
 from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.heartbeats import Heartbeats
@@ -153,6 +154,14 @@ class Runtime:
             )
             forwarding = Forwarding(store=store, clock=clock, ids=ids, ownership=self.ownership)
             self.queued_replies.forwarding = forwarding
+        self.follow_ups = FollowUps(
+            keys=self.keys,
+            registry=registry,
+            journal=journal,
+            runs=runs,
+            clock=clock,
+            gate=turn_gate,
+        )
         self.intake = Intake(
             forwarding=forwarding,
             keys=self.keys,
@@ -160,7 +169,7 @@ class Runtime:
             journal=journal,
             runs=runs,
             new_tasks=new_tasks,
-            clock=clock,
+            follow_ups=self.follow_ups,
             ids=ids,
             gate=turn_gate,
         )
@@ -242,7 +251,7 @@ class Runtime:
         ):
             for stored in claimed:
                 outcomes[await self._recover_stored(stored, to_run)] += 1
-        self.intake.requeue(to_run)
+        self.follow_ups.requeue(to_run)
         # Wait for the commits, so that no client sees a working task that has no run.
         for live in self.registry.all():
             with suppress(TrunklineError):
@@ -262,7 +271,7 @@ class Runtime:
             live = self.registry.live(stored.scope, stored.task_id)
             if stored.node == self.registry.node and (live is None or live.is_orphan):
                 await self._recover_stored(stored, to_run)
-        self.intake.requeue(to_run)
+        self.follow_ups.requeue(to_run)
         await self.recover()
 
     async def _recover_stored(
@@ -285,7 +294,7 @@ class Runtime:
                 self.registry.forget_if_idle(live)
             else:
                 self._recover(live, to_run)
-        self.intake.requeue(to_run)
+        self.follow_ups.requeue(to_run)
 
     def _recovery_of(self, task: StoredTask | LiveTask) -> Recovery:
         agent = self.agents.get(task.scope.agent)
@@ -325,7 +334,7 @@ class Runtime:
 
     def stop_admitting(self) -> None:
         self.is_ready = False
-        self.intake.is_closed = True
+        self.intake.close()
 
     def end_streams(self, reason: str) -> None:
         """End every stream; each reader can resume where it was."""

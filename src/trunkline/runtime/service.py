@@ -31,13 +31,14 @@ from trunkline.model.profile import Profile
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
+from trunkline.runtime.admitted import Admitted
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
 from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.history_scopes import with_wide_history
-from trunkline.runtime.intake import Admitted, Intake
+from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.large_values import LargeValues
 from trunkline.runtime.live_task import LiveTask

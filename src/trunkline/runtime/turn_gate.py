@@ -18,6 +18,7 @@ from trunkline.model.values import Message, TaskState
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.gate import Admission, Attempt, Gate, Usage
 from trunkline.ports.store import Store
+from trunkline.runtime.admitted import shutting_down
 from trunkline.runtime.agents import Lane, PublishedAgent
 from trunkline.runtime.run import Run
 
@@ -42,11 +43,12 @@ class _Queue(Struct, eq=False):
     users: int = 0
 
 
-class TurnGate(Struct, frozen=True, kw_only=True, eq=False):
+class TurnGate(Struct, kw_only=True, eq=False):
     gate: Gate
     store: Store
     clock: Clock
     ids: Ids
+    is_closed: bool = False
     _queues: dict[Lane, _Queue] = {}
 
     def attempt(
@@ -93,6 +95,8 @@ class TurnGate(Struct, frozen=True, kw_only=True, eq=False):
             async with queue.lock:
                 passage = Passage(attempt, await self._decide(attempt, refusal()))
                 try:
+                    if self.is_closed:
+                        raise shutting_down()
                     yield passage
                 finally:
                     if isinstance(passage.decision, Admission) and not passage.is_used:
