@@ -30,6 +30,7 @@ from trunkline.model.values import Message, Part, Role
 from trunkline.ports.gate import Admission
 from trunkline.protocol.operations import LEGACY_METHODS, METHODS
 from trunkline.protocol.versions import Version
+from trunkline.settings import StoreSettings
 
 database = in_memory
 
@@ -215,6 +216,19 @@ async def test_an_agent_on_trial_passes_the_gate() -> None:
         sent = Message(message_id="m", role=Role.USER, parts=(Part(text="say hi"),))
         assert [event async for event in trial.send(SendMessageRequest(message=sent))]
         check_each_turn_passed_once(world, gate, 1)
+
+
+async def test_agents_of_other_stores_and_later_ones_pass_the_gate(tmp_path: Path) -> None:
+    gate = RecordingGate()
+    apart = StoreSettings(kind="sqlite", path=str(tmp_path / "apart.db"), synchronous="normal")
+    agents: dict[str, Json] = {HANDLE: {}, "test/apart": {"store": apart}}
+    async with open_world(gate=gate, agents=agents) as world:
+        table = {"name": "Late", "description": "Comes late", "backend": {"kind": "echo"}}
+        await world.gateway.directory.publish("test/late", table)
+        for agent in (*agents, "test/late"):
+            await world.client("jsonrpc-1.0", agent=agent).run("say hi")
+        assert [attempt.agent for attempt in gate.admitted] == [*agents, "test/late"]
+        assert gate.is_balanced()
 
 
 async def test_a_later_reply_of_an_agent_is_not_a_turn() -> None:
