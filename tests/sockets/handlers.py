@@ -28,8 +28,10 @@ async def echo(request: Request, response: Response) -> None:
     told = {
         "method": request.method,
         "path": request.path,
-        "query": request.query.decode(),
-        "headers": [f"{name.decode()}={value.decode()}" for name, value in request.header_lines],
+        "query": request.query.decode("latin-1"),
+        "headers": [
+            (name + b"=" + value).decode("latin-1") for name, value in request.header_lines
+        ],
         "body": body.decode("latin-1"),
     }
     await response.answer(200, json.dumps(told).encode())

@@ -141,6 +141,11 @@ class Server:
         assert isinstance(connection, Connection)
         return connection
 
+    def forget(self) -> None:
+        """Close the clients so far."""
+        self.leave()
+        self._peers.clear()
+
     def leave(self) -> None:
         for peer in self._peers:
             peer.abort()

@@ -129,6 +129,19 @@ async def test_an_upgrade_where_no_websocket_is_served_is_ignored() -> None:
                 assert (status, path in body, b"upgrade" in body) == (200, True, False)
 
 
+@pytest.mark.parametrize("lines", [HANDSHAKE, ()], ids=["with an upgrade", "without"])
+@pytest.mark.parametrize("target", ["/ws", "here:80"])
+async def test_connect_is_refused(lines: tuple[str, ...], target: str) -> None:
+    """The parser takes it for an upgrade, whatever its headers are."""
+    async with websockets(repeat) as server:
+        peer = await server.server.peer()
+        peer.send(get("/other", *HANDSHAKE) + get(target, *lines).replace(b"GET", b"CONNECT"))
+        assert (await peer.response())[0] == 200
+        assert (await peer.response())[0] == 400
+        assert await peer.rest() == b""
+        await server.others_are_served()
+
+
 async def test_http_1_0_knows_no_upgrade() -> None:
     async with websockets(repeat) as server:
         peer = await server.server.peer()

@@ -222,6 +222,9 @@ class Connection(asyncio.Protocol):
         self._header_lines, self._url = [], b""
         path, raw_path, query = _address(url)
         method = self._parser.get_method().decode()
+        if method == "CONNECT":
+            # The parser takes what follows for another protocol, and this is no proxy.
+            raise _Refused
         headers = dict(lines)
         request = SocketRequest(method, path, raw_path, query, lines, headers, flow=self._flow)
         if b"host" not in headers or len(headers) != len(lines):
