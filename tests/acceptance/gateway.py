@@ -31,6 +31,8 @@ class Gateway:
         self.folder = folder
         self.url = ""
         self.environment: dict[str, str] = {}
+        # The module with the command line.
+        self.module = "trunkline"
         # The command that runs it, as `nohup`.
         self.before: tuple[str, ...] = ()
         self._terminal: int | None = None
@@ -78,7 +80,7 @@ class Gateway:
             *self.before,
             sys.executable,
             "-m",
-            "trunkline",
+            self.module,
             "serve",
             *self.arguments(options),
         ]

@@ -8,6 +8,8 @@ a peer that does not read is cut off.
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Generator
+from types import coroutine
 
 from websockets.frames import Frame, Opcode
 from websockets.protocol import State
@@ -34,13 +36,19 @@ from trunkline.server.websocket import (
 
 _log = logging.getLogger("trunkline.server")
 
-# The bytes that are parsed at once, and the frames after which other connections get a turn. A
-# read may bring 40,000 empty frames, which take half a second.
+# The bytes that are parsed at once, and the frames after which other connections get a turn, in
+# both directions. A read may bring 40,000 empty frames, which take half a second.
 SLICE_BYTES = 2048
 MAX_FRAMES_AT_ONCE = 64
 # A message that waits costs about this much beside its bytes.
 MESSAGE_OVERHEAD_BYTES = 64
 _DATA = frozenset({Opcode.TEXT, Opcode.BINARY, Opcode.CONT})
+
+
+@coroutine
+def _others_run() -> Generator[None]:
+    """Wait for one turn of the event loop."""
+    yield
 
 
 class WebSocketConnection(WebSocket, asyncio.Protocol):
@@ -83,6 +91,8 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
         self._has_failed = False
         # The reason, where no close frame could tell it.
         self._cut_reason = ""
+        # A peer may read as fast as its handler writes, which then never waits.
+        self._sends_in_a_row = 0
         self._heard_at = flow.loop.time()
         self._is_pinged = False
         # The time when a peer that does not close its side is cut off.
@@ -120,9 +130,14 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
         data = message.encode() if isinstance(message, str) else message
         if len(data) > SMALL_BYTES:
             self._flow.admit(self.request.caller, len(data))
+        self._sends_in_a_row += 1
+        if self._sends_in_a_row >= MAX_FRAMES_AT_ONCE:
+            self._sends_in_a_row = 0
+            await _others_run()
         while self._flow.is_congested:
             await self._flow.drain()
-        if self._protocol.state is not State.OPEN or self._is_lost:
+        # A transport that fails tells so in the next turn of the loop.
+        if not self._is_open or self._flow.is_lost or self._flow.transport.is_closing():
             raise self._closing()
         if isinstance(message, str):
             self._protocol.send_text(data)
