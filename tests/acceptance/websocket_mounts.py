@@ -4,9 +4,8 @@ import asyncio
 from typing import Any
 
 from trunkline.cli import main
+from trunkline.ports.websocket import Refusal, UpgradeRequest, WebSocket, WebSocketMount
 from trunkline.server.application import Application
-from trunkline.server.http import Request
-from trunkline.server.websocket import Refusal, WebSocket, WebSocketMount
 
 ORIGIN = "https://console.example"
 
@@ -25,7 +24,7 @@ async def deaf(socket: WebSocket) -> None:
     await asyncio.Event().wait()
 
 
-async def check_origin(request: Request) -> Refusal | None:
+async def check_origin(request: UpgradeRequest) -> Refusal | None:
     if request.header(b"origin") == ORIGIN:
         return None
     return Refusal(403, "Only the console may connect.\n")

@@ -19,9 +19,9 @@ from tests.sockets.websocket_peer import (
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Opcode
 
-from trunkline.server.http import Request
-from trunkline.server.websocket import (
+from trunkline.ports.websocket import (
     Refusal,
+    UpgradeRequest,
     WebSocket,
     WebSocketClosed,
     WebSocketLimits,
@@ -59,7 +59,7 @@ async def test_a_handler_sees_the_request() -> None:
 
 
 async def test_a_check_may_refuse_by_what_it_sees() -> None:
-    async def check(request: Request) -> Refusal | None:
+    async def check(request: UpgradeRequest) -> Refusal | None:
         if request.header(b"origin") == "http://here":
             return None
         return Refusal(403, "This origin may not connect.\n", [(b"x-why", b"origin")])
@@ -76,7 +76,7 @@ async def test_a_check_may_refuse_by_what_it_sees() -> None:
 
 
 async def test_a_check_that_takes_too_long() -> None:
-    async def check(request: Request) -> Refusal | None:
+    async def check(request: UpgradeRequest) -> Refusal | None:
         await asyncio.Event().wait()
         return None
 

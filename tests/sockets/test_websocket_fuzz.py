@@ -19,7 +19,7 @@ from tests.sockets.websocket_peer import (
 )
 from websockets.frames import Opcode
 
-from trunkline.server.websocket import WebSocket, WebSocketClosed, WebSocketLimits
+from trunkline.ports.websocket import WebSocket, WebSocketClosed, WebSocketLimits
 
 # A request behind the one under test; its answer shows whether both sides are in step.
 NEXT = b"GET /behind HTTP/1.1\r\nHost: here\r\n\r\n"

@@ -16,8 +16,13 @@ from tests.sockets.websocket_peer import (
 )
 from websockets.frames import Opcode
 
-from trunkline.server.http import Request
-from trunkline.server.websocket import Refusal, WebSocket, WebSocketClosed, WebSocketLimits
+from trunkline.ports.websocket import (
+    Refusal,
+    UpgradeRequest,
+    WebSocket,
+    WebSocketClosed,
+    WebSocketLimits,
+)
 
 KB, MB = 1024, 1024 * 1024
 
@@ -192,7 +197,7 @@ async def test_many_senders_wait_for_a_slow_peer() -> None:
 async def test_a_large_message_asks_the_memory_budget() -> None:
     recorded = Recorded()
 
-    async def check(request: Request) -> Refusal | None:
+    async def check(request: UpgradeRequest) -> Refusal | None:
         request.caller = "alice"
         return None
 

@@ -10,8 +10,9 @@ from tests.sockets.peer import DEADLINE_S, Peer, Server, passes, serving
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.frames import Opcode
 
+from trunkline.ports.websocket import WebSocket, WebSocketClosed, WebSocketMount
 from trunkline.server.http import Request, Response
-from trunkline.server.websocket import WebSocket, WebSocketClosed, WebSocketMount
+from trunkline.server.websocket import WebSocketEndpoint
 from trunkline.server.websocket_connection import WebSocketConnection
 
 # RFC 6455, 1.3.
@@ -70,7 +71,7 @@ class SocketServer:
 async def websockets(
     handler: Callable[[WebSocket], Awaitable[None]], *, server: Any = None, **mount: Any
 ) -> AsyncIterator[SocketServer]:
-    mounted = WebSocketMount(handler=handler, **mount)
+    mounted = WebSocketEndpoint(WebSocketMount(handler=handler, **mount))
 
     def serve(request: Request, response: Response) -> Awaitable[None]:
         is_mounted = request.path.startswith("/ws")

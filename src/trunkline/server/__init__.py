@@ -8,8 +8,8 @@ call as each binding reads and answers it), `a2a` (the steps of every A2A reques
 `large_answers`, `cards`, `application` (the routing), `pages` and `metrics`, `logs`. Below them
 are `listener` (the process as a server), `shared` (the state of its connections), `connection`
 (HTTP/1.1 on one socket), `head_cache` (request heads that were parsed before), `flow_control` and
-`memory_budget`. `websocket` is a socket as its handler sees it and the mount that opens it;
+`memory_budget`. `websocket` answers the requests to a WebSocket mount;
 `websocket_upgrade` and `websocket_connection` are the handshake and the socket on our own
-connections. `mcp` serves tools.
+connections, `asgi_websocket` the same behind another server. `mcp` serves tools.
 Imports `runtime`, `protocol`, `ports` and `model`.
 """

@@ -7,15 +7,17 @@ from msgspec import Struct
 from starlette.applications import Starlette
 
 from trunkline.model.errors import RouteNotFound
+from trunkline.ports.websocket import WebSocketMount
 from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
 from trunkline.server.a2a import A2AHandler
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
+from trunkline.server.asgi_websocket import serve_websocket
 from trunkline.server.calls import JsonRpcCall, RestCall
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.http import Handler, Request, Response
-from trunkline.server.websocket import WebSocketMount
+from trunkline.server.websocket import WebSocketEndpoint
 
 
 class Idle(Struct, frozen=True, kw_only=True):
@@ -103,7 +105,9 @@ class Application:
         self._longest_prefix = max(self._longest_prefix, *map(len, idle.below), 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in self._page_paths:
+        if scope["type"] == "websocket" and self.takes_websocket(scope["path"]):
+            await serve_websocket(self.serve, scope, receive, send)
+        elif scope["type"] != "http" or scope["path"] in self._page_paths:
             # Starlette handles the lifespan, the pages and scopes of other types.
             await self._pages(scope, receive, send)
         else:
@@ -140,8 +144,8 @@ class Application:
         error = RouteNotFound(f"Nothing is served at this path; {where}")
         return response.answer(*rest.error(error, Version.V1_0))
 
-    def mount(self, prefix: str, handler: Handler) -> None:
-        """Serve the path `prefix`, and all paths below it, with the handler from now on.
+    def mount(self, prefix: str, mounted: Handler | WebSocketMount) -> None:
+        """Serve a handler or a WebSocket at the path `prefix` and all paths below it, from now on.
 
         The longest prefix wins, and the addresses of agents count as prefixes too.
         """
@@ -149,7 +153,9 @@ class Application:
             raise ValueError(f"a prefix starts with a slash and ends without one: {prefix!r}")
         if prefix in self._mounts:
             raise ValueError(f"something else is mounted at {prefix}; unmount it first")
-        self._mounts[prefix] = handler
+        if isinstance(mounted, WebSocketMount):
+            mounted = WebSocketEndpoint(mounted)
+        self._mounts[prefix] = mounted
         self._longest_prefix = max(self._longest_prefix, len(prefix))
 
     def unmount(self, prefix: str) -> None:
@@ -158,7 +164,7 @@ class Application:
 
     def takes_websocket(self, path: str) -> bool:
         """Whether a WebSocket is mounted where the path belongs to."""
-        return isinstance(self._mounts.get(self._prefix(path) or ""), WebSocketMount)
+        return isinstance(self._mounts.get(self._prefix(path) or ""), WebSocketEndpoint)
 
     def _prefix(self, path: str) -> str | None:
         """The longest prefix of the path that something is served below."""

@@ -16,23 +16,23 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from trunkline.model.errors import TooManyRequests, Unavailable
-from trunkline.server.flow_control import FlowControl
-from trunkline.server.memory_budget import SMALL_BYTES
-from trunkline.server.shared import Shared
-from trunkline.server.sockets import SocketRequest
-from trunkline.server.websocket import (
+from trunkline.ports.websocket import (
     ABNORMAL,
     GOING_AWAY,
     INTERNAL_ERROR,
     INVALID_DATA,
-    MAX_REASON_BYTES,
     NORMAL,
     TOO_BIG,
     TRY_AGAIN_LATER,
     WebSocket,
     WebSocketClosed,
     WebSocketLimits,
+    check_reason,
 )
+from trunkline.server.flow_control import FlowControl
+from trunkline.server.memory_budget import SMALL_BYTES
+from trunkline.server.shared import Shared
+from trunkline.server.sockets import SocketRequest
 
 _log = logging.getLogger("trunkline.server")
 
@@ -146,8 +146,7 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
         self._flush()
 
     async def close(self, code: int = NORMAL, reason: str = "") -> None:
-        if len(reason.encode()) > MAX_REASON_BYTES:
-            raise ValueError(f"the reason of a close has at most {MAX_REASON_BYTES} bytes")
+        check_reason(reason)
         self._send_close(code, reason)
         if self._is_lost:
             return

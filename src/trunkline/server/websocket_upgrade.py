@@ -7,17 +7,12 @@ from websockets.http11 import Request as Handshake
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from trunkline.ports.websocket import Refusal, WebSocket, WebSocketLimits
 from trunkline.server.flow_control import FlowControl
 from trunkline.server.http import Disconnected, Request
 from trunkline.server.shared import Shared
 from trunkline.server.sockets import SocketRequest
-from trunkline.server.websocket import (
-    UPGRADE_HEADERS,
-    Refusal,
-    Upgrade,
-    WebSocket,
-    WebSocketLimits,
-)
+from trunkline.server.websocket import UPGRADE_HEADERS, Upgrade
 from trunkline.server.websocket_connection import WebSocketConnection
 
 # At DEBUG the library logs every message.
