@@ -127,8 +127,8 @@ class KillableGateway:
         copy.mkdir()
         for path in self._folder.glob("tasks*"):
             if path.is_dir():
-                shutil.copytree(path, copy / path.name)
-            elif path.suffix != ".lock":
+                shutil.copytree(path, copy / path.name, ignore=shutil.ignore_patterns("*.sock"))
+            elif path.suffix not in (".lock", ".sock"):
                 shutil.copy(path, copy)
         return self._read(copy / "tasks")
 
