@@ -59,7 +59,8 @@ def _print_findings(found: "Findings") -> None:
         print(f"and {found.more} more")
     problems = len(found.faults) + found.more
     result = counted(problems, "problem") if problems else "sound"
-    print(f"{found.path}: {found.tasks} tasks, {found.entries} journal entries, {result}")
+    sizes = f"{found.tasks} tasks, {found.entries} journal entries, {found.records} records"
+    print(f"{found.path}: {sizes}, {result}")
 
 
 @command(app, "prune")

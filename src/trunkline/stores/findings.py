@@ -24,6 +24,7 @@ class Findings(Struct):
     store: str
     tasks: int = 0
     entries: int = 0
+    records: int = 0
     faults: list[Fault] = []
     # How many more there are than `faults` has room for.
     more: int = 0

@@ -96,7 +96,8 @@ def test_a_sound_database(database: Path) -> None:
     before = files(database.parent)
     result = check(database)
     assert result.exit_code == 0, result.output
-    assert result.stdout.endswith(" journal entries, sound\n")
+    # The key of a request, the one that is due, and that of retention.
+    assert result.stdout.endswith(" journal entries, 3 records, sound\n")
     assert f"{database}: 7 tasks, " in result.stdout
     assert faults(database) == []
     assert files(database.parent) == before
@@ -107,6 +108,7 @@ def test_a_sound_folder(folder: Path) -> None:
     result = check(folder, kind="json-file")
     assert result.exit_code == 0, result.output
     assert f"{folder}: 7 tasks, " in result.stdout
+    assert result.stdout.endswith(" journal entries, 3 records, sound\n")
     assert files(folder) == before
 
 
@@ -122,7 +124,7 @@ DAMAGE: dict[str, tuple[str, str, str]] = {
     "no-task": ("DELETE FROM tasks WHERE key = " + FIRST, "reference", "snapshots of no task"),
     "no-record": ("DELETE FROM records WHERE id = 'due'", "reference", "1 tags of no record"),
     "no-tag": ("DELETE FROM record_tags", "reference", "1 tags that find no record"),
-    "no-due-scope": ("DELETE FROM due_scopes", "reference", "1 due records that no claim finds"),
+    "no-due-scope": ("DELETE FROM due_scopes", "reference", "2 due records that no claim finds"),
     "record-task": (
         "UPDATE records SET task = 99 WHERE kind = 'key.1'",
         "reference",

@@ -34,6 +34,7 @@ def _check(path: Path, clock: Clock, adopts: Scope) -> Findings:
     except StoreError as error:
         findings.add("log", error.message, "")
     for row in state.records.rows():
+        findings.records += 1
         if row.task_id and state.tasks.get(row.task_id) is None:
             findings.add(
                 "reference",

@@ -114,6 +114,8 @@ def _check_references(connection: sqlite3.Connection, findings: Findings) -> Non
         for (count,) in _rows(connection, findings, f"{what} cannot be counted", statement):
             if count:
                 findings.add("reference", f"{count} {what}", _REMEDY)
+    for (count,) in _rows(connection, findings, "records cannot be counted", "count_records"):
+        findings.records = count
     wrong = _rows(connection, findings, "tasks cannot be counted", "find_wrong_counts")
     for scope, state, kept, real in wrong:
         findings.add(

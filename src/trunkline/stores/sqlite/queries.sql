@@ -207,6 +207,9 @@ WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE key = e.place >> 24);
 -- name: count_snapshots_without_task
 SELECT count(*) FROM snapshots AS s WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE key = s.task);
 
+-- name: count_records
+SELECT count(*) FROM records;
+
 -- name: count_records_without_task
 SELECT count(*) FROM records AS r
 WHERE r.task IS NOT NULL AND NOT EXISTS (SELECT 1 FROM tasks WHERE key = r.task);
