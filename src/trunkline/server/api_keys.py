@@ -20,6 +20,10 @@ class ApiKeys(Struct, frozen=True, eq=False):
     # The headers that may carry a key.
     schemes: Collection[str] = SCHEMES
 
+    def __repr__(self) -> str:
+        # Without the digests, by which a weak key could be guessed.
+        return f"ApiKeys({len(self.principals)} keys)"
+
     def known(self, headers: Headers) -> Principal | None:
         key: bytes | None = None
         if "bearer" in self.schemes and b"authorization" in headers:

@@ -1,6 +1,8 @@
 import hashlib
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.unit.server.requests import asgi_call, request
 
@@ -211,6 +213,40 @@ async def test_behind_another_server_the_address_of_the_peer_decides(
 async def test_two_credentials_or_other_letters_are_no_key(lines: list[Header]) -> None:
     with pytest.raises(Unauthenticated):
         await who(access(allows_anonymous=True), request(headers=lines))
+
+
+def test_digests_of_keys_are_not_shown() -> None:
+    assert repr(KEYS) == "ApiKeys(1 keys)"
+
+
+NAMES = [b"authorization", b"x-api-key", b"host", b"origin", b"via", b"cookie", b"x-forwarded-for"]
+VALUES = [b"", KEY, b"Bearer " + KEY, b"Bearer", b"Basic x", b"localhost", b"evil.example"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES) | st.binary(max_size=8))),
+    st.sampled_from([None, ("127.0.0.1", 1), ("192.168.1.7", 1)]),
+    st.booleans(),
+)
+@settings(deadline=None)
+async def test_whatever_the_headers_are_nobody_passes_without_a_right(
+    lines: list[Header], peer: tuple[str, int] | None, allows_anonymous: bool
+) -> None:
+    scope, receive = asgi_call(headers=lines)
+    caller = AsgiRequest.of({**scope, "client": peer}, receive)
+    named = {name for name, _ in lines}
+    try:
+        found = await who(access(allows_anonymous=allows_anonymous), caller)
+    except (Unauthenticated, PermissionDenied):
+        return
+    if found == ALICE:
+        sent = [value for name, value in lines if name in (b"authorization", b"x-api-key")]
+        assert any(value.endswith(KEY) for value in sent)
+    else:
+        assert found == ANONYMOUS
+        assert allows_anonymous
+        assert named.isdisjoint({b"authorization", b"x-api-key", b"via", b"x-forwarded-for"})
+        assert peer in (None, ("127.0.0.1", 1))
 
 
 @pytest.mark.parametrize(
