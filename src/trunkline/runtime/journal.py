@@ -469,7 +469,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         if is_sound and (timestamp := live.committed().status.timestamp):
             live.status_ms = parse_timestamp(timestamp)
         refusal: TrunklineError = not_stored()
-        if live.if_limited is not None and isinstance(error, LimitReached):
+        if live.if_limited is not None and not live.exists and isinstance(error, LimitReached):
             refusal = live.if_limited.as_error()
         callbacks, live.once_durable = live.once_durable, []
         self._call_back(live, callbacks, refusal)
