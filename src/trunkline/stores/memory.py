@@ -218,8 +218,8 @@ class MemoryStore(IndexedStore[_Task]):
         self._flush()
         ended = self._index.ended(agent, before_ms=before_ms, limit=limit)
         self._index.remove(*ended)
+        self._records.forget_tasks([task.id for task in ended])
         for task in ended:
-            self._records.forget_task(task.id)
             for value_id in task.values:
                 del self._large.slices[value_id], self._value_tasks[value_id]
         return len(ended)

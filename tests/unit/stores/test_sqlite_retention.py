@@ -100,3 +100,9 @@ async def test_a_record_that_was_put_again_meanwhile_stays(tmp_path: Path) -> No
         delete = partial(inner.writer.records.delete_due, "check.1", "agent", before_ms=5, limit=9)
         assert await store._enqueue(partial(inner.in_transaction, delete)) == 0
         assert await store.record(key) is not None
+
+
+def test_records_of_tasks_are_found_by_index() -> None:
+    assert plan("find_of_tasks", RECORD_SQL)[-1].startswith(
+        "SEARCH r USING INDEX records_by_task (task=?)"
+    )

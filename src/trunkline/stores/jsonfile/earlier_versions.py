@@ -82,7 +82,7 @@ class EarlierData:
     def forget_task(self, change: Deleted) -> None:
         """Earlier versions did not say which records a task took with it."""
         if self._is_lacking(change.n):
-            self._records.forget_task(change.task_id)
+            self._records.forget_tasks([change.task_id])
 
     def apply(self, change: EarlierChange) -> None:
         if not self._is_lacking(change.n):

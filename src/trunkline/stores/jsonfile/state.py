@@ -148,8 +148,7 @@ class State:
             Deleted(n, head.id) for n, head in enumerate(ended, self.n + 1)
         ]
         with self.records.trial() as changed:
-            for head in ended:
-                self.records.forget_task(head.id)
+            self.records.forget_tasks([head.id for head in ended])
             if rows := changed():
                 changes.append(Recorded(self.n + len(changes) + 1, rows))
         return changes

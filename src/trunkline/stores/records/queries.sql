@@ -49,8 +49,10 @@ WHERE task = ? ORDER BY kind, scope, id;
 SELECT r.scope, r.id, r.version, r.body, r.count, r.due_ms, r.attempts, r.tags
 FROM {source} WHERE {filters} ORDER BY {order} LIMIT :limit;
 
--- name: find_of_task
-SELECT id, kind, scope, number, version, count, due_ms, tags FROM records WHERE task = ?;
+-- name: find_of_tasks
+-- The records of many tasks, which are a JSON array.
+SELECT r.kind, r.scope, r.id, r.number, r.version, r.count, r.due_ms, r.tags
+FROM json_each(?) AS t CROSS JOIN records AS r ON r.task = t.value;
 
 -- name: all_records
 records AS r;

@@ -283,13 +283,11 @@ class RecordWriter:
             self._make(Delete(key=Key(kind, scope, record_id)), _Row(*row), None)
         return len(found)
 
-    def forget_task(self, task: int | str) -> None:
-        """Delete the records that go with the task."""
-        for record_id, kind, scope, number, version, count, due_ms, tags in self._db.execute(
-            SQL["find_of_task"], (task,)
-        ).fetchall():
-            row = _Row(number, version, count, due_ms, tags)
-            self._make(Delete(key=Key(kind, scope, record_id)), row, None)
+    def forget_tasks(self, tasks: Sequence[int] | Sequence[str]) -> None:
+        """Delete the records that go with the tasks."""
+        found = self._db.execute(SQL["find_of_tasks"], (_encode(tasks).decode(),)).fetchall()
+        for kind, scope, record_id, *row in found:
+            self._make(Delete(key=Key(kind, scope, record_id)), _Row(*row), None)
 
 
 class RecordReader:

@@ -23,8 +23,7 @@ def prune(writer: Writer, found: Iterable[int]) -> int:
         "delete_large_values",
     ):
         db.executemany(SQL[statement], keys)
-    for (key,) in keys:
-        writer.records.forget_task(key)
+    writer.records.forget_tasks([key for (key,) in keys])
     for _, _, scope, state in ended:
         SQL.write_rows(db, ("add_counts", 3, [state, scope, -1]))
     for _, task_id, _, _ in ended:

@@ -1,5 +1,6 @@
 """`prepare`: brings a database file to the schema of this release."""
 
+import logging
 import re
 import sqlite3
 from importlib.resources import files
@@ -9,6 +10,8 @@ from msgspec import Struct
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.caller_records import answer_id, joined, key_body
+
+_log = logging.getLogger("trunkline.store")
 
 # "TRNK": tells our files from other SQLite databases.
 APPLICATION_ID = 0x54524E4B
@@ -69,6 +72,8 @@ def prepare(connection: sqlite3.Connection, schema: Schema, path: str) -> None:
     connection.create_function("key_body", 2, key_body, deterministic=True)
     connection.create_function("answer_id", 3, answer_id, deterministic=True)
     for step in range(version + 1, schema.version + 1):
+        # Before it, because it may take a while.
+        _log.info("migrating the store", extra={"store": path, "schema": step})
         _run(connection, schema.migrations[step], step)
 
 
