@@ -41,7 +41,9 @@ async def ask_until_crash(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize(
+    "name", ["memory", "sqlite", pytest.param("json-file", marks=pytest.mark.full)]
+)
 async def test_every_call(name: str, when: Literal["before", "after"], tmp_path: Path) -> None:
     outcomes: set[str] = set()
     for crash_on in count(1):

@@ -72,8 +72,21 @@ async def test_of_several_nodes_one_sweeps() -> None:
     await store.open()
     options = {"retention_s": 0.0, "retention_max_tasks": 1}
     async with node(store, clock, ["a"], **options), node(store, clock, ["a"], **options):
-        await clock.advance(5 * SWEEP_EVERY_S + 10)
-    assert len(store.asked) == 5
+        await clock.advance(3 * SWEEP_EVERY_S + 10)
+    assert len(store.asked) == 3
+
+
+@pytest.mark.full
+async def test_nodes_with_different_agents_leave_them_to_each_other() -> None:
+    clock = FakeClock()
+    store = CountingStore(clock)
+    await store.open()
+    options = {"retention_s": 0.0, "retention_max_tasks": 1}
+    async with node(store, clock, ["a"], **options):
+        await clock.advance(0.4)
+        async with node(store, clock, ["b"], **options):
+            await clock.advance(8 * SWEEP_EVERY_S)
+    assert {agent for _, agent in store.asked} == {"a", "b"}
 
 
 async def test_the_record_of_an_agent_that_is_not_published_waits() -> None:

@@ -41,8 +41,6 @@ class Record(Struct, frozen=True, kw_only=True, gc=False):
     # How often it was claimed since it was last put.
     attempts: int = 0
     tags: tuple[str, ...] = ()
-    # The task that it belongs to; empty for none.
-    task_id: str = ""
 
 
 class Put(Struct, frozen=True, kw_only=True, gc=False):

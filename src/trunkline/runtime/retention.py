@@ -213,9 +213,13 @@ class Retention(Struct, kw_only=True, eq=False):
         if agent is not None and not forgets(agent.profile):
             self._scheduled.discard(agent.handle)
             return ()
-        # An agent that is not published here may be so later.
+        # An agent that is not published here may be so at another node, or later.
         is_done = True if agent is None else await self.sweep(agent)
-        due_in_ms = round(SWEEP_EVERY_S * 1000) if is_done else 0
+        due_in_ms = 0
+        if is_done:
+            # At another part of a second each time, so that of the nodes, which look for due work
+            # once a second, not always the same is the first.
+            due_in_ms = round(SWEEP_EVERY_S * 1000) + self.clock.now_ms() % 997
         return (Put(key=record.key, due_in_ms=due_in_ms),)
 
     async def sweep(self, agent: PublishedAgent) -> bool:
