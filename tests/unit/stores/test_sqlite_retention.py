@@ -8,7 +8,7 @@ from pathlib import Path
 from trunkline.model.values import TaskState
 from trunkline.ports.records import Key, Put
 from trunkline.ports.store import Scope, TaskQuery
-from trunkline.stores.records.table import SQL as RECORD_SQL
+from trunkline.stores.records.reader import SQL as RECORD_SQL
 from trunkline.stores.sqlite import SqliteStore, retention
 from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.statements import SQL

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from trunkline.ports.store import Scope, TaskQuery
-from trunkline.stores.records.table import SQL as RECORDS_SQL
+from trunkline.stores.records.reader import SQL as RECORDS_SQL
 from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.statements import SQL, count_statement, page_statement
 from trunkline.stores.statements import parse_statements

@@ -16,7 +16,8 @@ from trunkline.model.errors import StoreUnusable
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Key, Record
 from trunkline.stores.jsonfile.changes import StoredRecord, from_json, to_json
-from trunkline.stores.records.table import SQL, RecordTable, tags_of, tags_text
+from trunkline.stores.records.reader import SQL, tags_of, tags_text
+from trunkline.stores.records.table import RecordTable
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode

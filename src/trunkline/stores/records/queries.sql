@@ -45,7 +45,7 @@ SELECT kind, scope, id, version, body, count, due_ms, attempts, tags FROM record
 WHERE task = ? ORDER BY kind, scope, id;
 
 -- name: page
--- A page of one kind; the braces are filled in by table.py.
+-- A page of one kind; the braces are filled in by reader.py.
 SELECT r.scope, r.id, r.version, r.body, r.count, r.due_ms, r.attempts, r.tags
 FROM {source} WHERE {filters} ORDER BY {order} LIMIT :limit;
 

@@ -1,4 +1,4 @@
-"""`RecordTable`: the records of a store, in a SQLite database.
+"""`RecordWriter` and `RecordTable`: the records of a store, in a SQLite database.
 
 The SQLite store has them in its file, beside the tasks. The other stores have them in a database
 in memory, which gives them order, pages and due times without code of their own.
@@ -6,8 +6,7 @@ in memory, which gives them order, pages and due times without code of their own
 
 import sqlite3
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import chain
 from typing import Any, TypeAlias
@@ -17,9 +16,7 @@ import msgspec
 from trunkline.model.errors import LimitReached, RecordConflict, StoreError, Unstorable
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Add, Change, Committed, Defer, Delete, Group, Key, Put, Record
-from trunkline.stores.statements import Statements
-
-SQL = Statements.of_package(__package__)
+from trunkline.stores.records.reader import SQL, RecordReader, record_of_row, tags_of, tags_text
 
 # The task of a record as its store numbers or names it.
 _Task: TypeAlias = int | str | None
@@ -28,7 +25,6 @@ _Task: TypeAlias = int | str | None
 _MAX_NUMBER = 1 << 62
 
 _encode = msgspec.json.Encoder().encode
-_decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class _Row(msgspec.Struct, frozen=True, gc=False):
@@ -270,7 +266,7 @@ class RecordWriter:
         # Two statements: SQLite before 3.35, which some systems have, knows no RETURNING.
         self._db.execute(SQL["claim_record"], (number,))
         rows = self._db.execute(SQL["get_record"], (*place, record_id)).fetchall()
-        return [_record(Key(*place, record_id), *row) for row in rows]
+        return [record_of_row(Key(*place, record_id), *row) for row in rows]
 
     def release_claims(self) -> None:
         """End the claims of a process that is gone, so that their handlers run again at once."""
@@ -288,53 +284,6 @@ class RecordWriter:
         found = self._db.execute(SQL["find_of_tasks"], (_encode(tasks).decode(),)).fetchall()
         for kind, scope, record_id, *row in found:
             self._make(Delete(key=Key(kind, scope, record_id)), _Row(*row), None)
-
-
-class RecordReader:
-    """Reads records."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._db = connection
-
-    def record(self, key: Key) -> Record | None:
-        rows = self._db.execute(SQL["get_record"], (key.kind, key.scope, key.id)).fetchall()
-        return _record(key, *rows[0]) if rows else None
-
-    def of_task(self, task: int | str) -> tuple[Record, ...]:
-        """The records that go with the task."""
-        rows = self._db.execute(SQL["get_of_task"], (task,)).fetchall()
-        return tuple([_record(Key(*row[:3]), *row[3:]) for row in rows])
-
-    def has_due(self, kinds: Iterable[str], now_ms: int) -> bool:
-        """Whether a claim would find something, or a scope to bring up to date."""
-        wheres = [{"kind": kind, "now": now_ms, "limit": 1} for kind in kinds]
-        return any(self._db.execute(SQL["find_due_scopes"], where).fetchall() for where in wheres)
-
-    def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
-        rows = self._db.execute(SQL["count_old"], (kind, scope, before_ms)).fetchall()
-        return int(rows[0][0])
-
-    def has_older(self, kind: str, scope: str, *, before_ms: int) -> bool:
-        """Whether a record has been due since before then."""
-        ((first_ms,),) = self._db.execute(SQL["next_due"], (kind, scope)).fetchall()
-        return first_ms is not None and first_ms < before_ms
-
-    def page(
-        self,
-        kind: str,
-        *,
-        scope: str | None,
-        tag: str | None,
-        after: Key | None,
-        limit: int,
-        newest_first: bool,
-    ) -> tuple[Record, ...]:
-        sql = _page_statement(scope is None, tag is None, after is None, newest_first)
-        values: dict[str, Any] = {"kind": kind, "scope": scope, "tag": tag, "limit": limit}
-        if after is not None:
-            values |= {"after_scope": after.scope, "after_id": after.id}
-        rows = self._db.execute(sql, values).fetchall()
-        return tuple([_record(Key(kind, *row[:2]), *row[2:]) for row in rows])
 
 
 class RecordTable(RecordWriter, RecordReader):
@@ -355,53 +304,3 @@ def _schema() -> str:
     text = files("trunkline.stores.sqlite").joinpath("schema.sql").read_text("utf-8")
     # SQLite would take the ids "7" and "07" for the same number.
     return text[text.index("-- Records:") :].replace("task INTEGER", "task TEXT")
-
-
-@cache
-def _page_statement(
-    is_any_scope: bool, is_any_tag: bool, is_first: bool, newest_first: bool
-) -> str:
-    by = "r" if is_any_tag else "t"
-    direction, sign = ("DESC", "<") if newest_first else ("ASC", ">")
-    filters = [f"{by}.kind = :kind"]
-    if not is_any_tag:
-        filters.append("t.tag = :tag")
-    if is_any_scope:
-        order = f"{by}.scope {direction}, {by}.id {direction}"
-        position = f"({by}.scope, {by}.id) {sign} (:after_scope, :after_id)"
-    else:
-        filters.append(f"{by}.scope = :scope")
-        order = f"{by}.id {direction}"
-        position = f"{by}.id {sign} :after_id"
-    if not is_first:
-        filters.append(position)
-    source = "all_records" if is_any_tag else "tagged_records"
-    return SQL["page"].format(source=SQL[source], filters=" AND ".join(filters), order=order)
-
-
-def _record(
-    key: Key,
-    version: int,
-    body: bytes,
-    count: int,
-    due_ms: int | None,
-    attempts: int,
-    tags: str | None,
-) -> Record:
-    return Record(
-        key=key,
-        version=version,
-        body=body,
-        count=count,
-        due_ms=due_ms,
-        attempts=attempts,
-        tags=tags_of(tags),
-    )
-
-
-def tags_text(tags: tuple[str, ...]) -> str | None:
-    return _encode(tags).decode() if tags else None
-
-
-def tags_of(text: str | None) -> tuple[str, ...]:
-    return () if text is None else _decode_tags(text)

@@ -9,7 +9,7 @@ from typing import Any
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
 from trunkline.ports.records import Record
-from trunkline.stores.records.table import RecordReader
+from trunkline.stores.records.reader import RecordReader
 from trunkline.stores.sqlite.rows import CODES, MAX_SEQ, SEQ_BITS, STATES, entries_after
 from trunkline.stores.sqlite.statements import (
     SQL,
