@@ -80,14 +80,13 @@ async def _fill(data: Path, tasks: int) -> list[str]:
     store = SqliteStore(data / "trunkline.db", synchronous="normal")
     await store.open()
     ids, now_ms = Uuid7Ids(), SystemClock().now_ms()
-    node = ids.new()
     try:
         for first in range(0, tasks, BATCH):
             numbers = range(first, min(first + BATCH, tasks))
             # Spread over the hour before, oldest first, as sends would have been.
             moments = [now_ms - (tasks - number) * 3_600_000 // tasks for number in numbers]
             batch = [
-                _finished(ids.new(), ids.new(), node, number, ms)
+                _finished(ids.new(), ids.new(), number, ms)
                 for number, ms in zip(numbers, moments, strict=True)
             ]
             await _submit(store, batch)
@@ -113,7 +112,7 @@ async def _submit(store: SqliteStore, batch: list[Append]) -> None:
     await done
 
 
-def _finished(task_id: str, context_id: str, node: str, number: int, ms: int) -> Append:
+def _finished(task_id: str, context_id: str, number: int, ms: int) -> Append:
     """The whole life of an echoed message in one append."""
     said = (Part(text=f"hello {number}"),)
 
@@ -150,11 +149,10 @@ def _finished(task_id: str, context_id: str, node: str, number: int, ms: int) ->
     return Append(
         task_id=task_id,
         expected_seq=0,
-        epoch=1,
         entries=entries,
         state=TaskState.COMPLETED,
         status_ms=ms,
-        creation=Creation(Scope(HANDLE, "", ANONYMOUS.id), context_id, ms, node),
+        creation=Creation(Scope(HANDLE, "", ANONYMOUS.id), context_id, ms),
         snapshot=TaskFold.of(None, entries).snapshot(),
     )
 

@@ -61,14 +61,13 @@ GROUPS = (
 PAUSED = TaskState.INPUT_REQUIRED
 # Each one is one commit.
 OPS: list[Op] = [
-    puts(create("a", key="k1", node="dead")),
+    puts(create("a", key="k1")),
     puts(create("b", scope=BOB), create("c", count=2, snapshot=Snapshot(1, b'{"id":"c"}'))),
     puts(follow("a", 1), follow("b", 1, state=COMPLETED, status_ms=5, key="k2", scope=BOB)),
     puts(follow("c", 2, state=PAUSED, snapshot=Snapshot(3, b'{"id":"c"}', b"[]"))),
-    lambda store: store.claim("heir", now_ms=0, limit=1),
     changes(answer(ALICE, "x", 1, b"[1]")),
     changes(answer(ALICE, "y", 2, b"no JSON\n")),
-    puts(follow("a", 2, epoch=2, state=COMPLETED, status_ms=1), follow("c", 3)),
+    puts(follow("a", 2, state=COMPLETED, status_ms=1), follow("c", 3)),
     lambda store: store.prune_journal("c", up_to=2),
     changes(answer(ALICE, "x", 3, b"[3]")),
     lambda store: store.prune("agent", before_ms=3, limit=9),

@@ -233,25 +233,6 @@ async def test_the_queue_goes_on_behind_a_run_that_was_refused() -> None:
         assert (await w.send("say next", context="c")).status.state is COMPLETED
 
 
-async def test_a_task_that_another_node_took_over_is_let_go() -> None:
-    store = MemoryStore()
-    async with world(store=store) as w:
-        task = await w.submit("wait a; say lost", context="c")
-        reader = await w.follow(task.id)
-        await w.gates.reached("a")
-        await settle()
-        [stolen] = await store.claim("other", now_ms=w.clock.now_ms() + 10**9, limit=1)
-        assert stolen.task_id == task.id
-        w.gates.open("a")
-        await reader.all()
-        assert isinstance(reader.items[-1], CutOff)
-        assert len(w.runtime.registry) == 0
-        assert await w.state(task.id) is WORKING
-        assert (await w.send("say next", context="c")).status.state is COMPLETED
-        await w.clock.advance(10)
-        assert await w.states(task.id) == [SUBMITTED, WORKING]
-
-
 async def test_a_task_that_somebody_else_wrote_to_is_read_anew_and_failed() -> None:
     store = MemoryStore()
     async with world(store=store) as w:
@@ -278,7 +259,6 @@ async def intrude(store: MemoryStore, task_id: str) -> None:
     append = Append(
         task_id=task_id,
         expected_seq=stored.last_seq,
-        epoch=stored.epoch,
         entries=(Entry.of(stored.last_seq + 1, update),),
         state=WORKING,
         status_ms=stored.status_ms,

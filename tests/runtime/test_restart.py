@@ -268,11 +268,10 @@ async def test_x11_a_task_that_was_never_begun_here_is_failed_and_not_left_waiti
     append = Append(
         task_id="t",
         expected_seq=0,
-        epoch=1,
         entries=(Entry.of(1, task),),
         state=state,
         status_ms=1,
-        creation=Creation(SCOPE, "c", 1, "gone"),
+        creation=Creation(SCOPE, "c", 1),
         snapshot=snapshot,
     )
     await must_put(store, append)

@@ -10,11 +10,10 @@ The contract, proved for every store by `trunkline.testing.check_store`:
   groups of records, or nothing. Appends of one task take effect in the order in which they
   were submitted.
 - An append whose `expected_seq` is not the last sequence of the task is refused with
-  `StaleSeq`; one whose `epoch` is not the task's is refused with `LeaseLost`; one whose
-  required groups cannot be applied is refused with `RecordConflict`, `LimitReached` or
-  `Unstorable`. A refused append leaves no trace and does not disturb others in the same
-  commit. When the commit itself fails, every append of it is refused with `StoreUnusable`,
-  and later ones are tried anew.
+  `StaleSeq`; one whose required groups cannot be applied is refused with `RecordConflict`,
+  `LimitReached` or `Unstorable`. A refused append leaves no trace and does not disturb
+  others in the same commit. When the commit itself fails, every append of it is refused with
+  `StoreUnusable`, and later ones are tried anew.
 - An acknowledged append survives a crash. A read returns committed data only.
 - Entries that leave a task in a terminal state come with a snapshot, which then holds all of
   its journal; a store may rely on that.
@@ -27,9 +26,9 @@ The contract, proved for every store by `trunkline.testing.check_store`:
   behind. The store deletes them with the task.
 - Every read for a caller names its `Scope`; the store hides tasks of other scopes.
 
-A store groups appends that arrive together into one commit. Several nodes may share a store
-(a PostgreSQL database): each task has an owner node and an `epoch` that rises with every
-change of owner, so that the store refuses late appends of a former owner.
+A store groups appends that arrive together into one commit. A store belongs to one process, or
+several nodes share it (`ports.cluster`): then an append of a node that does not own the lane of
+its task is refused with `LeaseLost`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -69,7 +68,6 @@ class Creation(Struct, frozen=True, gc=False):
     scope: Scope
     context_id: str
     created_ms: int
-    node: str
 
 
 class Append(Struct, frozen=True, kw_only=True, gc=False):
@@ -78,10 +76,10 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
     task_id: str
     # Entries continue right after this sequence; 0 creates the task.
     expected_seq: int
-    epoch: int
-    # The lane of the task in a store that several nodes share, which checks the epoch against that
-    # of the lane. An append with epoch 0 takes a lane that no other node owns.
+    # In a store that several nodes share, the lane of the task and the epoch of the node's lease.
+    # An append with epoch 0 takes a lane that no other node owns.
     lane: str = ""
+    epoch: int = 0
     # May be empty only when a snapshot is given.
     entries: tuple[Entry, ...]
     state: TaskState
@@ -120,8 +118,6 @@ class StoredTask(Struct, frozen=True, kw_only=True, gc=False):
     status_ms: int
     created_ms: int
     last_seq: int
-    epoch: int
-    node: str
     snapshot: Snapshot | None
     # The journal after the snapshot (all of it when there is none), so that
     # snapshot and tail together are the task as committed.
@@ -275,20 +271,9 @@ class Store(Protocol):
         match, not the more tasks."""
         ...
 
-    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
-        """This node lives at least until `now_ms + ttl_ms`."""
-        ...
-
-    async def claim(
-        self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
-    ) -> tuple[StoredTask, ...]:
-        """Take over tasks that no living node owns, oldest first, and raise their epoch.
-
-        Without `task_id`: tasks with work to do (submitted or working), not paused ones, which
-        wait for their caller, and not finished ones. With it: that task alone, in
-        any state. The claimed tasks come back with their new epoch. Tasks of `node` itself and of
-        nodes whose heartbeat still holds are left alone.
-        """
+    async def unfinished(self) -> tuple[tuple[Scope, str], ...]:
+        """The scope and the id of every task that has work to do (submitted or working), in the
+        order in which they were created. For the start of a gateway."""
         ...
 
     async def scopes(self) -> tuple[Scope, ...]:

@@ -16,7 +16,7 @@ from trunkline.runtime.runs import Runs
 
 _log = logging.getLogger("trunkline.housekeeping")
 
-NODE_TTL_S = 15.0
+LOOK_EVERY_S = 5.0
 # A healthy disk commits in milliseconds and a very slow one in a second or two. After this long,
 # another node serves callers better.
 COMMITS_STUCK_S = 10
@@ -29,32 +29,24 @@ class Housekeeping(Struct, kw_only=True, eq=False):
     runs: Runs
     clock: Clock
     retention: Retention
-    node: str
     # The seconds for which the oldest append has waited for its commit.
     commits_wait_s: int = 0
     _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("housekeeping"))
 
     async def start(self) -> None:
-        await self.renew_lease()
         try:
             await self.retention.look_at_clock()
         except StoreError as error:  # the gateway starts also when the disk is full
             _log.error("retention is not scheduled yet", extra={"reason": error.message})
-        self._every(NODE_TTL_S / 3, self.look_after_store, "store")
+        self._every(LOOK_EVERY_S, self.look_after_store, "store")
         self._every(1.0, self.each_second, "commits and deadlines")
         self._every(self.subscriptions.slot_s, self.beat, "heartbeat")
 
     async def close(self) -> None:
         await self._tasks.close()
 
-    async def renew_lease(self) -> None:
-        await self.store.heartbeat(
-            self.node, now_ms=self.clock.now_ms(), ttl_ms=int(NODE_TTL_S * 1000)
-        )
-
     async def look_after_store(self) -> None:
         """Let an idle gateway notice that its store is gone, or works again."""
-        await self.renew_lease()
         await self.store.check()
         await self.retention.look_at_clock()
 

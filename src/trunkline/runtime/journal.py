@@ -276,8 +276,8 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         append = Append(
             task_id=live.task_id,
             expected_seq=entries[0].seq - 1,
-            epoch=lease.epoch or live.epoch,
             lane=lease.lane,
+            epoch=lease.epoch,
             entries=entries,
             state=live.state,
             status_ms=live.status_ms,

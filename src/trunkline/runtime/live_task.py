@@ -63,7 +63,6 @@ class LiveTask(Struct, kw_only=True, eq=False):
     task_id: str
     scope: Scope
     context_id: str
-    epoch: int
     # The session key that the stored task names; empty where the agent determines the key.
     session_key: str = ""
 
@@ -133,7 +132,6 @@ class LiveTask(Struct, kw_only=True, eq=False):
             task_id=stored.task_id,
             scope=stored.scope,
             context_id=stored.context_id,
-            epoch=stored.epoch,
             session_key=stored.session_key,
             seq=fold.seq,
             committed_seq=fold.seq,

@@ -41,9 +41,8 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
             task_id=task_id,
             scope=scope,
             context_id=context_id,
-            epoch=0 if run.lease.lane else 1,
             lease=run.lease,
-            creation=Creation(scope, context_id, now_ms, self.registry.node),
+            creation=Creation(scope, context_id, now_ms),
             run=None if is_waiting or refused is not None else run,
             waiting=[run] if is_waiting and refused is None else [],
         )

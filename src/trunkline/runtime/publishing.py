@@ -1,13 +1,11 @@
 """`Publishing`: agents come, are replaced and leave while the runtime runs."""
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from trunkline.model.values import HAS_WORK
 from trunkline.ports.backend import Opens
-from trunkline.ports.store import OperatorQuery, Store, StoredTask, all_tasks
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.drain import Drain
 from trunkline.runtime.sessions import Sessions
@@ -96,13 +94,3 @@ class Publishing(Struct, kw_only=True, eq=False):
             await agent.backend.close()
         except Exception:  # noqa: BLE001 - logged, and nobody waits for this backend
             _log.exception("a backend could not be closed", extra={"agent": agent.handle})
-
-
-async def unfinished_tasks(store: Store, agent: str) -> AsyncIterator[StoredTask]:
-    """The tasks of an agent that have work to do, of every caller, the newest status first."""
-    query = OperatorQuery(agent=agent, states=tuple(HAS_WORK), limit=_PAGE)
-    async for listed in all_tasks(store, query):
-        # A list leaves out the artifacts and the session of a task.
-        stored = await store.get(listed.scope, listed.task_id)
-        if stored is not None and stored.state in HAS_WORK:
-            yield stored

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from trunkline.model.errors import TaskNotFound, TrunklineError
-from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, fold_of
@@ -23,8 +22,6 @@ class Registry(Struct, kw_only=True, eq=False):
 
     store: Store
     journal: Journal
-    node: str
-    clock: Clock
     # Features that come back with the tasks.
     participants: Participants | None = None
     # Who writes to which lane, where several nodes share the store.
@@ -161,12 +158,6 @@ class Registry(Struct, kw_only=True, eq=False):
             stored = await self._stored(scope, task_id)
             if self.ownership is not None:
                 return await self._add(followed(stored))
-            if stored.node != self.node:
-                claimed = await self.store.claim(
-                    self.node, now_ms=self.clock.now_ms(), limit=1, task_id=task_id
-                )
-                # If another node was faster, the task that was read before is out of date.
-                stored = claimed[0] if claimed else await self._stored(scope, task_id)
             return await self._add(LiveTask.of(stored))
         finally:
             del self._loading[scope, task_id]
@@ -188,7 +179,7 @@ class Registry(Struct, kw_only=True, eq=False):
 def followed(stored: StoredTask) -> LiveTask:
     """A task that another node may write to."""
     live = LiveTask.of(stored)
-    live.lease, live.epoch = None, 0
+    live.lease = None
     return live
 
 

@@ -37,7 +37,7 @@ from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.ownership import Ownership
 from trunkline.runtime.participants import Participants, Rejoin
-from trunkline.runtime.publishing import Publishing, unfinished_tasks
+from trunkline.runtime.publishing import Publishing
 from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
@@ -52,7 +52,6 @@ from trunkline.runtime.turns import Turns
 _log = logging.getLogger("trunkline.runtime")
 
 STOP_REASON = "The gateway stopped before the agent was done with this task."
-_CLAIM_STEP = 500
 
 
 class Runtime:
@@ -86,8 +85,6 @@ class Runtime:
         registry = self.registry = Registry(
             store=store,
             journal=journal,
-            node=ids.new(),
-            clock=clock,
             participants=Participants(store=store, kinds=participants) if participants else None,
         )
         large_values = LargeValues(store)
@@ -133,7 +130,7 @@ class Runtime:
             agents=self.agents,
             drain=self._drain,
             sessions=self._sessions,
-            recover=self.recover_agent,
+            recover=self.recover,
         )
         self._refusals = StoreRefusals(
             journal=journal, registry=registry, recorder=self.recorder, runs=runs, clock=clock
@@ -217,7 +214,6 @@ class Runtime:
             runs=runs,
             clock=clock,
             retention=self.retention,
-            node=registry.node,
         )
         self.is_ready = False
 
@@ -242,15 +238,20 @@ class Runtime:
             await self.recover()
         self.is_ready = True
 
-    async def recover(self) -> None:
-        """Take over the unfinished tasks of nodes that are gone. A second call does no harm."""
+    async def recover(self, handle: str = "") -> None:
+        """Continue the tasks that have work to do and no run: of one agent, or of all. A second
+        call does no harm."""
+        if self.ownership is not None:
+            await self.ownership.take_over()
+            return
         outcomes: Counter[Recovery] = Counter()
         to_run: list[tuple[PublishedAgent, LiveTask]] = []
-        while claimed := await self._store.claim(
-            self.registry.node, now_ms=self._clock.now_ms(), limit=_CLAIM_STEP
-        ):
-            for stored in claimed:
-                outcomes[await self._recover_stored(stored, to_run)] += 1
+        for scope, task_id in await self._store.unfinished():
+            live = self.registry.live(scope, task_id)
+            if (live is None or live.is_orphan) and handle in ("", scope.agent):
+                stored = await self._store.get(scope, task_id)
+                if stored is not None:
+                    outcomes[await self._recover_stored(stored, to_run)] += 1
         self.follow_ups.requeue(to_run)
         # Wait for the commits, so that no client sees a working task that has no run.
         for live in self.registry.all():
@@ -258,21 +259,6 @@ class Runtime:
                 await self.journal.durable(live)
         if outcomes:
             _log.info("recovered unfinished tasks", extra={k.value: n for k, n in outcomes.items()})
-
-    async def recover_agent(self, handle: str) -> None:
-        """Continue the unfinished tasks of an agent that was published while the gateway runs: also
-        those which this node owns and nobody ran in the meantime."""
-        if self.ownership is not None:
-            await self.ownership.take_over()
-            return
-        to_run: list[tuple[PublishedAgent, LiveTask]] = []
-        # Oldest first, because messages of the same millisecond wait in the order of their arrival.
-        for stored in reversed([each async for each in unfinished_tasks(self._store, handle)]):
-            live = self.registry.live(stored.scope, stored.task_id)
-            if stored.node == self.registry.node and (live is None or live.is_orphan):
-                await self._recover_stored(stored, to_run)
-        self.follow_ups.requeue(to_run)
-        await self.recover()
 
     async def _recover_stored(
         self, stored: StoredTask, to_run: list[tuple[PublishedAgent, LiveTask]]

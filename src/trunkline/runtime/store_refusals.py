@@ -71,7 +71,7 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
             live = await self.registry.load(dropped.scope, dropped.task_id)
         except (TaskNotFound, Unavailable):  # it was pruned meanwhile, or another node has it
             return
-        if live.is_orphan and live.epoch == dropped.epoch:
+        if live.is_orphan and live.lease is dropped.lease:
             self.registry.mark_stuck(live)
             await self._fail_later(live)
         self.registry.forget_if_idle(live)

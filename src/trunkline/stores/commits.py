@@ -16,13 +16,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from trunkline.model.errors import LeaseLost, StaleSeq, StoreError, StoreUnusable
+from trunkline.model.errors import StaleSeq, StoreError, StoreUnusable
 from trunkline.model.values import TaskState
 from trunkline.ports.records import Change, Group
 from trunkline.ports.store import Append, Result, Settled
 from trunkline.stores.health import Health
 
-# States in which a node has work to do for the task.
+# States of a task that has work to do.
 RUNNABLE = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 
 Item: TypeAlias = Append | Group
@@ -59,14 +59,8 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def why_refused(append: Append, last_seq: int, epoch: int) -> StoreError | None:
+def why_refused(append: Append, last_seq: int) -> StoreError | None:
     """Why this append may not follow; None when it may. `last_seq` 0: no such task."""
-    # The epoch first: an append of a former owner is nearly always stale too, and the former
-    # owner must learn that it must not try again.
-    if epoch != append.epoch and last_seq:
-        return LeaseLost(
-            f"Task {append.task_id} has epoch {epoch}; the append was made for {append.epoch}"
-        )
     if append.expected_seq != last_seq:
         return StaleSeq(
             f"Task {append.task_id} is at sequence {last_seq}; "

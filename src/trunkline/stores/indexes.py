@@ -31,8 +31,6 @@ class HeadFields(Struct, eq=False, kw_only=True, rename="camel"):
     scope: port.Scope
     context_id: str
     created_ms: int
-    node: str
-    epoch: int
     state: TaskState
     status_ms: int
     last_seq: int
@@ -54,8 +52,6 @@ class Head(HeadFields, eq=False, kw_only=True):
             scope=creation.scope,
             context_id=creation.context_id,
             created_ms=creation.created_ms,
-            node=creation.node,
-            epoch=append.epoch,
             state=append.state,
             status_ms=append.status_ms,
             last_seq=0,
@@ -80,8 +76,6 @@ class Head(HeadFields, eq=False, kw_only=True):
             status_ms=self.status_ms,
             created_ms=self.created_ms,
             last_seq=self.last_seq,
-            epoch=self.epoch,
-            node=self.node,
             snapshot=snapshot,
             tail=tuple(tail),
         )
@@ -90,20 +84,6 @@ class Head(HeadFields, eq=False, kw_only=True):
 def entries_after(journal: Sequence[Entry], seq: int) -> Sequence[Entry]:
     """The entries above `seq`; a journal has no holes, but its beginning may be pruned."""
     return journal[max(0, seq - journal[0].seq + 1) :] if journal else ()
-
-
-class Leases:
-    """The time until which each node is known to live."""
-
-    def __init__(self) -> None:
-        self._until_ms: dict[str, int] = {}
-
-    def heartbeat(self, node: str, until_ms: int) -> None:
-        self._until_ms[node] = until_ms
-
-    def may_claim(self, node: str, owner: str, now_ms: int) -> bool:
-        """Whether `node` may take over a task of `owner`."""
-        return owner != node and self._until_ms.get(owner, -1) < now_ms
 
 
 H = TypeVar("H", bound=Head)
@@ -117,7 +97,6 @@ class TaskIndex(Generic[H]):
         self._runnable: dict[int, H] = {}
         # By agent.
         self._ended: defaultdict[str, _Order] = defaultdict(list)
-        self.leases = Leases()
 
     def __iter__(self) -> Iterator[H]:
         return iter(self._heads.values())
@@ -213,16 +192,9 @@ class TaskIndex(Generic[H]):
         position = page[-2] if len(page) > query.limit else None
         return [self._by_key[key] for _, key in page[: query.limit]], total, position
 
-    def claimable(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[H]:
-        """The tasks that `node` may take over, oldest first."""
-        if task_id is not None:
-            named = self._heads.get(task_id)
-            candidates = [] if named is None else [named]
-        else:
-            candidates = [self._runnable[key] for key in sorted(self._runnable)]
-        may_claim = self.leases.may_claim
-        free = (head for head in candidates if may_claim(node, head.node, now_ms))
-        return list(islice(free, limit))
+    def unfinished(self) -> list[H]:
+        """The tasks that have work to do, oldest first."""
+        return [self._runnable[key] for key in sorted(self._runnable)]
 
     def scopes(self) -> Iterable[port.Scope]:
         return [scope for scope, _, _ in self._orders]
@@ -269,9 +241,8 @@ class IndexedStore(ABC, Generic[H]):
         head = self._tasks().get(task_id)
         return None if head is None else head.scope
 
-    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
-        # In memory alone: one process at a time has the store, so a lease never outlasts it.
-        self._tasks().leases.heartbeat(node, now_ms + ttl_ms)
+    async def unfinished(self) -> tuple[tuple[port.Scope, str], ...]:
+        return tuple([(head.scope, head.id) for head in self._tasks().unfinished()])
 
     async def scopes(self) -> tuple[port.Scope, ...]:
         return tuple(dict.fromkeys(self._tasks().scopes()))

@@ -108,8 +108,8 @@ class MemoryStore(IndexedStore[_Task]):
     def _apply(self, append: port.Append) -> port.Result:
         tasks = self._index
         task = tasks.get(append.task_id)
-        last_seq, epoch = (task.last_seq, task.epoch) if task else (0, 0)
-        refused = why_refused(append, last_seq, epoch) or self._records.apply_required(
+        last_seq = task.last_seq if task else 0
+        refused = why_refused(append, last_seq) or self._records.apply_required(
             append.also, append.task_id
         )
         if refused is not None:
@@ -203,16 +203,6 @@ class MemoryStore(IndexedStore[_Task]):
         tasks, total, position = self._index.page_of_all(query)
         stored = [task.stored(task.snapshot, task.journal, with_artifacts=False) for task in tasks]
         return port.TaskPage(tasks=tuple(stored), total=total, next=position)
-
-    async def claim(
-        self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
-    ) -> tuple[port.StoredTask, ...]:
-        self._flush()
-        tasks = self._index.claimable(node, now_ms=now_ms, limit=limit, task_id=task_id)
-        for task in tasks:
-            task.node = node
-            task.epoch += 1
-        return tuple([task.stored(task.snapshot, task.journal) for task in tasks])
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         self._flush()

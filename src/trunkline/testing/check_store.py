@@ -23,17 +23,20 @@ from trunkline.ports.store import Store
 from trunkline.testing.stores import (
     appends,
     conversations,
+    lanes,
     large_values,
-    leases,
     lists,
     records,
     retention,
 )
 from trunkline.testing.stores.kit import MakeStore, opened
+from trunkline.testing.stores.lanes import Nodes
 
 Check: TypeAlias = Callable[[MakeStore], Awaitable[None]]
+# Checks of a store that several nodes share.
+ClusterCheck: TypeAlias = Callable[[Nodes], Awaitable[None]]
 
-_MODULES = (appends, lists, leases, retention, conversations, large_values, records)
+_MODULES = (appends, lists, retention, conversations, large_values, records)
 
 
 def _checks(module: ModuleType, parameter: str) -> Iterator[Callable[..., Awaitable[None]]]:
@@ -61,6 +64,9 @@ CHECKS: tuple[Check, ...] = tuple(
 DURABLE_CHECKS: tuple[Check, ...] = tuple(
     check for module in _MODULES for check in _checks(module, "make")
 )
+
+
+CLUSTER_CHECKS: tuple[ClusterCheck, ...] = tuple(_checks(lanes, "nodes"))
 
 
 async def check_store(make: MakeStore, *, is_durable: bool) -> None:

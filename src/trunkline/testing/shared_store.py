@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from trunkline.background import next_pass
 from trunkline.model.errors import LeaseLost, StoreError
@@ -77,8 +77,7 @@ class SharedStore(MemoryStore):
             return LeaseLost(f"Lane {append.lane} has epoch {lane.epoch} at {lane.owner}")
         if lane is None and append.epoch:
             return LeaseLost(f"Lane {append.lane} has no owner")
-        # Tasks have no epoch of their own here.
-        result = super()._apply(structs.replace(append, epoch=1))
+        result = super()._apply(append)
         if isinstance(result, StoreError):
             return result
         self._lane_of[append.task_id] = append.lane
@@ -308,8 +307,7 @@ class Node:
     value_slices = _passed_on(Store.value_slices)
     list = _passed_on(Store.list)
     list_all = _passed_on(Store.list_all)
-    heartbeat = _passed_on(Store.heartbeat)
-    claim = _passed_on(Store.claim)
+    unfinished = _passed_on(Store.unfinished)
     scopes = _passed_on(Store.scopes)
     count_ended = _passed_on(Store.count_ended)
     prune = _passed_on(Store.prune)

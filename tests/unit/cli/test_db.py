@@ -61,11 +61,10 @@ def task(task_id: str, state: TaskState, *, days: float = 0, scope: Scope = ECHO
     return Append(
         task_id=task_id,
         expected_seq=0,
-        epoch=1,
         entries=tuple(entries),
         state=state,
         status_ms=now_ms,
-        creation=Creation(scope, "c", now_ms, "node"),
+        creation=Creation(scope, "c", now_ms),
     )
 
 

@@ -120,7 +120,6 @@ DAMAGE: dict[str, tuple[str, str, str]] = {
         "reference",
         "1 tasks of an unknown scope",
     ),
-    "no-node": ("DELETE FROM nodes", "reference", "tasks of an unknown node"),
     "no-task": ("DELETE FROM tasks WHERE key = " + FIRST, "reference", "snapshots of no task"),
     "no-record": ("DELETE FROM records WHERE id = 'due'", "reference", "1 tags of no record"),
     "no-tag": ("DELETE FROM record_tags", "reference", "1 tags that find no record"),

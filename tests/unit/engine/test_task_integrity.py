@@ -68,8 +68,6 @@ def faults(
         status_ms=0,
         created_ms=0,
         last_seq=journal[-1].seq if journal else 0,
-        epoch=1,
-        node="n",
         snapshot=snapshot,
         tail=(),
     )

@@ -14,11 +14,10 @@ def head(key: int, agent: str, context_id: str, state: TaskState, status_ms: int
     append = Append(
         task_id=f"t{key}",
         expected_seq=0,
-        epoch=1,
         entries=(),
         state=state,
         status_ms=status_ms,
-        creation=Creation(Scope(agent, "", ANONYMOUS.id), context_id, status_ms, "n"),
+        creation=Creation(Scope(agent, "", ANONYMOUS.id), context_id, status_ms),
         snapshot=None,
     )
     return Head.of(key, append)
@@ -45,7 +44,7 @@ def seen(index: TaskIndex[Head]) -> object:
         ]
     ]
     ended = [[task.id for task in index.ended(agent, before_ms=None, limit=99)] for agent in AGENTS]
-    to_do = [task.id for task in index.claimable("other", now_ms=0, limit=99, task_id=None)]
+    to_do = [task.id for task in index.unfinished()]
     return pages, ended, to_do, set(index.scopes()), [task.id for task in index]
 
 

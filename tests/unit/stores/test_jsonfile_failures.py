@@ -13,6 +13,7 @@ from tests.unit.stores.jsonfiles import names, store_on
 
 from trunkline.model.errors import StoreInUse, StoreUnusable
 from trunkline.ports.caller_records import request_key
+from trunkline.ports.records import Key, Put
 from trunkline.ports.store import TaskQuery
 from trunkline.stores.jsonfile import opened as opened_module
 from trunkline.stores.jsonfile.folder import Folder
@@ -60,7 +61,7 @@ async def test_full_disk_is_survived(tmp_path: Path) -> None:
         try:
             results = await put(store, follow("a", 1), create("b", key="k"))
             with pytest.raises(StoreUnusable, match="cannot be written"):
-                await store.claim("heir", now_ms=10, limit=9)
+                await store.change(Put(key=Key("check.1", "", "a")))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         for result in results:

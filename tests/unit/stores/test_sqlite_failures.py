@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from trunkline.model.errors import StoreInUse, StoreUnusable
+from trunkline.ports.records import Key, Put
 from trunkline.ports.store import TaskQuery
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing.stores.kit import (
@@ -86,7 +87,7 @@ async def test_full_disk_is_survived(tmp_path: Path) -> None:
         try:
             results = await put(store, follow("a", 1), create("b"))
             with pytest.raises(StoreUnusable, match="cannot be written"):
-                await store.claim("heir", now_ms=10, limit=9)
+                await store.change(Put(key=Key("check.1", "", "a")))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         for result in results:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from trunkline.model.errors import StoreUnusable
+from trunkline.ports.records import Key, Put
 from trunkline.ports.store import Snapshot
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing.stores.kit import (
@@ -104,7 +105,7 @@ async def test_a_file_that_was_cut_short_is_a_problem(
     for _ in range(2):
         assert_refused((await put(store, follow("a", 2), create("b")))[1], StoreUnusable)
     with pytest.raises(StoreUnusable, match=r"cut short|write-ahead log"):
-        await store.claim("heir", now_ms=10, limit=9)
+        await store.change(Put(key=Key("check.1", "", "a")))
     # What was stored before can be read.
     assert (await must_get(store, "a")).last_seq == 2
 

@@ -34,13 +34,6 @@ class Appended(Struct, frozen=True):
         return self.append.task_id
 
 
-class Claimed(Struct, frozen=True, tag="claim", rename="camel"):
-    n: int
-    task_id: str
-    epoch: int
-    node: str
-
-
 class Cut(Struct, frozen=True, tag="cut", rename="camel"):
     """The journal up to a sequence was pruned, as far as the snapshot covers it."""
 
@@ -54,7 +47,7 @@ class Deleted(Struct, frozen=True, tag="delete", rename="camel"):
     task_id: str
 
 
-TaskChange: TypeAlias = Appended | Claimed | Cut | Deleted
+TaskChange: TypeAlias = Appended | Cut | Deleted
 
 
 class StoredRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -113,7 +106,13 @@ class Noted(Struct, frozen=True, tag="note", rename="camel"):
     at_ms: int
 
 
-EarlierChange: TypeAlias = Said | Forgot | Noted
+class Claimed(Struct, frozen=True, tag="claim"):
+    """From an earlier version: the process that works on a task changed."""
+
+    n: int
+
+
+EarlierChange: TypeAlias = Said | Forgot | Noted | Claimed
 # What a log may hold.
 LoggedChange: TypeAlias = Change | EarlierChange
 
@@ -136,7 +135,6 @@ class _StoredAppend(
     n: int
     task_id: str
     expected_seq: int
-    epoch: int
     state: TaskState
     status_ms: int
     entries: tuple[StoredEntry, ...] = ()
@@ -147,7 +145,7 @@ class _StoredAppend(
 
 
 # The fields that an append has as they are in the log.
-_SHARED = ("task_id", "expected_seq", "epoch", "state", "status_ms", "creation")
+_SHARED = ("task_id", "expected_seq", "state", "status_ms", "creation")
 _skip = msgspec.json.Decoder(Raw).decode
 _MARK = b'"base64:'
 _encode = msgspec.json.Encoder().encode

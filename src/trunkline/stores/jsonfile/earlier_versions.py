@@ -22,6 +22,7 @@ from trunkline.stores.jsonfile.changes import (
     Appended,
     Deleted,
     EarlierChange,
+    Forgot,
     Noted,
     Said,
     StoredKey,
@@ -91,7 +92,7 @@ class EarlierData:
             self._add_answer(change)
         elif isinstance(change, Noted):
             self._note(change)
-        else:
+        elif isinstance(change, Forgot):
             for n in change.gone:
                 if n in self._answers:
                     self._delete(self._answers.pop(n))

@@ -154,8 +154,6 @@ def adopt(
         scope=scope,
         context_id=value.context_id,
         created_ms=status_ms,
-        node="",
-        epoch=1,
         state=value.status.state,
         status_ms=status_ms,
         last_seq=current_sequence + 1,

@@ -18,7 +18,6 @@ from trunkline.stores.indexes import TaskIndex
 from trunkline.stores.jsonfile.changes import (
     Appended,
     Change,
-    Claimed,
     Cut,
     Deleted,
     EarlierChange,
@@ -106,7 +105,7 @@ class State:
         """One result per item, and the changes to commit."""
         results: list[Result] = []
         changes: list[Change] = []
-        heads: dict[str, tuple[int, int]] = {}
+        heads: dict[str, int] = {}
         with self.records.trial() as changed:
             for item, _ in items:
                 if isinstance(item, Group):
@@ -120,26 +119,19 @@ class State:
                 changes.append(Recorded(self.n + len(changes) + 1, rows))
         return results, changes
 
-    def _stage_append(self, append: Append, heads: dict[str, tuple[int, int]]) -> Result:
-        """The result of the append, given the heads of the batch so far."""
+    def _stage_append(self, append: Append, heads: dict[str, int]) -> Result:
+        """The result of the append, given the last sequences of the batch so far."""
         task_id = append.task_id
         head = self.tasks.get(task_id)
-        committed = (0, 0) if head is None else (head.last_seq, head.epoch)
-        last_seq, epoch = heads.get(task_id, committed)
-        refused = why_refused(append, last_seq, epoch)
+        last_seq = heads.get(task_id, 0 if head is None else head.last_seq)
+        refused = why_refused(append, last_seq)
         if refused is None and not last_seq and not fits_a_name(task_id):
             refused = StoreUnusable("The id of the task cannot be the name of a file")
         refused = refused or self.records.apply_required(append.also, task_id)
         if refused is not None:
             return refused
-        heads[task_id] = (last_seq + len(append.entries), append.epoch)
+        heads[task_id] = last_seq + len(append.entries)
         return self.records.apply_optional(append.also, task_id)
-
-    def claim(self, node: str, *, now_ms: int, limit: int, task_id: str | None) -> list[Claimed]:
-        found = self.tasks.claimable(node, now_ms=now_ms, limit=limit, task_id=task_id)
-        return [
-            Claimed(n, head.id, head.epoch + 1, node) for n, head in enumerate(found, self.n + 1)
-        ]
 
     def prune(self, agent: str, *, limit: int, before_ms: int | None) -> list[Deleted | Recorded]:
         """Delete tasks, and the records that go with them."""
@@ -194,8 +186,6 @@ class State:
             append = change.append
             self.tasks.move(head, append.state, append.status_ms)
             head.last_seq += len(append.entries)
-        elif isinstance(change, Claimed):
-            head.node, head.epoch = change.node, change.epoch
         head.pending.append(change)
         self._lag(head)
         if head.state not in RUNNABLE:

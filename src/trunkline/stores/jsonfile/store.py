@@ -275,14 +275,6 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
         tasks = await self._stored(heads, with_artifacts=False)
         return port.TaskPage(tasks=tasks, total=total, next=position)
 
-    async def claim(
-        self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
-    ) -> tuple[port.StoredTask, ...]:
-        state = self._state()
-        claim = partial(state.claim, node, now_ms=now_ms, limit=limit, task_id=task_id)
-        heads = [state.tasks.get(change.task_id) for change in await self._enqueue(claim)]
-        return await self._stored([head for head in heads if head is not None])
-
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         prune = self._state().prune
         changes = await self._enqueue(partial(prune, agent, limit=limit, before_ms=before_ms))

@@ -34,7 +34,6 @@ _MAX_PAGE_FAULTS = 100
 # Rows that point to nothing: how a fault names them, and the statement that counts them.
 _REFERENCES = (
     ("tasks of an unknown scope", "count_tasks_without_scope"),
-    ("tasks of an unknown node", "count_tasks_without_node"),
     ("journal rows of no task", "count_events_without_task"),
     ("snapshots of no task", "count_snapshots_without_task"),
     ("records of no task", "count_records_without_task"),
@@ -144,7 +143,7 @@ def _check_task(
     # One state of the task, also when a gateway writes to it.
     connection.execute("BEGIN")
     try:
-        stored = reader.claimed(key)
+        stored = reader.by_key(key)
         if stored is not None:
             # With the large texts in place: a snapshot may refer to a text that the journal
             # holds in pieces.

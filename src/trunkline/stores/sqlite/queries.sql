@@ -4,7 +4,7 @@
 
 -- name: insert_tasks
 -- Heads of new tasks.
-INSERT INTO tasks (key, id, scope, context, created_ms, node, epoch, state, status_ms)
+INSERT INTO tasks (key, id, scope, context, created_ms, state, status_ms)
 VALUES {rows};
 
 -- name: update_heads
@@ -28,18 +28,12 @@ INSERT INTO scopes (agent, tenant, principal) VALUES (?, ?, ?);
 -- name: find_scope
 SELECT id FROM scopes WHERE agent = ? AND tenant = ? AND principal = ?;
 
--- name: insert_node
-INSERT INTO nodes (name) VALUES (?);
-
--- name: find_node
-SELECT id FROM nodes WHERE name = ?;
-
 -- name: last_key
 SELECT coalesce(max(key), 0) FROM tasks;
 
 -- name: find_head
 -- The head that the writer checks an append against.
-SELECT t.key, t.scope, t.epoch, t.state, t.status_ms,
+SELECT t.key, t.scope, t.state, t.status_ms,
     coalesce(
         (
             SELECT max(e.place) & 0xFFFFFF FROM events AS e
@@ -57,7 +51,7 @@ SELECT key FROM tasks WHERE id = ?;
 -- name: get_task
 -- With the last sequence of the journal, which spares most tasks a look at their tail. The
 -- snapshot of a task that has ended holds all of it, which spares a page as well.
-SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
+SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms,
     s.seq, s.body, s.artifacts,
     CASE WHEN t.state > 4 AND s.seq IS NOT NULL THEN s.seq ELSE (
         SELECT max(e.place) & 0xFFFFFF FROM events AS e
@@ -67,17 +61,14 @@ FROM tasks AS t
 LEFT JOIN snapshots AS s ON s.task = t.key
 WHERE t.id = ? AND t.scope = ?;
 
--- name: get_claimed
--- One task with its scope, for the node that has just claimed it.
-SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
+-- name: get_by_key
+-- One task with its scope, whoever its caller is.
+SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms,
     s.seq, s.body, s.artifacts, c.agent, c.tenant, c.principal
 FROM tasks AS t
 JOIN scopes AS c ON c.id = t.scope
 LEFT JOIN snapshots AS s ON s.task = t.key
 WHERE t.key = ?;
-
--- name: get_node
-SELECT name FROM nodes WHERE id = ?;
 
 -- name: get_entries
 -- Rows of a journal, between two places. Each has at least one of the wanted entries.
@@ -87,7 +78,7 @@ WHERE place > ? AND place <= ? ORDER BY place LIMIT ?;
 -- name: page
 -- One page of a list, with the last sequence of each journal. In no certain order, because
 -- SQLite would copy the snapshots to sort them.
-SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms, t.epoch, t.node,
+SELECT t.key, t.id, t.context, t.state, t.status_ms, t.created_ms,
     s.seq, s.body, {artifacts},
     (
         SELECT max(e.place) & 0xFFFFFF FROM events AS e
@@ -129,19 +120,13 @@ WHERE scope = :scope AND state = :state AND status_ms >= :from_ms;
 -- A total that no counter knows.
 SELECT count(*) FROM tasks INDEXED BY {index} WHERE {filters};
 
--- name: find_to_do
--- Tasks that a node could work on, oldest first, with their owners.
-SELECT t.key, t.id, n.name FROM counts AS c
+-- name: get_unfinished
+-- Tasks that have work to do, oldest first.
+SELECT s.agent, s.tenant, s.principal, t.id FROM counts AS c
 CROSS JOIN tasks AS t ON t.scope = c.scope AND t.state = c.state
-JOIN nodes AS n ON n.id = t.node
+JOIN scopes AS s ON s.id = c.scope
 WHERE c.state IN (1, 2) AND c.n > 0
 ORDER BY t.key;
-
--- name: find_owner
-SELECT t.key, t.id, n.name FROM tasks AS t JOIN nodes AS n ON n.id = t.node WHERE t.id = ?;
-
--- name: take_over
-UPDATE tasks SET node = ?, epoch = epoch + 1 WHERE key = ?;
 
 -- name: get_scopes
 SELECT DISTINCT s.agent, s.tenant, s.principal
@@ -196,9 +181,6 @@ SELECT key, id FROM tasks WHERE key > ? ORDER BY key LIMIT ?;
 
 -- name: count_tasks_without_scope
 SELECT count(*) FROM tasks AS t WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE id = t.scope);
-
--- name: count_tasks_without_node
-SELECT count(*) FROM tasks AS t WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE id = t.node);
 
 -- name: count_events_without_task
 SELECT count(*) FROM events AS e

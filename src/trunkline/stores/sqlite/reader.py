@@ -38,7 +38,6 @@ class Reader:
         self.records = RecordReader(connection)
         self._has_thread = has_thread
         self._scopes: dict[port.Scope, int] = {}
-        self._nodes: dict[int, str] = {}
 
     def close(self) -> None:
         self._db.close()
@@ -52,9 +51,13 @@ class Reader:
         rows = self._db.execute(SQL["get_task"], (task_id, scope_id)).fetchall()
         return self._stored(rows[0], scope) if rows else None
 
-    def claimed(self, key: int) -> port.StoredTask | None:
-        rows = self._db.execute(SQL["get_claimed"], (key,)).fetchall()
-        return self._stored(rows[0][:11], port.Scope(*rows[0][11:])) if rows else None
+    def by_key(self, key: int) -> port.StoredTask | None:
+        rows = self._db.execute(SQL["get_by_key"], (key,)).fetchall()
+        return self._stored(rows[0][:9], port.Scope(*rows[0][9:])) if rows else None
+
+    def unfinished(self) -> tuple[tuple[port.Scope, str], ...]:
+        rows = self._db.execute(SQL["get_unfinished"]).fetchall()
+        return tuple([(port.Scope(*row[:3]), row[3]) for row in rows])
 
     def entries(self, task_id: str, after: int, limit: int) -> tuple[Entry, ...]:
         found = self._db.execute(SQL["find_key"], (task_id,)).fetchall()
@@ -206,9 +209,7 @@ class Reader:
         )
 
     def _stored(self, row: tuple[Any, ...], scope: port.Scope) -> port.StoredTask:
-        key, task_id, context, state, status_ms, created_ms, epoch, node, seq, body, artifacts = (
-            row[:11]
-        )
+        key, task_id, context, state, status_ms, created_ms, seq, body, artifacts = row[:9]
         snapshot = None
         if seq is not None:
             if type(body) is int or type(artifacts) is int:
@@ -220,7 +221,7 @@ class Reader:
         folded = seq or 0
         tail: tuple[Entry, ...] = ()
         # A row of a list includes the last sequence, which spares a look at the journal.
-        if len(row) == 11 or (row[11] or 0) > folded:
+        if len(row) == 9 or (row[9] or 0) > folded:
             tail = self._entries(key, folded, -1)
         return port.StoredTask(
             task_id=task_id,
@@ -230,16 +231,9 @@ class Reader:
             status_ms=status_ms,
             created_ms=created_ms,
             last_seq=tail[-1].seq if tail else folded,
-            epoch=epoch,
-            node=self._nodes.get(node) or self._node_name(node),
             snapshot=snapshot,
             tail=tail,
         )
-
-    def _node_name(self, node_id: int) -> str:
-        ((name,),) = self._db.execute(SQL["get_node"], (node_id,)).fetchall()
-        self._nodes[node_id] = name
-        return str(name)
 
     def _scope_id(self, scope: port.Scope) -> int | None:
         found = self._scopes.get(scope)

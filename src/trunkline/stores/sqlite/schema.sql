@@ -10,12 +10,6 @@ CREATE TABLE scopes (
     UNIQUE (agent, tenant, principal)
 );
 
--- Names of the nodes that ever owned a task.
-CREATE TABLE nodes (
-    id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE
-);
-
 -- Heads. The last sequence is not here: it is that of the last event or, where all
 -- were pruned, of the snapshot, so that an artifact chunk leaves the head alone.
 CREATE TABLE tasks (
@@ -24,8 +18,6 @@ CREATE TABLE tasks (
     scope INTEGER NOT NULL,
     context TEXT NOT NULL,
     created_ms INTEGER NOT NULL,
-    node INTEGER NOT NULL,
-    epoch INTEGER NOT NULL,
     -- By rows.py: 1 and 2 have work to do, those above 4 are terminal.
     state INTEGER NOT NULL,
     status_ms INTEGER NOT NULL
@@ -55,7 +47,7 @@ CREATE TABLE snapshots (
 );
 
 -- How many tasks a scope has in a state: COUNT(*) takes longer the more there are.
--- The state comes first, so that a claim finds the scopes that have work to do.
+-- The state comes first, so that a start finds the scopes that have work to do.
 CREATE TABLE counts (
     state INTEGER NOT NULL,
     scope INTEGER NOT NULL,

@@ -17,7 +17,6 @@ from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Key, Record
 from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle, sync_folder
-from trunkline.stores.indexes import Leases
 from trunkline.stores.locks import FileLock
 from trunkline.stores.sqlite import retention
 from trunkline.stores.sqlite.connections import Opened, Synchronous, cannot_open, create_file
@@ -27,7 +26,6 @@ from trunkline.stores.sqlite.reader import Reader, TakesLong
 from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.startup_check import OPEN, closed_mark, inspect
 from trunkline.stores.sqlite.statements import needs_count
-from trunkline.stores.sqlite.writer import take_over
 
 T = TypeVar("T")
 
@@ -65,7 +63,6 @@ class SqliteStore(DiskStore[Opened]):
         self._look_every_s = look_every_s
         self._synchronous = synchronous
         self._lock = FileLock(self._path)
-        self._leases = Leases()
         self._values: LargeValues | None = None
 
     async def open(self) -> None:
@@ -326,18 +323,8 @@ class SqliteStore(DiskStore[Opened]):
     async def list_all(self, query: port.OperatorQuery) -> port.TaskPage:
         return await self._read_in_thread(Reader.list_all, query)
 
-    async def heartbeat(self, node: str, *, now_ms: int, ttl_ms: int) -> None:
-        # In memory alone: one process at a time has the store, so a lease never outlasts it.
-        self._leases.heartbeat(node, now_ms + ttl_ms)
-
-    async def claim(
-        self, node: str, *, now_ms: int, limit: int, task_id: str | None = None
-    ) -> tuple[port.StoredTask, ...]:
-        keys = await self._change(
-            take_over, self._leases, node, now_ms=now_ms, limit=limit, task_id=task_id
-        )
-        claimed = [await self._read(Reader.claimed, key) for key in keys]
-        return tuple([task for task in claimed if task is not None])
+    async def unfinished(self) -> tuple[tuple[port.Scope, str], ...]:
+        return await self._read_in_thread(Reader.unfinished)
 
     async def scopes(self) -> tuple[port.Scope, ...]:
         return await self._read(Reader.scopes)

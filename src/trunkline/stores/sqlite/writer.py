@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Sequence
-from itertools import islice
 
 from msgspec import Struct
 
@@ -13,7 +12,6 @@ from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Committed, Group
 from trunkline.stores.commits import Item, why_refused
-from trunkline.stores.indexes import Leases
 from trunkline.stores.large_appends import large_bodies
 from trunkline.stores.records.table import RecordWriter
 from trunkline.stores.sqlite.rows import CODES, FIRST_TERMINAL, MAX_SEQ, SEQ_BITS, Blob, add_rows
@@ -28,7 +26,6 @@ _MAX_SCOPES = 65536
 class Head(Struct, frozen=True, gc=False):
     key: int
     scope: int
-    epoch: int
     state: int
     status_ms: int
     last_seq: int
@@ -39,9 +36,8 @@ class _Change(Struct, eq=False, gc=False):
 
     key: int
     scope: int
-    # As it was before the batch; None for a task that the batch creates, by `node`.
+    # As it was before the batch; None for a task that the batch creates.
     head: Head | None
-    node: int
     creation: port.Creation | None
     last: port.Append
     entries: tuple[Entry, ...]
@@ -65,7 +61,6 @@ class _Staged(Struct, eq=False):
     heads: dict[str, Head] = {}
     ended: list[str] = []
     scopes: dict[port.Scope, int] = {}
-    nodes: dict[str, int] = {}
     # Number, id, task and size.
     large_values: list[tuple[int, str, int, int]] = []
     # Tasks whose snapshot may have been large before.
@@ -80,7 +75,6 @@ class Writer:
         self.records = RecordWriter(connection, clock)
         self._heads: dict[str, Head] = {}
         self._scopes: dict[port.Scope, int] = {}
-        self._nodes: dict[str, int] = {}
         (last_key,) = connection.execute(SQL["last_key"]).fetchone()
         self._staged = _Staged(last_key + 1)
         # Number and size of large values whose slices are written: texts by the id of the
@@ -134,7 +128,6 @@ class Writer:
         if len(self._scopes) > _MAX_SCOPES:
             self._scopes.clear()
         self._scopes.update(staged.scopes)
-        self._nodes.update(staged.nodes)
         self._staged = _Staged(staged.next_key)
 
     def rollback(self) -> None:
@@ -154,13 +147,12 @@ class Writer:
         head: Head | None = None
         change = staged.changes.get(task_id)
         if change is not None:
-            refused = why_refused(append, change.last_seq, change.last.epoch)
+            refused = why_refused(append, change.last_seq)
         else:
             head = self._heads.get(task_id)
             if head is None and (append.creation is None or is_careful):
                 head = self._find_head(task_id)
-            last_seq, epoch = (0, 0) if head is None else (head.last_seq, head.epoch)
-            refused = why_refused(append, last_seq, epoch)
+            refused = why_refused(append, 0 if head is None else head.last_seq)
         if refused is not None:
             return refused
         if append.expected_seq + len(append.entries) > MAX_SEQ:
@@ -181,18 +173,17 @@ class Writer:
             change.add(append)
             return skipped
         if head is not None:
-            scope, node = head.scope, 0
+            scope = head.scope
         else:
             creation = append.creation
             assert creation is not None, "why_refused() lets no creation pass without one"
-            scope, node = self.scope_id(creation.scope), self.node_id(creation.node)
+            scope = self.scope_id(creation.scope)
             staged.next_key += 1
         entries = append.entries
         staged.changes[task_id] = _Change(
             key,
             scope,
             head,
-            node,
             append.creation,
             append,
             entries,
@@ -244,8 +235,6 @@ class Writer:
                     scope,
                     creation.context_id,
                     creation.created_ms,
-                    change.node,
-                    last.epoch,
                     state,
                     status_ms,
                 )
@@ -257,9 +246,7 @@ class Writer:
             elif head.status_ms != status_ms:
                 changed += (key, state, status_ms)
             if state < FIRST_TERMINAL:
-                staged.heads[task_id] = Head(
-                    key, scope, last.epoch, state, status_ms, change.last_seq
-                )
+                staged.heads[task_id] = Head(key, scope, state, status_ms, change.last_seq)
             elif head is not None:
                 staged.ended.append(task_id)
             if self.written and large_bodies(change.entries, change.snapshot):
@@ -275,7 +262,7 @@ class Writer:
                 added += (state, scope, n)
         SQL.write_rows(
             self.connection,
-            ("insert_tasks", 9, created),
+            ("insert_tasks", 7, created),
             ("update_heads", 3, changed),
             ("insert_events", 3, events),
             ("put_snapshots", 4, snapshots),
@@ -305,13 +292,6 @@ class Writer:
             self._staged.scopes[scope] = found
         return found
 
-    def node_id(self, node: str) -> int:
-        found = self._nodes.get(node) or self._staged.nodes.get(node)
-        if found is None:
-            found = self._intern("find_node", "insert_node", (node,))
-            self._staged.nodes[node] = found
-        return found
-
     def _intern(self, find: str, insert: str, texts: tuple[str, ...]) -> int:
         rows = self.connection.execute(SQL[find], texts).fetchall()
         if rows:
@@ -319,22 +299,3 @@ class Writer:
         inserted = self.connection.execute(SQL[insert], texts).lastrowid
         assert inserted is not None
         return inserted
-
-
-def take_over(
-    writer: Writer, leases: Leases, node: str, *, now_ms: int, limit: int, task_id: str | None
-) -> list[int]:
-    """Give tasks that no living node owns to `node`. Returns their numbers."""
-    db = writer.connection
-    if task_id is None:
-        cursor = db.execute(SQL["find_to_do"])
-    else:
-        cursor = db.execute(SQL["find_owner"], (task_id,))
-    free = (row[:2] for row in cursor if leases.may_claim(node, row[2], now_ms))
-    claimed = list(islice(free, limit))
-    cursor.close()
-    node_id = writer.node_id(node)
-    db.executemany(SQL["take_over"], [(node_id, key) for key, _ in claimed])
-    for _, found_id in claimed:
-        writer.forget(found_id)
-    return [key for key, _ in claimed]

@@ -5,7 +5,7 @@ from functools import partial
 
 from msgspec import structs
 
-from trunkline.model.errors import LeaseLost, RecordConflict, StaleSeq, StoreError, StoreUnusable
+from trunkline.model.errors import RecordConflict, StaleSeq, StoreError, StoreUnusable
 from trunkline.model.events import STATUS, TASK, Entry
 from trunkline.ports.caller_records import UsedKey, decode_used_key, request_key
 from trunkline.ports.store import Result, Snapshot, Store, TaskQuery
@@ -13,7 +13,6 @@ from trunkline.testing.stores.kit import (
     ALICE,
     BOB,
     COMPLETED,
-    NODE,
     SUBMITTED,
     WORKING,
     assert_refused,
@@ -36,7 +35,7 @@ async def what_was_appended_is_read_back_unchanged(store: Store) -> None:
     task = await must_get(store, "t")
     assert (task.task_id, task.scope, task.context_id) == ("t", ALICE, "c")
     assert (task.state, task.status_ms, task.created_ms) == (SUBMITTED, 7, 7)
-    assert (task.last_seq, task.epoch, task.node) == (2, 1, NODE)
+    assert task.last_seq == 2
     assert task.snapshot is None
     assert task.tail == entries(0, 2)
     assert await store.entries("t", after=0, limit=10) == entries(0, 2)
@@ -89,24 +88,16 @@ async def unknown_task_is_refused(store: Store) -> None:
     assert await store.get(ALICE, "nobody") is None
 
 
-async def other_epoch_is_refused(store: Store) -> None:
-    await must_put(store, create("t", epoch=3))
-    results = await put(store, follow("t", 1, epoch=2), follow("t", 1, epoch=4))
-    assert_results(results, LeaseLost, LeaseLost)
-    await must_put(store, follow("t", 1, epoch=3))
-
-
 async def refusals_do_not_disturb_the_same_commit(store: Store) -> None:
     results = await put(
         store,
         create("a"),
         follow("a", 9),
-        follow("a", 1, epoch=9),
         follow("a", 1, count=3),
         create("b"),
         follow("a", 4, state=COMPLETED),
     )
-    assert_results(results, None, StaleSeq, LeaseLost, None, None, None)
+    assert_results(results, None, StaleSeq, None, None, None)
     assert await store.entries("a", after=0, limit=99) == entries(0, 5)
     assert (await must_get(store, "a")).state == COMPLETED
     assert (await must_get(store, "b")).last_seq == 1
@@ -231,8 +222,6 @@ async def large_bodies_come_back(store: Store) -> None:
     assert await store.entries("a", after=0, limit=9) == (large, *later)
     page = await store.list(TaskQuery(scope=ALICE))
     assert {task.task_id: task.snapshot for task in page.tasks} == {"a": second, "b": None}
-    (claimed,) = await store.claim("node-2", now_ms=2_000, limit=1, task_id="a")
-    assert claimed.snapshot == second
 
 
 async def journal_is_read_in_pages(store: Store) -> None:

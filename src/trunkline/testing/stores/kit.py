@@ -29,7 +29,6 @@ MakeStore: TypeAlias = Callable[[str], Store]
 
 ALICE = Scope("agent", "", "alice")
 BOB = Scope("agent", "", "bob")
-NODE = "node-1"
 
 SUBMITTED = TaskState.SUBMITTED
 WORKING = TaskState.WORKING
@@ -62,11 +61,10 @@ def create(
     context_id: str = "context",
     state: TaskState = SUBMITTED,
     status_ms: int = 1000,
-    node: str = NODE,
     **options: Any,
 ) -> Append:
     """`options` are those of `follow`."""
-    creation = Creation(scope, context_id, status_ms, node)
+    creation = Creation(scope, context_id, status_ms)
     append = follow(task_id, 0, scope=scope, state=state, status_ms=status_ms, **options)
     return structs.replace(append, creation=creation)
 
@@ -77,7 +75,6 @@ def follow(
     *,
     state: TaskState = WORKING,
     status_ms: int = 1000,
-    epoch: int = 1,
     count: int = 1,
     snapshot: Snapshot | None = None,
     key: str = "",
@@ -86,7 +83,6 @@ def follow(
     return Append(
         task_id=task_id,
         expected_seq=after,
-        epoch=epoch,
         entries=entries(after, count),
         state=state,
         status_ms=status_ms,

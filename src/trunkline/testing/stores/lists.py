@@ -6,6 +6,7 @@ from trunkline.model.values import TaskState
 from trunkline.ports.store import OperatorQuery, Scope, Snapshot, Store, StoredTask, TaskQuery
 from trunkline.testing.stores.kit import (
     ALICE,
+    BOB,
     COMPLETED,
     SUBMITTED,
     WORKING,
@@ -195,3 +196,18 @@ async def empty_store_lists_nothing(store: Store) -> None:
         assert (page.tasks, page.total, page.next) == ((), 0, None)
     page = await store.list_all(OperatorQuery())
     assert (page.tasks, page.total, page.next) == ((), 0, None)
+
+
+async def tasks_with_work_to_do_are_found_oldest_first(store: Store) -> None:
+    for state in TaskState:
+        if state is not TaskState.UNSPECIFIED:
+            await must_put(store, create(f"one {state}", state=state, status_ms=9))
+            await must_put(store, create(f"two {state}", state=state, status_ms=1, scope=BOB))
+    expected = [
+        (scope, f"{name} {state}")
+        for state in (SUBMITTED, WORKING)
+        for name, scope in (("one", ALICE), ("two", BOB))
+    ]
+    assert list(await store.unfinished()) == expected
+    await must_put(store, follow(expected[0][1], 1, state=COMPLETED))
+    assert list(await store.unfinished()) == expected[1:]

@@ -70,3 +70,22 @@ SELECT kind, scope, min(due_ms), 0, 0 FROM records WHERE due_ms IS NOT NULL GROU
 DROP TABLE idempotency;
 DROP TABLE notes;
 DROP TABLE exchanges;
+
+-- Tasks without an owner: the process that has the file open owns them all. SQLite before 3.35
+-- cannot drop a column.
+CREATE TABLE new_tasks (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    scope INTEGER NOT NULL,
+    context TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    state INTEGER NOT NULL,
+    status_ms INTEGER NOT NULL
+);
+INSERT INTO new_tasks (key, id, scope, context, created_ms, state, status_ms)
+SELECT key, id, scope, context, created_ms, state, status_ms FROM tasks ORDER BY key;
+DROP TABLE tasks;
+ALTER TABLE new_tasks RENAME TO tasks;
+CREATE INDEX tasks_by_state ON tasks (scope, state, status_ms);
+CREATE INDEX tasks_by_context ON tasks (scope, context);
+DROP TABLE nodes;

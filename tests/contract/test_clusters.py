@@ -1,0 +1,33 @@
+"""Every store that several nodes share passes the same checks."""
+
+import pytest
+
+from trunkline.ports.cluster import Notice
+from trunkline.testing import FakeClock
+from trunkline.testing.check_store import CLUSTER_CHECKS, ClusterCheck
+from trunkline.testing.shared_store import LEASE_MS, SharedStore
+from trunkline.testing.stores.lanes import Node
+
+
+class SharedNodes:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.store = SharedStore(self.clock)
+
+    async def join(self, heard: list[Notice]) -> Node:
+        node = self.store.node()
+        await node.open()
+        await node.join(heard.append)
+        return node
+
+    async def let_die(self, node: Node) -> None:
+        await self.clock.advance(LEASE_MS / 1000 - 1)
+        for other in self.store.nodes:
+            if other is not node:
+                await other.beat()
+        await self.clock.advance(2)
+
+
+@pytest.mark.parametrize("check", CLUSTER_CHECKS, ids=lambda check: check.__name__)
+async def test_shared_store(check: ClusterCheck) -> None:
+    await check(SharedNodes())
