@@ -122,7 +122,9 @@ class AgentDirectory:
                 f'agents."{handle}".unavailable: an agent that is off cannot be published. Leave '
                 "the key out, or withdraw the agent."
             )
-        loaded, code = load_agents(changed(self.settings, agents={handle: settings}))
+        alone = changed(self.settings, agents={handle: settings})
+        # In a thread, because Python agents may take long to import.
+        loaded, code = await asyncio.to_thread(load_agents, alone)
         if replace or handle not in self._entries:
             settings = loaded.agents[handle]
             await self.put(handle, settings, code.get(handle), is_default=settings.default)
@@ -208,7 +210,8 @@ class AgentDirectory:
         after = changed(self.settings, agents=self.settings.agents | {handle: settings})
         store = settings.store or after.store
         known = self._entries.get(handle)
-        runtime = await self._runtimes.opened(store, adopting=after.adopting_agent(store))
+        adopting = partial(after.adopting_agent, store)
+        runtime = await self._runtimes.opened(store, adopting=adopting)
         try:
             entry = self._made(handle, after, code, runtime, is_default=is_default)
             try:

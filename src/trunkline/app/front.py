@@ -1,7 +1,7 @@
 """`Front`: the parts that a request meets before its agent: access, limits and pages."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from starlette.applications import Starlette
@@ -29,9 +29,6 @@ from trunkline.version import VERSION
 
 if TYPE_CHECKING:
     from trunkline.server.mcp.http import McpEndpoint
-
-# Who may call depends on the addresses of all agents together.
-_Exposure: TypeAlias = tuple[bool, bool, list[str]]
 
 
 class _Parts(Struct, frozen=True):
@@ -69,6 +66,8 @@ class Front:
             access = self._access_to_pages(settings)
             self.mcp = mcp_endpoint(settings, access, in_force=lambda: self._settings)
         self._settings = settings
+        # Who may call without a key depends on the addresses of all agents.
+        self._public_urls = settings.public_urls()
         parts = self._parts(settings)
         self.application = Application(
             endpoints=(),
@@ -83,13 +82,14 @@ class Front:
         """Forget the figures of agents that are gone, and follow their addresses in who may
         call."""
         self._metrics.forget_others(settings.agents)
-        before, self._settings = self._settings, settings
-        if _exposure(settings) != _exposure(before):
+        self._settings = settings
+        if settings.public_urls() != self._public_urls:
             self.apply(settings)
 
     def apply(self, settings: Settings) -> None:
         """Serve the next requests by these settings."""
         self._settings = settings
+        self._public_urls = settings.public_urls()
         self._streams.limit = settings.server.max_streams_per_principal
         self.budget.max_bytes = settings.server.max_held_bytes
         if self.mcp is not None:
@@ -155,10 +155,6 @@ class Front:
         held_bytes = self.budget.held_bytes
         yield "trunkline_held_bytes", "Bytes of bodies and unread answers in memory.", held_bytes
         yield "trunkline_journal_entries_total", "Journal entries committed.", committed
-
-
-def _exposure(settings: Settings) -> _Exposure:
-    return settings.allows_anonymous(), settings.is_exposed(), settings.public_hosts()
 
 
 def _keys(settings: Settings) -> ApiKeys:

@@ -1,7 +1,7 @@
 """`Runtimes`: the runtimes of a gateway, one for each store that its agents use."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from trunkline.app.adapters import make_store
 from trunkline.background import BackgroundTasks
@@ -54,14 +54,14 @@ class Runtimes:
             found = self._by_store[store] = self._made(store, adopting)
         return found
 
-    async def opened(self, store: StoreSettings, *, adopting: str) -> Runtime:
+    async def opened(self, store: StoreSettings, *, adopting: Callable[[], str]) -> Runtime:
         """The same, open. Raises StoreError or Unavailable."""
         async with self._changing:
             if not self._is_open:
                 raise Unavailable("The gateway is starting or shutting down", retry_after_s=5)
             if store in self._by_store:
                 return self._by_store[store]
-            runtime = self._made(store, adopting)
+            runtime = self._made(store, adopting())
             try:
                 await runtime.open()
             except BaseException:

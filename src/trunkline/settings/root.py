@@ -85,10 +85,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def public_urls(self) -> dict[Path, str]:
         """The configured base URLs, which the cards advertise, by the paths of their keys."""
-        urls: dict[Path, str] = {("server", "public_url"): self.server.public_url}
+        urls: dict[Path, str] = {}
+        if self.server.public_url:
+            urls["server", "public_url"] = self.server.public_url
         for handle, agent in self.agents.items():
-            urls["agents", handle, "public_url"] = agent.public_url
-        return {path: url for path, url in urls.items() if url}
+            # Few agents have one, and there may be thousands of them.
+            if agent.public_url:
+                urls["agents", handle, "public_url"] = agent.public_url
+        return urls
 
     def public_hosts(self) -> list[str]:
         """Host names under which callers reach the gateway."""
