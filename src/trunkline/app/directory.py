@@ -22,6 +22,7 @@ from trunkline.app.runtimes import Runtimes
 from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.python import Agent
 from trunkline.background import next_pass
+from trunkline.config.secret import secrets_in
 from trunkline.model.card import AgentSkill
 from trunkline.model.errors import (
     AgentExists,
@@ -35,6 +36,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.directory import Listing
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
+from trunkline.server import logs
 from trunkline.server.application import Application
 from trunkline.server.endpoint import Endpoint
 from trunkline.settings import AgentSettings, Settings, StoreSettings
@@ -46,6 +48,7 @@ from trunkline.settings.load import agent_from
 class _Entry(Struct, eq=False, kw_only=True):
     """A published agent, with all that was made for it."""
 
+    settings: AgentSettings
     agent: PublishedAgent
     # The agent that a Python backend runs.
     code: Agent | None
@@ -212,6 +215,8 @@ class AgentDirectory:
         known = self._entries.get(handle)
         adopting = partial(after.adopting_agent, store)
         runtime = await self._runtimes.opened(store, adopting=adopting)
+        # Before anything of the agent can write to the log.
+        logs.hide(secrets_in(settings))
         try:
             entry = self._made(handle, after, code, runtime, is_default=is_default)
             try:
@@ -221,6 +226,7 @@ class AgentDirectory:
                 raise
             await self._open(entry, known)
         except BaseException as error:
+            logs.forget(secrets_in(settings))
             await self._runtimes.close_unused(store)
             if isinstance(error, TrunklineError) or not isinstance(error, Exception):
                 raise
@@ -236,7 +242,8 @@ class AgentDirectory:
         switch = partial(self._show, entry, in_place_of=known)
         if known is not None and known.runtime is entry.runtime:
             before = await publishing.replace(entry.agent, switch=switch)
-            leaving.spawn(publishing.finish(before), name=f"replaced {before.handle}")
+            assert known.agent is before
+            leaving.spawn(self._finish(known), name=f"replaced {before.handle}")
             return
         await publishing.publish(entry.agent)
         switch()
@@ -260,6 +267,7 @@ class AgentDirectory:
         maker = changed(self._endpoints, settings=settings)
         endpoints = maker.of(agent, runtime.service, code, is_default=is_default)
         return _Entry(
+            settings=own,
             agent=agent,
             code=code,
             store=own.store or settings.store,
@@ -307,6 +315,10 @@ class AgentDirectory:
         agents = {name: own for name, own in self.settings.agents.items() if name != handle}
         self._apply(changed(self.settings, agents=agents))
 
+    async def _finish(self, replaced: _Entry) -> None:
+        await replaced.runtime.publishing.finish(replaced.agent)
+        logs.forget(secrets_in(replaced.settings))
+
     def _leave(self, entry: _Entry, *, grace_s: float) -> "asyncio.Task[None]":
         """Let the agent finish its turns beside other changes."""
         handle = entry.agent.handle
@@ -317,6 +329,7 @@ class AgentDirectory:
                 await entry.runtime.publishing.withdraw(handle, grace_s=grace_s)
             finally:
                 del self._leaving[handle]
+            logs.forget(secrets_in(entry.settings))
             await self._runtimes.close_unused(entry.store)
             # Once more, because requests that ended meanwhile were counted.
             self._on_change(self.settings)

@@ -3,11 +3,12 @@
 import gc
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 
 import uvloop
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.app.gateway import Gateway, build
 from trunkline.app.reload import Load, Reload
@@ -59,16 +60,16 @@ def serve(
     `load` reads the settings again for a reload. The server calls `on_waiting` when it must stop
     while turns are still running.
     """
-    _configure_logs(settings)
+    _configure_logs(settings, secrets_in(settings))
     return uvloop.run(_serve(settings, load, on_ready, on_waiting))
 
 
-def _configure_logs(settings: Settings) -> None:
+def _configure_logs(settings: Settings, secrets: Iterable[str]) -> None:
     server = settings.server
     logs.configure(
         level=server.log_level,
         form=server.log_format,
-        secrets=secrets_in(settings),
+        secrets=secrets,
         requests=server.log_requests,
     )
 
@@ -109,7 +110,8 @@ async def _serve(
                 )
 
                 def apply(settings: Settings) -> None:
-                    _configure_logs(settings)
+                    # The directory hides the secrets of agents, for as long as they run.
+                    _configure_logs(settings, secrets_in(replace(settings, agents={})))
                     shared.max_header_bytes = settings.server.max_header_bytes
                     shared.body_timeout_s = settings.server.body_timeout_s
                     listener.drain_s = settings.server.drain_s

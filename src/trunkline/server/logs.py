@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
@@ -31,14 +32,17 @@ def configure(
 ) -> None:
     """Set up logging for the whole process; run uvicorn with `log_config=None` after it.
 
-    `secrets` never appear in the log, whoever logs them. `colour` is for the human form;
+    `secrets` never appear in the log, whoever logs them, and neither do those that an earlier call
+    has hidden. `colour` is for the human form;
     None means on a terminal, unless NO_COLOR is set.
     """
     out = stream if stream is not None else sys.stderr
     terminal = out.isatty()
     human = form == "human" or (form == "auto" and terminal)
     handler = logging.StreamHandler(out)
-    handler.addFilter(Redaction(secrets))
+    redaction = next(iter(_redactions()), None) or Redaction()
+    redaction.hide(secrets)
+    handler.addFilter(redaction)
     coloured = terminal and not os.environ.get("NO_COLOR") if colour is None else colour
     handler.setFormatter(HumanFormatter(colour=coloured) if human else JsonFormatter())
     root = logging.getLogger()
@@ -56,6 +60,25 @@ def configure(
     logging.getLogger("mcp").setLevel(max(root.level, logging.WARNING))
     # Slow callbacks and the selector in use do not help an operator.
     logging.getLogger("asyncio").setLevel(max(root.level, logging.WARNING))
+
+
+def hide(secrets: Iterable[str]) -> None:
+    """Keep further secrets out of the log of this process."""
+    known = [*secrets]
+    for redaction in _redactions():
+        redaction.hide(known)
+
+
+def forget(secrets: Iterable[str]) -> None:
+    """Undo `hide` for these secrets, whose owner is gone."""
+    known = [*secrets]
+    for redaction in _redactions():
+        redaction.forget(known)
+
+
+def _redactions() -> "list[Redaction]":
+    handlers = logging.getLogger().handlers
+    return [each for handler in handlers for each in handler.filters if isinstance(each, Redaction)]
 
 
 def extras(record: logging.LogRecord) -> dict[str, Any]:
@@ -151,10 +174,31 @@ class Redaction(logging.Filter):
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__()
-        forms = {form for secret in secrets for form in (secret, quote(secret, safe=""))}
-        known = sorted((f for f in forms if len(f) >= SHORTEST_SECRET), key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, known))) if known else None
+        # How many agents and other parts have each secret.
+        self._secrets = Counter(secrets)
+        # Made of the secrets when a record comes, because many agents may come at once.
+        self._known: re.Pattern[str] | None = None
+        self._is_stale = True
         self._formatter = logging.Formatter()
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Mask these too."""
+        self._secrets.update(secrets)
+        self._is_stale = True
+
+    def forget(self, secrets: Iterable[str]) -> None:
+        """Mask these no more, unless another part has them as well."""
+        self._secrets.subtract(secrets)
+        self._secrets = +self._secrets
+        self._is_stale = True
+
+    def _pattern(self) -> re.Pattern[str] | None:
+        if self._is_stale:
+            forms = {form for secret in self._secrets for form in (secret, quote(secret, safe=""))}
+            known = sorted((f for f in forms if len(f) >= SHORTEST_SECRET), key=len, reverse=True)
+            self._known = re.compile("|".join(map(re.escape, known))) if known else None
+            self._is_stale = False
+        return self._known
 
     def filter(self, record: logging.LogRecord) -> bool:
         # The message is formatted first: a secret may be split over format and arguments.
@@ -169,8 +213,9 @@ class Redaction(logging.Filter):
         return True
 
     def clean(self, text: str) -> str:
-        if self._known is not None:
-            text = self._known.sub(MASK, text)
+        known = self._pattern()
+        if known is not None:
+            text = known.sub(MASK, text)
         text = AUTHORIZATION.sub(lambda m: f"{m[1]}{m[2] or ''}{MASK}", text)
         text = BEARER.sub(rf"\1{MASK}", text)
         return NAMED.sub(rf"\1\2{MASK}", text)

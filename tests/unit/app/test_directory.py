@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import io
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ from trunkline.model.errors import (
     StoreInUse,
     Unavailable,
 )
+from trunkline.ports.directory import Directory
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.server.endpoint import Endpoint
+from trunkline.server.logs import Redaction
 from trunkline.server.metrics import _Series
 from trunkline.settings.load import agent_from
 from trunkline.stores.sqlite import SqliteStore
@@ -44,7 +48,7 @@ async def send(world: World, text: str, handle: str = OTHER) -> Any:
 
 async def test_a_published_agent_has_its_card_answers_and_is_listed() -> None:
     async with open_world() as world:
-        directory = world.gateway.directory
+        directory: Directory = world.gateway.directory
         assert directory.find(OTHER) is None
         await directory.publish(OTHER, TABLE)
         status, card = await get(world, f"{own()}/agent-card.json")
@@ -133,6 +137,30 @@ async def test_references_to_the_environment_are_plain_text(
         assert b"${TRUNKLINE_SECRET}" in (await get(world, f"{own()}/agent-card.json"))[1]
         settings = agent_from(OTHER, table, among=world.gateway.settings)
         assert settings.name == "${TRUNKLINE_SECRET}"
+
+
+async def test_secrets_of_an_agent_stay_out_of_the_log_for_as_long_as_it_runs() -> None:
+    model = {"kind": "openai", "base_url": "http://127.0.0.1:9", "model": "m"}
+    table = {"name": "Other", "backend": model | {"api_key": "a-new-secret"}}
+    written = io.StringIO()
+    handler, root = logging.StreamHandler(written), logging.getLogger()
+    handler.addFilter(Redaction())
+    root.addHandler(handler)
+    try:
+        async with open_world() as world:
+            directory = world.gateway.directory
+            await directory.publish(OTHER, table)
+            await directory.publish(OTHER, table | {"name": "Newer"}, replace=True)
+            await settle()
+            root.warning("a-new-secret")
+            with pytest.raises(ConfigError):
+                await directory.publish("test/third", table | {"account_id": HANDLE})
+            root.warning("a-new-secret")
+            await directory.withdraw(OTHER, grace_s=0)
+            root.warning("a-new-secret")
+    finally:
+        root.removeHandler(handler)
+    assert written.getvalue().splitlines() == ["***", "***", "a-new-secret"]
 
 
 async def test_an_agent_with_a_store_of_its_own_opens_and_closes_it(tmp_path: Path) -> None:

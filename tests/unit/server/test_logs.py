@@ -211,3 +211,15 @@ def test_numbers_keep_their_kind() -> None:
     logging.getLogger("x").info("m", extra={"tokens": 5, "token": 7, "ok": True, "none": None})
     made = line(stream)
     assert (made["tokens"], made["token"], made["ok"], made["none"]) == (5, 7, True, None)
+
+
+def test_secrets_come_and_go_with_the_parts_that_have_them() -> None:
+    redaction = Redaction(["first-secret"])
+    redaction.hide(["second-secret", "first-secret"])
+    text = "first-secret second-secret"
+    assert redaction.clean(text) == "*** ***"
+    # Another part still has the first one.
+    redaction.forget(["second-secret", "first-secret"])
+    assert redaction.clean(text) == "*** second-secret"
+    redaction.forget(["first-secret", "never-hidden"])
+    assert redaction.clean(text) == text
