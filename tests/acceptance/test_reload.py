@@ -89,6 +89,26 @@ async def test_sighup_does_the_same_and_logs_it_and_turns_end_by_the_grace(make:
     assert gateway.stop() == 0
 
 
+@pytest.mark.full
+async def test_a_sighup_while_the_gateway_starts_is_not_lost(make: Make) -> None:
+    slow = '[agents."test/slow"]\nbackend = { kind = "python", target = "slow.py" }\n'
+    gateway = make(agents=slow)
+    (gateway.folder / "slow.py").write_text(
+        "import pathlib, time\nfrom trunkline import agent\n"
+        "here = pathlib.Path(__file__).parent\n(here / 'begun').touch()\n"
+        "while not (here / 'go').exists():\n    time.sleep(0.02)\n"
+        "@agent\nasync def slow(turn):\n    return 'done'\n"
+    )
+    gateway.launch()
+    await eventually(lambda: asyncio.to_thread((gateway.folder / "begun").exists))
+    rewrite(gateway, slow + agents(a="A"))
+    gateway.process.send_signal(signal.SIGHUP)
+    (gateway.folder / "go").touch()
+    await eventually(lambda: _logged(gateway, "the configuration is reloaded"))
+    assert '"published": ["test/a"]' in gateway.stderr
+    assert gateway.stop() == 0
+
+
 def test_without_a_gateway_there_is_nothing_to_reload(make: Make) -> None:
     gateway = make(agents=agents(a="A"))
     done = reload(gateway)

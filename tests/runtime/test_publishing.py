@@ -2,18 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from random import Random
 from typing import Any
 
 import pytest
-from tests.runtime.world import ALICE, HANDLE, World, said, state_of, world
+from tests.runtime.world import ALICE, HANDLE, Reading, World, opened, said, state_of, world
 
+from trunkline.background import next_pass
 from trunkline.model.calls import SendMessageRequest
-from trunkline.model.errors import RouteNotFound
-from trunkline.model.values import TaskState
+from trunkline.model.errors import RouteNotFound, TrunklineError
+from trunkline.model.events import Entry
+from trunkline.model.values import TERMINAL, Task, TaskState
 from trunkline.ports.backend import Notes
 from trunkline.ports.store import Store
 from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.fanout import CutOff
+from trunkline.runtime.fanout import CutOff, Item, Opening
 from trunkline.runtime.publishing import WITHDRAWN, WITHDRAWN_REASON
 from trunkline.settings.profiles import preset
 from trunkline.testing import FakeClock, ScriptedBackend, settle
@@ -240,3 +244,133 @@ async def test_many_agents_come_and_go_and_leave_nothing_in_memory() -> None:
         await settle()
         assert len(w.runtime.runs.tasks) == 0
         assert len(asyncio.all_tasks()) < 10
+
+
+class Schedule:
+    """Random calls to an agent that comes and goes, and what must hold after each of them."""
+
+    def __init__(self, w: World, seed: int) -> None:
+        self.w = w
+        self.random = Random(seed)
+        self.backends = [w.scripted]
+        self.readings: list[Reading] = []
+        self.task_ids: list[str] = []
+        self.sends: list[asyncio.Future[Task]] = []
+        self.leaving: list[asyncio.Future[None]] = []
+
+    async def step(self) -> None:
+        w, handle = self.w, HANDLE
+        pick = self.random.random()
+        is_there = handle in w.runtime.agents
+        is_leaving = any(not each.done() for each in self.leaving)
+        if pick < 0.35:
+            await self.send()
+        elif pick < 0.5 and self.task_ids and is_there:
+            with suppress(TrunklineError):
+                self.readings.append(await w.follow(self.random.choice(self.task_ids)))
+        elif pick < 0.6 and self.task_ids:
+            _ = w.soon(self.cancel(self.random.choice(self.task_ids)))
+        elif pick < 0.7:
+            self.random.choice(self.backends).gates.open("gate")
+        elif pick < 0.75:
+            await w.clock.advance(1.0)
+        elif pick < 0.85 and is_there:
+            before = w.agent
+            agent = another(w, max_concurrency=self.random.choice([0, 1, 2]))
+            await w.runtime.publishing.replace(agent, switch=lambda: None)
+            self.backends.append(w.scripted)
+            self.leaving.append(w.soon(w.runtime.publishing.finish(before)))
+        elif pick < 0.95 and is_there:
+            grace_s = self.random.choice([0, 3])
+            self.leaving.append(w.soon(w.runtime.publishing.withdraw(handle, grace_s=grace_s)))
+            await next_pass()
+        elif not is_there and not is_leaving:
+            await self.publish()
+        for _ in range(self.random.choice([0, 1, 5, 50])):
+            await next_pass()
+        lanes = [run.lane for run in w.runtime.runs.running]
+        assert len(lanes) == len(set(lanes)), "a context has two turns at once"
+
+    async def publish(self) -> None:
+        await self.w.runtime.publishing.publish(another(self.w))
+        self.backends.append(self.w.scripted)
+
+    async def send(self) -> None:
+        context = self.random.choice(["one", "two", "three"])
+        text = self.random.choice(["say hi", "wait gate; say hi", "delay 2; say hi", "hang"])
+        sending = self.w.soon(self.w.send(text, context=context, now=self.random.random() < 0.5))
+        self.sends.append(sending)
+        sending.add_done_callback(self._sent)
+
+    def _sent(self, sending: "asyncio.Future[Task]") -> None:
+        if sending.exception() is None:
+            self.task_ids.append(sending.result().id)
+        else:
+            assert isinstance(sending.exception(), RouteNotFound)
+
+    async def cancel(self, task_id: str) -> None:
+        with suppress(TrunklineError):
+            await self.w.cancel(task_id)
+
+    async def calm(self) -> None:
+        """Let everything run that can, and cancel what never ends."""
+        for each in self.backends:
+            each.gates.open("gate")
+        for _ in range(5):
+            for task in await self.w.listed(page_size=100):
+                if task.status.state not in TERMINAL and "hang" in str(task.history):
+                    _ = self.w.soon(self.cancel(task.id))
+            await self.w.clock.advance(3.0)
+
+    async def end(self) -> None:
+        """Let everything come to its end, with the agent published."""
+        w = self.w
+        await self.calm()
+        async with asyncio.timeout(5):
+            await asyncio.gather(*self.leaving)
+        if HANDLE not in w.runtime.agents:
+            await self.publish()
+            await self.calm()
+        tasks = await w.listed(page_size=100)
+        assert {task.id for task in tasks} >= set(self.task_ids)
+        assert {task.status.state for task in tasks} <= TERMINAL
+        for sending in self.sends:
+            assert sending.done()
+        for reading in self.readings:
+            async with asyncio.timeout(5):
+                await reading.all()
+            last = reading.items[-1]
+            is_end = isinstance(last, CutOff) or state_of_item(last) in TERMINAL
+            assert is_end, last
+        runs = [turn.run_id for each in self.backends for turn in each.turns]
+        assert len(runs) == len(set(runs)), "a turn ran twice"
+        assert w.runtime.publishing.leaving == set()
+        assert len(w.runtime.registry) == 0
+
+
+def state_of_item(item: Item) -> TaskState | None:
+    if isinstance(item, Opening):
+        return opened(item).status.state
+    return state_of(item) if isinstance(item, Entry) else None
+
+
+async def run_schedules(seeds: range) -> None:
+    for seed in seeds:
+        async with world() as w:
+            schedule = Schedule(w, seed)
+            try:
+                for _ in range(30):
+                    await schedule.step()
+                await schedule.end()
+            except BaseException as error:
+                error.add_note(f"schedule {seed}")
+                raise
+
+
+async def test_random_schedules_lose_nothing() -> None:
+    await run_schedules(range(4))
+
+
+@pytest.mark.full
+async def test_many_random_schedules_lose_nothing() -> None:
+    await run_schedules(range(1000, 1300))

@@ -1,5 +1,6 @@
 """Run the gateway in this process until it is told to stop."""
 
+import asyncio
 import gc
 import socket
 import sys
@@ -17,7 +18,12 @@ from trunkline.config.secret import secrets_in
 from trunkline.model.errors import TrunklineError
 from trunkline.protocol.versions import Version
 from trunkline.server import logs
-from trunkline.server.listener import Listener, listen, room_for_connections
+from trunkline.server.listener import (
+    Listener,
+    hear_hangups_early,
+    listen,
+    room_for_connections,
+)
 from trunkline.server.mcp import PATH as MCP_PATH
 from trunkline.server.operator_channel import OperatorChannel, OperatorCommands
 from trunkline.server.shared import Shared
@@ -80,6 +86,8 @@ async def _serve(
     on_ready: Callable[[ServeInfo], None],
     on_waiting: Callable[[], None],
 ) -> int:
+    early_hangup = asyncio.Event()
+    hear_hangups_early(early_hangup.set)
     sock = listen(settings.server.host, settings.server.port)
     try:
         local_url = _local_url(settings, sock)
@@ -100,13 +108,22 @@ async def _serve(
                     max_connections=room_for_connections(),
                     takes_websocket=gateway.application.takes_websocket,
                 )
+
+                def hang_up() -> None:
+                    background.spawn(_reload(reload), name="SIGHUP")
+
+                def started() -> None:
+                    on_ready(_info(gateway, base_url, local_url))
+                    if early_hangup.is_set():
+                        hang_up()
+
                 listener = Listener(
                     shared,
-                    on_started=lambda: on_ready(_info(gateway, base_url, local_url)),
+                    on_started=started,
                     drain=lambda grace_s: _drain(gateway, grace_s),
                     drain_s=settings.server.drain_s,
                     on_waiting=on_waiting,
-                    on_hangup=lambda: background.spawn(_reload(reload), name="SIGHUP"),
+                    on_hangup=hang_up,
                 )
 
                 def apply(settings: Settings) -> None:

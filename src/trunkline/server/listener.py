@@ -113,10 +113,7 @@ class Listener(uvicorn.Server):
         caught = (signal.SIGINT, signal.SIGTERM)
         for number in caught:
             loop.add_signal_handler(number, self.handle_exit, number, None)
-        # Under `nohup` the signal is ignored, as the user wants.
-        hears_hangups = hasattr(signal, "SIGHUP") and (
-            signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-        )
+        hears_hangups = _hears_hangups()
         if hears_hangups:
             loop.add_signal_handler(signal.SIGHUP, self._hang_up, _has_terminal())
         try:
@@ -166,6 +163,19 @@ class Listener(uvicorn.Server):
             await self._drain(0)
         asyncio.get_running_loop().call_later(LAST_READ_S, self._shared.abort_all)
         await super().shutdown(sockets=sockets)
+
+
+def hear_hangups_early(on_hangup: Callable[[], None]) -> None:
+    """Call `on_hangup` after a SIGHUP that comes before the listener runs, which would otherwise
+    end the process. A process with a terminal still ends when the terminal is gone."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and _hears_hangups() and not _has_terminal():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+
+
+def _hears_hangups() -> bool:
+    # Under `nohup` the signal is ignored, as the user wants.
+    return hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def _has_terminal() -> bool:
