@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from weakref import WeakValueDictionary
 
 from trunkline.app.adapters import make_store
 from trunkline.background import BackgroundTasks
@@ -33,8 +34,9 @@ class Runtimes:
         self._server = server
         self._clock = clock
         self._by_store: dict[StoreSettings, Runtime] = {}
-        # One store is opened or closed at a time.
-        self._changing = asyncio.Lock()
+        # A store is not opened while it is being closed. Each has a lock of its own, because a
+        # runtime that opens or closes may need the main store.
+        self._changing: WeakValueDictionary[StoreSettings, asyncio.Lock] = WeakValueDictionary()
         self._is_open = False
         # Agents that leave, and agents that finish their turns after they were replaced.
         self.leaving = BackgroundTasks("leaving agents")
@@ -56,7 +58,7 @@ class Runtimes:
 
     async def opened(self, store: StoreSettings, *, adopting: Callable[[], str]) -> Runtime:
         """The same, open. Raises StoreError or Unavailable."""
-        async with self._changing:
+        async with self._changing.setdefault(store, asyncio.Lock()):
             if not self._is_open:
                 raise Unavailable("The gateway is starting or shutting down", retry_after_s=5)
             if store in self._by_store:
@@ -72,7 +74,7 @@ class Runtimes:
 
     async def close_unused(self, store: StoreSettings) -> None:
         """Close the runtime of the store if no agent uses it any more."""
-        async with self._changing:
+        async with self._changing.setdefault(store, asyncio.Lock()):
             runtime = self._by_store.get(store)
             if runtime is None or runtime.agents or store == self._main or not self._is_open:
                 return
@@ -111,7 +113,7 @@ class Runtimes:
     async def _main_store(self) -> Store:
         """The main store, for the outboxes of the others. If no agent has its tasks there, their
         first entry opens it."""
-        runtime = await self.opened(self._main, adopting="")
+        runtime = await self.opened(self._main, adopting=lambda: "")
         return await runtime.main.open()
 
     def _made(self, store: StoreSettings, adopting: str) -> Runtime:
