@@ -73,7 +73,10 @@ class Add(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Defer(Struct, frozen=True, kw_only=True, gc=False):
-    """Leave a claimed record as it is, to be claimed again after this time. Its scope waits."""
+    """Leave a claimed record as it is, to be claimed again after this time. Its scope waits.
+
+    For a record that is not due, or while another one of the scope is claimed, it does nothing.
+    """
 
     key: Key
     in_ms: int

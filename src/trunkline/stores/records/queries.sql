@@ -97,6 +97,12 @@ SELECT count(*) FROM records WHERE kind = ? AND scope = ? AND due_ms < ?;
 -- name: hold_scope
 UPDATE due_scopes SET held_id = ?, held_until_ms = ?, is_deferred = ? WHERE kind = ? AND scope = ?;
 
+-- name: defer_scope
+-- Unless another record of the scope is claimed.
+UPDATE due_scopes SET held_id = :id, held_until_ms = :until, is_deferred = 1
+WHERE kind = :kind AND scope = :scope
+    AND (held_id IS NULL OR held_id = :id OR held_until_ms < :now);
+
 -- name: claim_record
 UPDATE records SET version = version + 1, attempts = attempts + 1 WHERE number = ?;
 

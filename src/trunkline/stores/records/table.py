@@ -183,8 +183,8 @@ class RecordWriter:
                 self._insert(key, change.amount, None, None, None, b"")
             return
         if isinstance(change, Defer):
-            until_ms = self._clock.now_ms() + change.in_ms
-            self._db.execute(SQL["hold_scope"], (key.id, until_ms, True, key.kind, key.scope))
+            if row.due_ms is not None:
+                self._defer(key, change.in_ms)
             return
         due_ms = None
         if isinstance(change, Delete):
@@ -195,6 +195,11 @@ class RecordWriter:
             self._put(change, row, due_ms, task if change.goes_with_task else None)
         if due_ms is not None or row.due_ms is not None:
             self._reschedule(key, due_ms)
+
+    def _defer(self, key: Key, in_ms: int) -> None:
+        now_ms = self._clock.now_ms()
+        place = {"kind": key.kind, "scope": key.scope, "id": key.id}
+        self._db.execute(SQL["defer_scope"], {**place, "now": now_ms, "until": now_ms + in_ms})
 
     def _delete(self, key: Key, row: _Row) -> None:
         self._delete_tags(key, row)

@@ -283,6 +283,19 @@ async def a_deferred_record_keeps_its_place(store: Store) -> None:
     assert await _claim(store) == []
 
 
+async def only_a_claim_can_be_deferred(store: Store) -> None:
+    """Neither does another record take over the scope, nor one that waits for nothing."""
+    for name in ("a", "b"):
+        await must_change(store, Put(key=key(name), due_in_ms=0))
+    await must_change(store, Put(key=key("c")))
+    assert await _claim(store) == ["a"]
+    for name in ("b", "c"):
+        await must_change(store, Defer(key=key(name), in_ms=60_000, expected=1))
+    assert await _claim(store) == []
+    await must_change(store, Delete(key=key("a")))
+    assert await _claim(store) == ["b"]
+
+
 async def _claim_again(store: Store) -> Record:
     """A lease of no time ends with the millisecond."""
     while True:
