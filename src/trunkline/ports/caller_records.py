@@ -47,13 +47,13 @@ class UsedKey(Struct, frozen=True, omit_defaults=True):
 decode_used_key = msgspec.json.Decoder(UsedKey).decode
 
 
-def joined(*texts: str) -> str:
-    """The texts as one: a JSON array, so that different texts never give the same."""
+def array_text(*texts: str) -> str:
+    """The texts as one text, a JSON array, so that different texts never give the same."""
     return _encode(texts).decode()
 
 
 def request_key(scope: Scope, key: str) -> Key:
-    return Key(KEY, scope.agent, joined(scope.tenant, scope.principal, key))
+    return Key(KEY, scope.agent, array_text(scope.tenant, scope.principal, key))
 
 
 def key_body(digest: bytes, task_id: str) -> bytes:
@@ -62,7 +62,7 @@ def key_body(digest: bytes, task_id: str) -> bytes:
 
 
 def note_key(scope: Scope, context_id: str, name: str) -> Key:
-    return Key(NOTE, scope.agent, joined(scope.tenant, scope.principal, context_id, name))
+    return Key(NOTE, scope.agent, array_text(scope.tenant, scope.principal, context_id, name))
 
 
 def answer_id(at_ms: int, number: int, task_id: str) -> str:
@@ -78,8 +78,8 @@ def answer_ms(key: Key) -> int:
 def caller_tag(scope: Scope, context_id: str = "") -> str:
     """The tag of all answers to the caller, or of those in one context."""
     if context_id:
-        return joined(scope.tenant, scope.principal, context_id)
-    return joined(scope.tenant, scope.principal)
+        return array_text(scope.tenant, scope.principal, context_id)
+    return array_text(scope.tenant, scope.principal)
 
 
 def put_answer(scope: Scope, context_id: str, answer_id: str, messages: bytes) -> Put:

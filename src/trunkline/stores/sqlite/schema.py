@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 from msgspec import Struct
 
 from trunkline.model.errors import StoreUnusable
-from trunkline.ports.caller_records import answer_id, joined, key_body
+from trunkline.ports.caller_records import answer_id, array_text, key_body
 
 _log = logging.getLogger("trunkline.store")
 
@@ -68,7 +68,7 @@ def prepare(connection: sqlite3.Connection, schema: Schema, path: str) -> None:
         _run(connection, schema.latest, schema.version)
         return
     # What migrations write has the format of its time: a record kind never gets another one.
-    connection.create_function("joined", -1, joined, deterministic=True)
+    connection.create_function("array_text", -1, array_text, deterministic=True)
     connection.create_function("key_body", 2, key_body, deterministic=True)
     connection.create_function("answer_id", 3, answer_id, deterministic=True)
     for step in range(version + 1, schema.version + 1):

@@ -36,7 +36,7 @@ CREATE INDEX due_scopes_by_time ON due_scopes (kind, due_ms);
 -- Keys, answers and notes become records; see ports/caller_records.py. The functions are those
 -- of schema.py.
 INSERT INTO records (kind, scope, id, version, count, attempts, task, body)
-SELECT 'key.1', s.agent, joined(s.tenant, s.principal, i.key), 1, 0, 0, i.task,
+SELECT 'key.1', s.agent, array_text(s.tenant, s.principal, i.key), 1, 0, 0, i.task,
     key_body(i.digest, t.id)
 FROM idempotency AS i
 CROSS JOIN scopes AS s ON s.id = i.scope
@@ -44,20 +44,20 @@ CROSS JOIN tasks AS t ON t.key = i.task;
 
 -- Keys of requests without a task were notes. One of a task that came later has a key already.
 INSERT OR IGNORE INTO records (kind, scope, id, version, count, attempts, due_ms, body)
-SELECT 'key.1', s.agent, joined(s.tenant, s.principal, substr(n.name, 17)), 1, 0, 0, n.at_ms,
+SELECT 'key.1', s.agent, array_text(s.tenant, s.principal, substr(n.name, 17)), 1, 0, 0, n.at_ms,
     CAST(n.body AS BLOB)
 FROM notes AS n CROSS JOIN scopes AS s ON s.id = n.scope
 WHERE n.context = '' AND n.name GLOB 'idempotency-key *';
 
 INSERT INTO records (kind, scope, id, version, count, attempts, due_ms, body)
-SELECT 'note.1', s.agent, joined(s.tenant, s.principal, n.context, n.name), 1, 0, 0, n.at_ms,
+SELECT 'note.1', s.agent, array_text(s.tenant, s.principal, n.context, n.name), 1, 0, 0, n.at_ms,
     CAST(n.body AS BLOB)
 FROM notes AS n CROSS JOIN scopes AS s ON s.id = n.scope
 WHERE NOT (n.context = '' AND n.name GLOB 'idempotency-key *');
 
 INSERT INTO records (kind, scope, id, version, count, attempts, due_ms, tags, body)
 SELECT 'answer.1', s.agent, answer_id(e.at_ms, e.id, ''), 1, 0, 0, e.at_ms,
-    joined(joined(s.tenant, s.principal), joined(s.tenant, s.principal, e.context)), e.body
+    array_text(array_text(s.tenant, s.principal), array_text(s.tenant, s.principal, e.context)), e.body
 FROM exchanges AS e CROSS JOIN scopes AS s ON s.id = e.scope;
 
 INSERT INTO record_tags (kind, tag, scope, id)
