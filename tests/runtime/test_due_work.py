@@ -1,12 +1,13 @@
 """Due work: at least one run of the handler, and what it commits counts once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
 
+from trunkline.model.errors import StoreUnusable
 from trunkline.ports.records import Add, Change, Key, Put, Record
 from trunkline.runtime.due_work import DEAD, LEASE_S, TICK_S, DueKind, DueWork, retry_after_s
 from trunkline.stores.memory import MemoryStore
@@ -194,3 +195,31 @@ async def test_a_crowd_of_one_kind_does_not_delay_another(crowd: int) -> None:
     assert quick.seen == ["now"]
     await due.close(grace_s=0)
     await store.close()
+
+
+@pytest.mark.parametrize("error", [StoreUnusable("the disk is gone"), ValueError("a bug")])
+async def test_a_store_that_fails_for_long_is_logged_once_and_asked_again(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(MemoryStore):
+        fails = True
+
+        async def claim_due(
+            self, shares: Mapping[str, int], *, lease_ms: int
+        ) -> tuple[Record, ...]:
+            if self.fails:
+                raise error
+            return await super().claim_due(shares, lease_ms=lease_ms)
+
+    clock = FakeClock()
+    store = Failing(clock)
+    await store.open()
+    work = Work(store, clock)
+    work.due.start()
+    await store.change(Put(key=key("a"), due_in_ms=0))
+    await clock.advance(5)
+    assert [record.message for record in caplog.records] == ["due work cannot be claimed"]
+    store.fails = False
+    await clock.advance(2)
+    assert work.handler.seen == ["a"]
+    await work.due.close()

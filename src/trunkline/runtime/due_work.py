@@ -65,6 +65,7 @@ class DueWork:
         self._tasks = BackgroundTasks("due work")
         self._woken = asyncio.Event()
         self._is_closing = False
+        self._is_failing = False
 
     def start(self) -> None:
         if self._kinds:
@@ -99,8 +100,13 @@ class DueWork:
             self._woken.clear()
             try:
                 await self._claim()
-            except StoreError as error:
-                _log.warning("due work cannot be claimed", extra={"reason": error.message})
+            except Exception as error:  # noqa: BLE001 - logged, and the next tick tries again
+                # Once, and not every second, for a store that fails for long.
+                if not self._is_failing:
+                    _log.error("due work cannot be claimed", exc_info=error)
+                self._is_failing = True
+            else:
+                self._is_failing = False
 
     async def _claim(self) -> None:
         """Begin as much as there are free workers; each that ends wakes the loop again."""
@@ -108,12 +114,14 @@ class DueWork:
         shares = {name: count for name, count in free.items() if count}
         if self._is_closing or not shares:
             return
+        # From before the claim, so that a handler never outlives the lease of the store.
+        ends_at = self._clock.monotonic() + LEASE_S
         for record in await self._store.claim_due(shares, lease_ms=round(LEASE_S * 1000)):
-            self._begin(self._kinds[record.key.kind], record)
+            self._begin(self._kinds[record.key.kind], record, ends_at)
 
-    def _begin(self, kind: DueKind, record: Record) -> None:
+    def _begin(self, kind: DueKind, record: Record, ends_at: float) -> None:
         task = self._tasks.start(self._handle(kind, record), name=f"due {kind.name}")
-        running = _Running(task, self._clock.monotonic() + LEASE_S)
+        running = _Running(task, ends_at)
         self._running[kind.name].add(running)
 
         def ended(_: asyncio.Task[None]) -> None:
