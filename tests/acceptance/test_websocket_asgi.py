@@ -45,7 +45,7 @@ async def url() -> AsyncIterator[str]:
 
 async def test_messages_go_and_come(url: str) -> None:
     async with connect(f"{url}/ws/echo?a=b") as client:
-        for message in ("", "ü€😀", b"", b"\x00\xff", "x" * 500_000):
+        for message in ("ü€😀", b"\x00\xff", "x" * 500_000):
             await client.send(message)
             assert await client.recv() == message
 

@@ -79,7 +79,9 @@ class _AsgiUpgrade(Upgrade):
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         client = scope.get("client")
         self.peer = str(client[0]) if client else ""
-        self._offered = scope.get("subprotocols", [])
+        # Older versions of uvicorn hand over the header as it came.
+        names = ",".join(scope.get("subprotocols", []))
+        self._offered = [name.strip() for name in names.split(",")]
         self._receive = receive
         self._send = send
 
@@ -110,24 +112,23 @@ class _AsgiRefusal(AsgiResponse):
         content_type: bytes = b"application/json",
         headers: Sequence[Header] = (),
     ) -> None:
-        if self.may_answer:
-            await super().answer(status, *body, content_type=content_type, headers=headers)
-        else:
+        if not self.may_answer:
             await self.send({"type": "websocket.close"})
+            return
+        # Without a length, which older versions of uvicorn would send twice.
+        own = (b"content-type", content_type)
+        start = {"type": "websocket.http.response.start", "status": status}
+        await self.send({**start, "headers": [own, *headers]})
+        await self.send({"type": "websocket.http.response.body", "body": b"".join(body)})
 
 
 async def serve_websocket(handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
     if (await receive())["type"] != "websocket.connect":
         return
-
-    async def send_refusal(event: Message) -> None:
-        await send({**event, "type": f"websocket.{event['type']}"})
-
     may_answer = "websocket.http.response" in (scope.get("extensions") or {})
     request = AsgiRequest.of({**scope, "method": "GET"}, receive)
     request.upgrade = _AsgiUpgrade(scope, receive, send)
-    refuse = send_refusal if may_answer else send
     try:
-        await handler(request, _AsgiRefusal(refuse, may_answer=may_answer))
+        await handler(request, _AsgiRefusal(send, may_answer=may_answer))
     except Disconnected:
         return

@@ -282,7 +282,8 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
         if self._is_over:
             # The protocol discards what comes now; it is read so that the peer gets the close frame
             # instead of a reset.
-            self._unparsed = b""
+            self._unparsed, self._fragments = b"", None
+            self._hold(self._size)
             self._wake()
             self._flow.start_reading()
         elif self._unparsed or self._is_full:

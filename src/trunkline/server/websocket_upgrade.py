@@ -54,7 +54,11 @@ class SocketUpgrade(Upgrade):
             for name, value in request.header_lines
             if name in _HANDSHAKE or name.startswith(b"sec-websocket-")
         ]
-        protocol.receive_data(b"GET / HTTP/1.1\r\n%b\r\n" % b"".join(lines))
+        head = b"GET / HTTP/1.1\r\n%b\r\n" % b"".join(lines)
+        # No valid value has other characters, and the library fails on some of them.
+        if not head.isascii():
+            return _INVALID
+        protocol.receive_data(head)
         asked = [event for event in protocol.events_received() if isinstance(event, Handshake)]
         if not asked:
             return _INVALID
