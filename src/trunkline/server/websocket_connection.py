@@ -211,14 +211,13 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
         elif self._flow.is_lost:
             if not self._cut_reason:
                 self._cut_reason = "the peer does not read"
-                _log.info(
-                    "WebSocket ended: %s", self._cut_reason, extra={"path": self.request.path}
-                )
+                self._log_end(self._cut_reason)
         elif not self._flow.is_reading:
             # The peer cannot be heard, because its handler is behind.
             self._heard_at = now
         elif silent_s >= self._limits.ping_s + self._limits.pong_s:
             self._fail(INTERNAL_ERROR, "the peer does not answer pings")
+            self._log_end("the peer does not answer pings")
         elif silent_s >= self._limits.ping_s and not self._is_pinged and self._is_open:
             self._is_pinged = True
             self._protocol.send_ping(b"")
@@ -348,12 +347,13 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
         budget, caller = self._flow.budget, self.request.caller
         more = size - self._held_bytes
         if more > 0:
-            if size > SMALL_BYTES:
+            if size > SMALL_BYTES and not self._has_failed:
                 try:
                     budget.admit(caller, more)
                 except (TooManyRequests, Unavailable):
                     self._fail(TRY_AGAIN_LATER, "the gateway has no room for the message")
-                    return
+                    self._log_end("the gateway has no room for the message")
+            # They are here, and are dropped in a moment if there is no room for them.
             budget.hold(caller, more)
         elif more < 0:
             budget.release(caller, -more)
@@ -367,11 +367,13 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
     def _fail(self, code: int, reason: str) -> None:
         """End the socket because of the peer, which is told the reason if it reads."""
         self._has_failed = True
-        _log.info("WebSocket ended: %s", reason, extra={"path": self.request.path, "code": code})
         if self._is_open:
             self._protocol.fail(code, reason)
             self._flush()
         self._wake()
+
+    def _log_end(self, reason: str) -> None:
+        _log.info("WebSocket ended: %s", reason, extra={"path": self.request.path})
 
     def _flush(self) -> None:
         for data in self._protocol.data_to_send():
