@@ -30,10 +30,13 @@ class Followers(Struct, kw_only=True, eq=False):
             self._read_soon(live)
 
     def sweep(self) -> None:
-        """Look after every task that is followed, because a notice may have been lost."""
+        """Look after every task that is followed, because a notice may have been lost. Forget those
+        that nobody follows any more."""
         for live in self.registry.all():
             if live.lease is None:
-                self._read_soon(live)
+                self.registry.forget_if_idle(live)
+                if self.registry.in_memory(live.task_id) is live:
+                    self._read_soon(live)
 
     def _read_soon(self, live: LiveTask) -> None:
         if live.task_id in self._reading:

@@ -14,11 +14,17 @@ from msgspec import Struct
 
 from trunkline.model import errors
 from trunkline.model.calls import Caller, SendMessageRequest
-from trunkline.model.errors import Case, FieldViolation, TrunklineError
+from trunkline.model.errors import (
+    Case,
+    FieldViolation,
+    StoreError,
+    TrunklineError,
+    Unavailable,
+)
 from trunkline.model.session import ReplyPayload
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.cluster import Posted
-from trunkline.ports.records import Key, Put
+from trunkline.ports.records import Key, Put, Record
 from trunkline.ports.store import Scope, Store
 from trunkline.runtime.agents import Lane
 from trunkline.runtime.live_task import LiveTask
@@ -153,17 +159,27 @@ class Forwarding(Struct, kw_only=True, eq=False):
         try:
             await self.store.change(Put(key=key, body=encode(operation), expected=0))
             self.ownership.cluster.tell(Posted(name))
-            while (record := await self.store.record(outcome_key(request_id))) is None:
+            while (record := await self._look(request_id, lane)) is None:
                 await event.wait()
                 event.clear()
-                # The owner may have left the lane, or died. Whoever takes it works off its inbox.
-                await self.ownership.own(lane)
         finally:
             del self._waiting[request_id]
         outcome = _decode_outcome(record.body)
         if outcome.error is not None:
             raise outcome.error.error()
         return outcome
+
+    async def _look(self, request_id: str, lane: Lane) -> Record | None:
+        """The outcome of a request that is posted, if there is one. A store that cannot be read is
+        asked again later, because the request may be carried out at any time."""
+        try:
+            record = await self.store.record(outcome_key(request_id))
+            if record is None:
+                # The owner may have left the lane, or died. Whoever takes it works off its inbox.
+                await self.ownership.own(lane)
+        except (StoreError, Unavailable):
+            return None
+        return record
 
     async def cancel(self, agent: str, caller: Caller, live: LiveTask) -> bool:
         """Have the owner cancel the task. False when this node owns its lane, or does now."""

@@ -37,13 +37,18 @@ class Membership(Struct, kw_only=True, eq=False):
     async def close(self) -> None:
         """Hand all lanes to the other nodes."""
         await self.vanish()
-        await self.ownership.resign()
+        try:
+            await self.ownership.resign()
+        except StoreError as error:
+            # They take the lanes when they have not heard of this node for a while.
+            _log.error("the lanes could not be handed over", extra={"reason": error.message})
 
     async def vanish(self) -> None:
         """Do nothing more, and tell nobody."""
         await self._tasks.close()
         await self.inbox.close()
         await self.ownership.followers.close()
+        await self.ownership.close()
 
     def hear(self, notice: Notice) -> None:
         match notice:
@@ -62,6 +67,7 @@ class Membership(Struct, kw_only=True, eq=False):
         self.ownership.followers.sweep()
         self.forwarding.sweep()
         if self.ownership.is_trusted:  # else the others may own the lanes by now
+            await self.ownership.make_sure()
             await self.ownership.take_over()
             await self.ownership.leave_idle()
             await self.inbox.sweep()

@@ -7,12 +7,15 @@ unfinished tasks as a restart would. A node that could not beat for a while owns
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
+from typing import Any
 
 from msgspec import Struct, field
 
-from trunkline.model.errors import Unavailable
+from trunkline.background import BackgroundTasks
+from trunkline.model.errors import StoreError, Unavailable
 from trunkline.model.events import Entry
 from trunkline.ports.clock import Clock
 from trunkline.ports.cluster import Advanced, Cluster, Grant, Notice, lane_name, read_lane_name
@@ -28,6 +31,8 @@ _log = logging.getLogger("trunkline.cluster")
 BEAT_S = 2.0
 # A node that has not beaten for this long stops its runs, before the others take its lanes.
 TRUST_S = 5.0
+# How long a request waits for a node that has lost its lanes to join again.
+JOIN_WAIT_S = 5.0
 _TAKE_OVER = 64
 
 
@@ -49,11 +54,14 @@ class Ownership(Struct, kw_only=True, eq=False):
     agents: Mapping[str, PublishedAgent]
     # Treats the unfinished tasks of a lane as a restart would.
     recover: Callable[[Sequence[LiveTask]], None]
-    # Ends the runs of a lane that have no task.
-    give_up: Callable[[Lane], None]
+    # Ends the runs of these lanes that have no task.
+    give_up: Callable[[Collection[Lane]], None]
     held: dict[Lane, Lease] = {}
     # Lanes that are being taken or left.
-    _moving: dict[Lane, asyncio.Future[None]] = {}
+    _moving: dict[Lane, "asyncio.Future[Any]"] = {}
+    # Lanes that the store may have given to this node, which does not hold them, because a call
+    # failed on its way.
+    _unsure: set[Lane] = set()
     # When the last beat that succeeded was sent.
     _beaten_at: float = 0.0
     # Set while this node may own lanes: not from the moment it gave them up until it has joined
@@ -62,6 +70,7 @@ class Ownership(Struct, kw_only=True, eq=False):
     # Rises whenever this node gives up its lanes.
     _term: int = 0
     _hear: Callable[[Notice], None] | None = None
+    _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("lanes"))
 
     async def start(self, hear: Callable[[Notice], None]) -> None:
         self._hear = hear
@@ -89,43 +98,90 @@ class Ownership(Struct, kw_only=True, eq=False):
         """Whether this node beat a short time ago, so that its lanes still belong to it."""
         return self.clock.monotonic() - self._beaten_at < TRUST_S
 
+    @property
+    def is_joined(self) -> bool:
+        return self._joined.is_set()
+
+    def may_begin(self) -> bool:
+        """Whether a turn may begin in a lane of this node. A process that was stopped for a while
+        comes here before its clock tells it to give up its lanes."""
+        if self.is_trusted:
+            return True
+        # Not at once, because a commit may be under way that would be refused in its middle.
+        asyncio.get_running_loop().call_soon(self.lose, "this node was stopped for a while")
+        return False
+
     def lane_of(self, task: LiveTask | StoredTask) -> Lane:
-        agent = self.agents[task.scope.agent]
+        agent = self.agents.get(task.scope.agent)
+        if agent is None:
+            raise Unavailable("The agent is not published at this node", retry_after_s=5)
         return agent.lane(task.scope, task.context_id, task.task_id)
 
     async def fresh(self, lane: Lane) -> Lease:
         """Own a lane that no other node can know. Its first append tells the store."""
         self.watch()
-        if not self._joined.is_set():
-            await self._joined.wait()
+        while not self._joined.is_set():
+            await self._until_joined()
         lease = self.held[lane] = Lease(name_of(lane))
         return lease
 
     async def own(self, lane: Lane) -> Lease | None:
-        """Own the lane; None when another living node owns it."""
+        """Own the lane; None when another living node owns it. Raises StoreError."""
         self.watch()
         while (lease := self.held.get(lane)) is None:
-            moving = self._moving.get(lane)
-            if moving is not None:
-                # Shielded, because other requests may wait for the same future.
-                await asyncio.shield(moving)
+            if (moving := self._moving.get(lane)) is not None:
+                await asyncio.wait({moving})
             elif not self._joined.is_set():
-                await self._joined.wait()
+                await self._until_joined()
             else:
                 term = self._term
-                lease = await self._move(lane, self._take(lane))
+                taking = self._move(lane, self._take(lane))
+                # In a task of its own, because the lane is this node's when the caller leaves.
+                await asyncio.wait({taking})
+                if taking.cancelled():
+                    raise Unavailable("The gateway is shutting down; try again", retry_after_s=5)
+                if isinstance(taken := taking.result(), StoreError):
+                    raise taken
                 # In a later term this node has lost the lane already, and tries again.
-                if term == self._term:
-                    return lease
+                if taken is None and term == self._term:
+                    return None
         return lease
 
-    async def _move(self, lane: Lane, moving: Awaitable[Lease | None]) -> Lease | None:
-        done = self._moving[lane] = asyncio.get_running_loop().create_future()
+    async def _until_joined(self) -> None:
+        """Wait for a node that is about to join again, and not for one that cannot."""
+        timer = self._tasks.start(self.clock.sleep(JOIN_WAIT_S), name="join wait")
+        joined = self._tasks.start(self._joined.wait(), name="join wait")
         try:
-            return await moving
+            await asyncio.wait({timer, joined}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            timer.cancel()
+            joined.cancel()
+        if not self._joined.is_set():
+            raise Unavailable("The gateway lost touch with its store; try again", retry_after_s=5)
+
+    def _move(
+        self, lane: Lane, taking: Coroutine[Any, Any, Lease | None]
+    ) -> "asyncio.Task[Lease | StoreError | None]":
+        """Take the lane. Others wait until it is taken, or until that has failed."""
+        task = self._tasks.start(self._settle(lane, taking), name="lane")
+        self._moving[lane] = task
+        task.add_done_callback(partial(self._moved, lane))
+        return task
+
+    async def _settle(
+        self, lane: Lane, taking: Coroutine[Any, Any, Lease | None]
+    ) -> Lease | StoreError | None:
+        self._unsure.add(lane)
+        try:
+            lease = await taking
+        except StoreError as error:
+            return error
+        self._unsure.discard(lane)
+        return lease
+
+    def _moved(self, lane: Lane, moving: "asyncio.Future[Any]") -> None:
+        if self._moving.get(lane) is moving:
             del self._moving[lane]
-            done.set_result(None)
 
     async def _take(self, lane: Lane) -> Lease | None:
         term = self._term
@@ -137,23 +193,27 @@ class Ownership(Struct, kw_only=True, eq=False):
         lease = Lease(grant.lane, grant.epoch)
         left: list[LiveTask] = []
         with ExitStack() as pins:
-            for stored in grant.tasks:
-                live = self.registry.in_memory(stored.task_id)
-                if live is None:
-                    live = followed(stored)
-                    self.registry.add(live)
-                pins.enter_context(self.registry.pinned(live))
-                if self.registry.participants is not None:
-                    await self.registry.participants.rejoin(live)
-                await self._adopt(live, lease)
-                left.append(live)
+            try:
+                for stored in grant.tasks:
+                    live = self.registry.in_memory(stored.task_id)
+                    if live is None:
+                        live = followed(stored)
+                        self.registry.add(live)
+                    pins.enter_context(self.registry.pinned(live))
+                    if self.registry.participants is not None:
+                        await self.registry.participants.rejoin(live)
+                    await self._adopt(live, lease)
+                    left.append(live)
+            except BaseException:
+                _release(lease)
+                raise
             return await self._hold_with(lane, lease, left, term)
 
     async def _hold_with(
         self, lane: Lane, lease: Lease, left: Sequence[LiveTask], term: int
     ) -> Lease | None:
-        if term != self._term:
-            self._lose(lane, lease)
+        if term != self._term or not self.is_trusted:
+            self._lose({lane: lease})
             await self.cluster.free(lease.lane, lease.epoch)
             return None
         # Before the lane counts as held: messages that come now queue up behind those.
@@ -177,6 +237,8 @@ class Ownership(Struct, kw_only=True, eq=False):
         if live.lease is None:
             # The lane belongs to this node, so the journal does not grow any more.
             await self.followers.catch_up(live)
+        if lease.is_lost:
+            raise Unavailable("Another node works on this task; try again", retry_after_s=1)
         if live.lease is None:
             live.lease = lease
             lease.tasks.add(live)
@@ -189,14 +251,28 @@ class Ownership(Struct, kw_only=True, eq=False):
             grants = await self.cluster.take_over(agents=tuple(self.agents), limit=_TAKE_OVER)
             if not grants:
                 break
-            for grant in grants:
-                lane = lane_of_name(grant.lane)
-                _log.info("took over a lane", extra={"lane": grant.lane, "epoch": grant.epoch})
-                while (moving := self._moving.get(lane)) is not None:
-                    await asyncio.shield(moving)
-                # A request may have taken the lane from here, with all that was left of it.
-                if lane not in self.held:
-                    await self._move(lane, self._hold(lane, grant, term))
+            # All at once: nobody can take one of these lanes from here before it is held.
+            await asyncio.wait([self._hold_granted(grant, term) for grant in grants])
+
+    def _hold_granted(self, grant: Grant, term: int) -> "asyncio.Future[Any]":
+        lane = lane_of_name(grant.lane)
+        _log.info("took over a lane", extra={"lane": grant.lane, "epoch": grant.epoch})
+        return self._move(lane, self._hold_after(self._moving.get(lane), lane, grant, term))
+
+    async def _hold_after(
+        self, moving: "asyncio.Future[Any] | None", lane: Lane, grant: Grant, term: int
+    ) -> Lease | None:
+        if moving is not None:
+            await asyncio.wait({moving})
+        # A request may have taken the lane from here, with all that was left of it.
+        return self.held.get(lane) or await self._hold(lane, grant, term)
+
+    async def make_sure(self) -> None:
+        """Hold the lanes that the store may have given to this node without an answer. Raises
+        StoreError."""
+        for lane in self._unsure - self.held.keys():
+            await self.own(lane)
+        self._unsure -= self.held.keys()
 
     async def beat(self) -> None:
         """Live on, or own nothing any more and begin anew under another name."""
@@ -213,37 +289,44 @@ class Ownership(Struct, kw_only=True, eq=False):
     def lose(self, reason: str) -> None:
         self._joined.clear()
         self._term += 1
+        # They belong to the name that this node gives up.
+        self._unsure.clear()
         held, self.held = self.held, {}
         if held:
             _log.error("lanes are lost", extra={"reason": reason, "lanes": len(held)})
-        for lane, lease in held.items():
-            self._lose(lane, lease)
+        self._lose(held)
 
-    def _lose(self, lane: Lane, lease: Lease) -> None:
+    def _lose(self, lost: Mapping[Lane, Lease]) -> None:
         # Before any run leaves its lane, which would begin the next one.
-        lease.is_lost = True
-        for live in list(lease.tasks):
-            self.journal.fence(live)
-        self.give_up(lane)
+        for lease in lost.values():
+            lease.is_lost = True
+        for lease in lost.values():
+            for live in list(lease.tasks):
+                self.journal.fence(live)
+        self.give_up(lost.keys())
 
     async def leave_idle(self) -> None:
         """Leave the lanes in which nothing runs and nothing waits."""
-        idle = [(lane, lease) for lane, lease in self.held.items() if self._is_idle(lane, lease)]
+        idle = {lane: lease for lane, lease in self.held.items() if self._is_idle(lane, lease)}
         if not idle:
             return
         left = asyncio.get_running_loop().create_future()
-        for lane, lease in idle:
+        for lane, lease in idle.items():
             del self.held[lane]
             self._moving[lane] = left
-            for live in lease.tasks:
-                live.lease = None
+            _release(lease)
         stay: Sequence[str] = ()
+        term = self._term
         try:
-            stay = await self.cluster.leave([(lease.lane, lease.epoch) for _, lease in idle])
+            stay = await self.cluster.leave([(each.lane, each.epoch) for each in idle.values()])
+        except BaseException:
+            if term == self._term:
+                self._unsure |= idle.keys()
+            raise
         finally:
-            for lane, lease in idle:
-                del self._moving[lane]
-                if lease.lane in stay:
+            for lane, lease in idle.items():
+                self._moved(lane, left)
+                if lease.lane in stay and term == self._term:
                     self.held[lane] = Lease(lease.lane, lease.epoch)
             left.set_result(None)
 
@@ -258,7 +341,16 @@ class Ownership(Struct, kw_only=True, eq=False):
     async def resign(self) -> None:
         """Hand all lanes to the other nodes."""
         for lease in self.held.values():
-            for live in lease.tasks:
-                live.lease = None
+            _release(lease)
         self.held.clear()
         await self.cluster.resign()
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+
+def _release(lease: Lease) -> None:
+    """Follow the tasks of a lane that this node does not hold."""
+    for live in lease.tasks:
+        live.lease = None
+    lease.tasks.clear()

@@ -166,6 +166,9 @@ class Registry(Struct, kw_only=True, eq=False):
     async def _add(self, live: LiveTask) -> LiveTask:
         if self.participants is not None:
             await self.participants.rejoin(live)
+        # This node may have taken over the lane of the task meanwhile, and the task with it.
+        if (newer := self._live.get(live.task_id)) is not None:
+            return newer
         self.add(live)
         return live
 

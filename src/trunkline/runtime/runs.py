@@ -5,7 +5,7 @@ Nothing else changes the state of a run, or the run and the queue of a task.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 
 from msgspec import Struct, structs
@@ -106,7 +106,7 @@ class Runs(Struct, kw_only=True, eq=False):
             run.state is RunState.RELEASED
             or self.is_draining
             or run.agent.is_closed
-            or run.lease.is_lost
+            or (run.lease.lane and not self._may_begin(run))
         ):
             return
         if self.journal.is_refusing and (self._held or self.registry.stuck):
@@ -123,6 +123,11 @@ class Runs(Struct, kw_only=True, eq=False):
         else:
             event = RunEvent.START
         self.happen(run, event)
+
+    def _may_begin(self, run: Run) -> bool:
+        """Whether the lane of the run still belongs to this node, where several share the store."""
+        ownership = self.registry.ownership
+        return not run.lease.is_lost and (ownership is None or ownership.may_begin())
 
     def _wait_for_store(self, run: Run) -> None:
         live = run.live
@@ -151,7 +156,7 @@ class Runs(Struct, kw_only=True, eq=False):
             run.is_key_stored = True
         except StoreError as error:
             _log.error("a key could not be stored", extra=extra_of(run), exc_info=error)
-            if run.live is None:
+            if run.live is None and run.state is RunState.STORING_KEY:
                 self.happen(run, RunEvent.KEY_REFUSED)
                 return
         # The run may have a task by now, whose journal records the beginning.
@@ -169,7 +174,7 @@ class Runs(Struct, kw_only=True, eq=False):
     def _begun(self, run: Run, error: TrunklineError | None) -> None:
         """The store has committed that the run began, or refused it."""
         live = run.live
-        if self.is_draining or live is None or run.lease.is_lost:
+        if self.is_draining or live is None or (run.lease.lane and not self._may_begin(run)):
             return
         if error is None:
             self.happen(run, RunEvent.BEGUN)
@@ -254,11 +259,11 @@ class Runs(Struct, kw_only=True, eq=False):
         for granted in run.agent.lanes.leave(run.lane, run):
             self.begin(granted)
 
-    def give_up(self, lane: Lane) -> None:
-        """Give up the runs of the lane that have no task, because another node has the lane."""
+    def give_up(self, lanes: Collection[Lane]) -> None:
+        """Give up the runs of these lanes that have no task, because other nodes have the lanes."""
         without_task = [run for run in (*self.without_task, *self.running) if run.live is None]
         for run in without_task:
-            if run.lane == lane and run.state is not RunState.ANSWERED:
+            if run.lane in lanes and run.state is not RunState.ANSWERED:
                 self.keys.leave(run)
                 run.finish(NoReply(not_stored()))
                 self.happen(run, RunEvent.RELEASE if run.is_waiting else RunEvent.GIVE_UP)

@@ -224,6 +224,8 @@ class Runtime:
             found.append(problem)
         if stuck := self._housekeeping.stuck_commits:
             found.append(stuck)
+        if self.ownership is not None and not self.ownership.is_joined:
+            found.append("this node has lost touch with the others")
         return found
 
     async def open(self) -> None:

@@ -1,7 +1,8 @@
 """`SharedStore`: a store in memory that several runtimes share, each of them through a `Node`.
 
 Every runtime of a test gets a node as its store and as its cluster. A test may pause a node, as a
-process that is stopped or a machine that stalls, let it go on, or kill it.
+process that is stopped or a machine that stalls, let it go on, cut it off from the store, or kill
+it.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from trunkline.background import next_pass
-from trunkline.model.errors import LeaseLost, StoreError
+from trunkline.model.errors import LeaseLost, StoreError, StoreUnusable
 from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
 from trunkline.ports.cluster import Grant, Notice, agent_of
@@ -77,6 +78,8 @@ class SharedStore(MemoryStore):
             return LeaseLost(f"Lane {append.lane} has epoch {lane.epoch} at {lane.owner}")
         if lane is None and append.epoch:
             return LeaseLost(f"Lane {append.lane} has no owner")
+        if lane is None and not self.is_alive(node):
+            return LeaseLost(f"{node} is given up")
         result = super()._apply(append)
         if isinstance(result, StoreError):
             return result
@@ -180,9 +183,9 @@ class SharedStore(MemoryStore):
 
 def _passed_on(method: Method) -> Method:
     async def pass_on(self: "Node", *args: Any, **options: Any) -> Any:
-        await self.awake()
+        await self.reach()
         result = await getattr(self.shared, method.__name__)(*args, **options)
-        await self.awake()
+        await self.hear_back()
         return result
 
     return cast("Method", pass_on)
@@ -199,6 +202,9 @@ class Node:
         self.name = ""
         self.is_paused = False
         self.is_dead = False
+        # Whether no call reaches the store, and whether its answers are lost on their way back.
+        self.is_cut_off = False
+        self.loses_answers = False
         self._joined = 0
         self._hear: Callable[[Notice], None] = lambda _: None
         # What happened to the node while it was paused.
@@ -232,6 +238,18 @@ class Node:
             self._resumed.append(future)
             await future
 
+    async def reach(self) -> None:
+        """Be on the way to the store. Raises StoreUnusable while the node is cut off."""
+        await self.awake()
+        if self.is_cut_off:
+            raise _unreachable()
+
+    async def hear_back(self) -> None:
+        """Be on the way back from the store. Raises StoreUnusable where the answer is lost."""
+        await self.awake()
+        if self.is_cut_off or self.loses_answers:
+            raise _unreachable()
+
     def _when_awake(self, action: Callable[[], None]) -> None:
         if self.is_dead:
             return
@@ -251,28 +269,36 @@ class Node:
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         told = [(append, partial(self._tell, settled)) for append, settled in appends]
-        self._when_awake(partial(self.shared.submit_from, self.name, told))
+        if not self.is_cut_off:
+            self._when_awake(partial(self.shared.submit_from, self.name, told))
+            return
+        loop = asyncio.get_running_loop()
+        for _, settled in told:
+            loop.call_soon(settled, _unreachable())
 
     def _tell(self, settled: Settled, result: Result) -> None:
         self._when_awake(partial(settled, result))
 
     async def join(self, hear: Callable[[Notice], None]) -> None:
-        await self.awake()
+        await self.reach()
         self._joined += 1
         self.name = f"node-{self.shared.nodes.index(self)}.{self._joined}"
         self._hear = hear
         self.shared.beat(self.name, is_new=True)
+        await self.hear_back()
 
     def hear(self, notice: Notice) -> None:
-        self._when_awake(partial(self._hear, notice))
+        if not self.is_cut_off:
+            self._when_awake(partial(self._hear, notice))
 
     def tell(self, notice: Notice) -> None:
-        self._when_awake(partial(self.shared.tell, self, notice))
+        if not self.is_cut_off:
+            self._when_awake(partial(self.shared.tell, self, notice))
 
     async def _call(self, call: Callable[[], T]) -> T:
-        await self.awake()
+        await self.reach()
         result = call()
-        await self.awake()
+        await self.hear_back()
         return result
 
     async def beat(self) -> bool:
@@ -312,3 +338,7 @@ class Node:
     count_ended = _passed_on(Store.count_ended)
     prune = _passed_on(Store.prune)
     prune_journal = _passed_on(Store.prune_journal)
+
+
+def _unreachable() -> StoreUnusable:
+    return StoreUnusable("the node is cut off from the store")
