@@ -110,6 +110,14 @@ class IdempotencyKeys(Struct, kw_only=True, eq=False):
         _check_digest(known[0], wanted.digest)
         return known[1]
 
+    async def first_task(self, wanted: RequestKey) -> str:
+        """The id of the task that an earlier request with the key led to, or may lead to; empty for
+        none."""
+        if (known := self._known.get(wanted.record)) is not None:
+            return known[1].task_id
+        record = await self.store.record(wanted.record)
+        return "" if record is None else decode_used_key(record.body).task_id
+
     async def recall(self, wanted: RequestKey) -> Earlier | Unanswered | None:
         """The outcome of an earlier request with the key. Raises IdempotencyConflict."""
         record = None

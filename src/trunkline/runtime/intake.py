@@ -28,7 +28,7 @@ from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.forwarding import Forwarding, Outcome, Sent
 from trunkline.runtime.idempotency import IdempotencyKeys, RequestKey, Unanswered
 from trunkline.runtime.journal import Journal
-from trunkline.runtime.live_task import LOCAL, LiveTask
+from trunkline.runtime.live_task import LOCAL, Lease, LiveTask
 from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
@@ -110,7 +110,8 @@ class Intake(Struct, kw_only=True, eq=False):
         ):
             key = self._key_of(agent, scope, caller, request, placed)
         if key is not None:
-            before = await self._before(agent, key, message, options, reader)
+            lease = LOCAL if placed is None else placed.lease
+            before = await self._before(agent, key, message, options, reader, lease)
             if before is not None:
                 return before
         if message.task_id:
@@ -158,7 +159,9 @@ class Intake(Struct, kw_only=True, eq=False):
         most = run.agent.profile.max_queue_per_context
         async with gate.passing(attempt, run.lane, refusal, max_waiting=most) as passage:
             if run.key is not None:
-                before = await self._before(run.agent, run.key, run.message, run.options, reader)
+                before = await self._before(
+                    run.agent, run.key, run.message, run.options, reader, run.lease
+                )
                 if before is not None:
                     return before
             if run.agent.is_closed:
@@ -231,16 +234,22 @@ class Intake(Struct, kw_only=True, eq=False):
         assert self.forwarding is not None
         ownership = self.forwarding.ownership
         scope = Scope(agent.handle, caller.tenant, caller.principal.id)
-        task_id = message.task_id or self.ids.new()
+        is_fresh = False
         if message.task_id:
-            live = await self.registry.follow(scope, message.task_id)
+            task_id = message.task_id
+            live = await self.registry.follow(scope, task_id)
             lane = ownership.lane_of(live)
             self.registry.forget_if_idle(live)
         else:
-            context_id = context_of(agent.profile, message) or task_id
-            lane = agent.lane(scope, context_id, task_id)
-        # No other node can know a lane that has the name of the new task.
-        is_fresh = lane.name == task_id and not message.task_id
+            has_key = bool(caller.idempotency_key) or agent.profile.deduplicate_messages
+            task_id = ""
+            if has_key:
+                # A repeat goes where the first request with the key went.
+                task_id = await self.keys.first_task(RequestKey.of(scope, caller, request, ""))
+            task_id = task_id or self.ids.new()
+            lane = agent.lane(scope, context_of(agent.profile, message) or task_id, task_id)
+            # No other node can know a lane that has the name of the new task. By a key it may.
+            is_fresh = lane.name == task_id and not has_key
         lease = await (ownership.fresh(lane) if is_fresh else ownership.own(lane))
         if lease is None:
             sent = Sent(self.ids.new(), agent.handle, caller, request, task_id, needs_task)
@@ -276,6 +285,7 @@ class Intake(Struct, kw_only=True, eq=False):
         message: Message,
         options: TurnOptions | None,
         reader: Subscription | None,
+        lease: Lease,
     ) -> Admitted | None:
         """The outcome of an earlier request with the same key, if there was one. It is a failed
         task if the agent began and its answer was not stored."""
@@ -292,6 +302,7 @@ class Intake(Struct, kw_only=True, eq=False):
             context_id=earlier.context_id,
             message=message,
             options=options,
+            lease=lease,
         )
         key = structs.replace(key, task_id=earlier.task_id, expected=earlier.version)
         return Admitted(live=self._refuse(run, INTERRUPTED, key, reader))

@@ -45,6 +45,7 @@ from trunkline.runtime.retention import Retention
 from trunkline.runtime.runs import Runs
 from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
+from trunkline.runtime.shared_service import SharedService
 from trunkline.runtime.store_refusals import StoreRefusals
 from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
@@ -171,7 +172,8 @@ class Runtime:
             gate=turn_gate,
         )
         subscriptions = Heartbeats(heartbeat_s)
-        self.service = Service(
+        service_class = Service if forwarding is None else SharedService
+        self.service = service_class(
             store=store,
             registry=registry,
             journal=journal,
