@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.cluster.nodes import Nodes, nodes
 
+from trunkline.background import next_pass
 from trunkline.model.errors import StoreUnusable, TrunklineError, Unavailable
 from trunkline.model.values import TaskState
 from trunkline.testing import settle
@@ -31,9 +32,11 @@ async def test_a_caller_that_leaves_while_its_lane_is_taken_blocks_nobody() -> N
     async with nodes() as cluster:
         a, _ = cluster.worlds
         cluster.store.rounds = lambda: 3
-        calling = asyncio.ensure_future(a.send("say one", context="c"))
-        while cluster.owner("c") is None:
-            await asyncio.sleep(0)
+        calling = a.callers.start(a.send("say one", context="c"), name="caller")
+        for _ in range(100):
+            if cluster.owner("c") is not None:
+                break
+            await next_pass()
         calling.cancel()
         await asyncio.wait({calling})
         assert await ends(cluster, 1, "say two", context="c") is COMPLETED

@@ -14,12 +14,13 @@ import pytest
 from tests.cluster.nodes import Nodes
 from tests.runtime.world import World, caller
 
+from trunkline.background import BackgroundTasks
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import Entry
 from trunkline.model.outputs import DirectReply, Final, Output, Question, Text
 from trunkline.model.values import INTERRUPTED, TERMINAL, Part, Task, TaskState, text_of
 from trunkline.ports.backend import TurnRequest
-from trunkline.runtime.fanout import CutOff, Opening, Reply
+from trunkline.runtime.fanout import CutOff, NoReply, Opening, Reply
 from trunkline.runtime.ownership import TRUST_S
 from trunkline.testing import FakeClock, settle
 from trunkline.testing.shared_store import Node, SharedStore
@@ -49,6 +50,7 @@ class Turn:
         self.request = request
         self.is_over = False
         self.began_at = agent.clock.monotonic()
+        self.runs_once = not agent.is_pure and not request.is_resumed
 
     @property
     def is_stale(self) -> bool:
@@ -75,12 +77,13 @@ class Ledger:
 
 
 class Agent:
-    """An agent with effects that takes its time, and makes no step while its node stalls."""
+    """An agent that takes its time, and makes no step while its node stalls."""
 
-    is_pure = False
-    can_resume = False
-
-    def __init__(self, clock: FakeClock, ledger: Ledger, node: Node, direct: bool) -> None:
+    def __init__(
+        self, clock: FakeClock, ledger: Ledger, node: Node, *, kind: str, direct: bool
+    ) -> None:
+        self.is_pure = kind == "pure"
+        self.can_resume = kind == "resumes"
         self.may_reply_directly = direct
         self.clock = clock
         self.ledger = ledger
@@ -119,13 +122,19 @@ class Reader:
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
         self.seqs: list[int] = []
+        # Why the last stream ended; empty while it goes on.
         self.end = ""
+        # The state in the last status that the reader got.
+        self.state: TaskState | None = None
 
-    async def read(self, world: World, *, batches: int) -> None:
-        """Read until the stream ends, or for a while."""
-        after = self.seqs[-1] if self.seqs else 0
+    async def read(self, world: World, *, batches: int, opening: str = "") -> None:
+        """Read until the stream ends, or for a while. `opening` is a message that begins it."""
         try:
-            reading = await world.follow(self.task_id, after=after)
+            if opening:
+                reading = await world.stream(opening)
+            else:
+                after = self.seqs[-1] if self.seqs else 0
+                reading = await world.follow(self.task_id, after=after)
         except TrunklineError as error:
             self.end = error.message
             return
@@ -135,6 +144,9 @@ class Reader:
                 self._take(items)
             if not batches:
                 self.end = "left"
+            elif not self.end:
+                # The stream of a message ends where the agent asks.
+                self.end = "asked" if opening and self.state in INTERRUPTED else "silence"
         finally:
             reading.close()
 
@@ -142,12 +154,21 @@ class Reader:
         for item in items:
             if isinstance(item, Entry):
                 self.seqs.append(item.seq)
-                if (state := _state(item)) in TERMINAL:
-                    self.end = state.value
+                self.task_id = self.task_id or task_of(item)
+                self.state = _state(item) or self.state
+                if self.state in TERMINAL:
+                    self.end = self.state.value
             elif isinstance(item, CutOff):
                 self.end = item.reason
+            elif isinstance(item, Reply | NoReply):
+                self.end = "reply"
             elif isinstance(item, Opening):
-                self.seqs.append(item.seq)
+                raise AssertionError("a replay became a snapshot")
+
+
+def task_of(entry: Entry) -> str:
+    event = entry.public
+    return event.id if isinstance(event, Task) else event.task_id
 
 
 def _state(entry: Entry) -> TaskState | None:
@@ -168,20 +189,26 @@ class Schedule:
             rounds=lambda: self.random.choice([0, 0, 0, 1, 2, 5]),
             loses_notice=lambda: self.random.random() < loss,
         )
-        direct = self.random.random() < 0.3
-        self.nodes = Nodes(0, clock=self.clock, store=store)
-        self.may_reply_directly = direct
+        self.may_reply_directly = self.random.random() < 0.3
+        self.kind = self.random.choice(["effects", "effects", "pure", "resumes"])
+        restart = ("resume_queued", "resume_running")
+        if self.kind == "pure":
+            restart = ("resume_queued", "retry_running")
+        self.nodes = Nodes(0, clock=self.clock, store=store, on_restart=restart)
         self.agents: list[Agent] = []
         self.tasks: dict[str, Task] = {}
         # For each message how often it was answered with a task.
         self.sent: Counter[str] = Counter()
         self.replied: set[str] = set()
+        self.sent_as: dict[str, str] = {}
+        self.keyed: list[tuple[str, Any]] = []
         self.readers: list[Reader] = []
-        self.calls: list[tuple[Node, asyncio.Future[Any], Reader | None]] = []
+        self.calls: list[tuple[Node, asyncio.Task[Any], Reader | None]] = []
+        self.clients = BackgroundTasks("clients")
 
     async def add(self) -> None:
         node = self.nodes.store.node()
-        agent = Agent(self.clock, self.ledger, node, self.may_reply_directly)
+        agent = Agent(self.clock, self.ledger, node, kind=self.kind, direct=self.may_reply_directly)
         world = self.nodes.add(node, backend=agent)
         self.agents.append(agent)
         await world.open()
@@ -199,21 +226,40 @@ class Schedule:
         number = self.random.choice(self.alive)
         return self.nodes.nodes[number], self.nodes.worlds[number]
 
-    def call(self, node: Node, world: World, coroutine: Any, reader: Reader | None = None) -> None:
-        self.calls.append((node, world.soon(coroutine), reader))
+    def call(self, node: Node, coroutine: Any, reader: Reader | None = None) -> None:
+        self.calls.append((node, self.clients.start(coroutine, name="client"), reader))
+
+    def leave(self, call: "tuple[Node, asyncio.Task[Any], Reader | None]") -> None:
+        """Let a client hang up."""
+        _, calling, reader = call
+        if not calling.done():
+            calling.cancel()
+            if reader is not None:
+                reader.end = "left"
 
     async def send(self, world: World, text: str, **options: Any) -> None:
         message_id = f"m{self.number}-{len(self.sent)}"
         self.sent[message_id] = 0
         key = message_id if self.random.random() < 0.3 else ""
         request = world.request(text, id=message_id, **options)
+        if key:
+            self.keyed.append((message_id, request))
+        await self._send(world, message_id, key, request)
+
+    async def repeat(self, world: World) -> None:
+        """Send an earlier request again, with its key."""
+        message_id, request = self.random.choice(self.keyed)
+        await self._send(world, message_id, message_id, request)
+
+    async def _send(self, world: World, message_id: str, key: str, request: Any) -> None:
         answer = await world.service.send(world.agent, caller(key), request)
         if isinstance(answer, Reply):
             self.replied.add(message_id)
-        else:
-            self.sent[message_id] += 1
-            task = msgspec.json.decode(answer.task, type=Task)
-            self.tasks[task.id] = task
+            return
+        task = msgspec.json.decode(answer.task, type=Task)
+        self.tasks[task.id] = task
+        assert self.sent_as.setdefault(message_id, task.id) == task.id, "one key, two tasks"
+        self.sent[message_id] = 1
 
     def script(self) -> str:
         words = [
@@ -226,26 +272,35 @@ class Schedule:
         choice = self.random.random()
         node, world = self.any_world()
         known = sorted(self.tasks)
-        if choice < 0.35:
+        if choice < 0.05 and self.keyed:
+            self.call(node, self.repeat(world))
+        elif choice < 0.1:
+            reader = Reader("")
+            self.readers.append(reader)
+            opened = reader.read(world, batches=-1, opening=self.script())
+            self.call(node, opened, reader)
+        elif choice < 0.15 and self.calls:
+            self.leave(self.random.choice(self.calls))
+        elif choice < 0.4:
             context = self.random.choice(CONTEXTS)
             now = self.random.random() < 0.5
-            self.call(node, world, self.send(world, self.script(), context=context, now=now))
-        elif choice < 0.45 and known:
+            self.call(node, self.send(world, self.script(), context=context, now=now))
+        elif choice < 0.48 and known:
             task = self.random.choice(known)
-            self.call(node, world, self.send(world, self.script(), task=task, now=True))
-        elif choice < 0.55 and known:
-            self.call(node, world, world.cancel(self.random.choice(known)))
+            self.call(node, self.send(world, self.script(), task=task, now=True))
+        elif choice < 0.56 and known:
+            self.call(node, world.cancel(self.random.choice(known)))
         elif choice < 0.72 and known:
             reader = Reader(self.random.choice(known))
             self.readers.append(reader)
             batches = self.random.choice([1, 2, -1, -1])
-            self.call(node, world, reader.read(world, batches=batches), reader)
+            self.call(node, reader.read(world, batches=batches), reader)
         elif choice < 0.8 and self.readers:
-            left = [reader for reader in self.readers if reader.end == "left"]
+            left = [each for each in self.readers if each.end == "left" and each.task_id]
             if left:
                 reader = self.random.choice(left)
                 reader.end = ""
-                self.call(node, world, reader.read(world, batches=-1), reader)
+                self.call(node, reader.read(world, batches=-1), reader)
         elif choice < 0.9:
             await self.disturb()
         await self.clock.advance(self.random.choice([0, 0, 0.25, 1, 3]))
@@ -286,12 +341,13 @@ class Schedule:
             await self.clock.advance(20)
         await self.clock.advance(5)
         await self.check()
+        await self.clients.close()
         await self.nodes.close()
 
     async def check(self) -> None:
         world = self.nodes.worlds[self.alive[0]]
         assert not self.ledger.faults, self.ledger.faults
-        begun = Counter(turn.request.run_id for turn in self.ledger.turns)
+        begun = Counter(turn.request.run_id for turn in self.ledger.turns if turn.runs_once)
         assert not [run for run, times in begun.items() if times > 1], begun
         messages: Counter[str] = Counter()
         for task in await self._all(world):
@@ -318,22 +374,27 @@ class Schedule:
             runtime = self.nodes.worlds[number].runtime
             assert runtime.ownership is not None
             assert not runtime.ownership.held, runtime.ownership.held
-            followed = {reader.task_id for reader in self.readers}
+            assert not runtime.runs.running
+            followed = {reader.task_id for reader in self.readers if not reader.end}
             assert {live.task_id for live in runtime.registry.all()} <= followed
+            assert not len(runtime.keys)
 
     async def _check_readers(self, world: World) -> None:
+        dead = {reader for node, _, reader in self.calls if node.is_dead}
         for reader in self.readers:
+            assert reader.seqs == list(range(1, len(reader.seqs) + 1)), reader.seqs
+            assert reader.end != "silence", f"{reader.task_id} ended without a reason"
             if not reader.seqs:
                 continue
-            assert reader.seqs == list(range(1, reader.seqs[-1] + 1)), reader.seqs
             task = await world.get(reader.task_id)
             last = len(await world.journal(reader.task_id))
+            assert reader.seqs[-1] <= last, (reader.seqs, last)
             if reader.end in {state.value for state in TERMINAL}:
                 assert reader.seqs[-1] == last, (reader.seqs, last)
-            elif not reader.end:
-                # Its node died with it, or the task waits for its caller.
-                gone = task.status.state in INTERRUPTED or reader.seqs[-1] <= last
-                assert gone, reader.seqs
+            elif not reader.end and reader not in dead:
+                # Nothing is left to come but the answer of the caller.
+                assert task.status.state in INTERRUPTED, (reader.task_id, task.status.state)
+                assert reader.seqs[-1] == last, (reader.seqs, last)
 
     async def _all(self, world: World) -> list[Task]:
         found: list[Task] = []
