@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct, field
@@ -14,13 +14,15 @@ from trunkline.model.calls import CancelTaskRequest
 from trunkline.model.errors import StoreError, TaskNotCancelable, TrunklineError, Unavailable
 from trunkline.model.values import HAS_WORK, TaskState
 from trunkline.ports.cluster import Answered
-from trunkline.ports.records import Delete, Key, Put, Record
+from trunkline.ports.records import Change, Delete, Key, Put, Record
 from trunkline.ports.store import Store
 from trunkline.runtime.admitted import Admitted, Placed
 from trunkline.runtime.agents import Lane, PublishedAgent
+from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.forwarding import (
     INBOX,
+    OUTCOME,
     Canceled,
     ErrorRecord,
     Forwarding,
@@ -46,6 +48,10 @@ KEEPS_OUTCOME_MS = 10 * 60 * 1000
 _PAGE = 100
 
 
+async def _delete(_: Record) -> Sequence[Change]:
+    return ()
+
+
 class _Id(Struct, frozen=True):
     id: str
 
@@ -68,6 +74,10 @@ class Inbox(Struct, kw_only=True, eq=False):
 
     async def close(self) -> None:
         await self._tasks.close()
+
+    def due_kind(self) -> DueKind:
+        """Deletes the outcomes that every node has had the time to read."""
+        return DueKind(name=OUTCOME, handle=_delete)
 
     def hear(self, name: str) -> None:
         """A request was posted to the lane of this name."""

@@ -116,7 +116,8 @@ class LiveTask(Struct, kw_only=True, eq=False):
     pins: int = 0
     # Written by `IdempotencyKeys` alone: the keys of its requests, until the store has them.
     keys: "tuple[RequestKey, ...]" = ()
-    # Written by `Participants`, and by a feature for its own participant.
+    # Written by `Participants`, by a feature for its own participant, and by `Ownership`, because a
+    # task that is followed has none.
     participants: tuple[Participant, ...] = ()
     # Written by `Recorder` alone: the number of turns that have begun.
     turns: int = 0

@@ -200,8 +200,6 @@ class Ownership(Struct, kw_only=True, eq=False):
                         live = followed(stored)
                         self.registry.add(live)
                     pins.enter_context(self.registry.pinned(live))
-                    if self.registry.participants is not None:
-                        await self.registry.participants.rejoin(live)
                     await self._adopt(live, lease)
                     left.append(live)
             except BaseException:
@@ -235,8 +233,10 @@ class Ownership(Struct, kw_only=True, eq=False):
 
     async def _adopt(self, live: LiveTask, lease: Lease) -> None:
         if live.lease is None:
-            # The lane belongs to this node, so the journal does not grow any more.
+            # The lane belongs to this node, so journal and records do not change any more.
             await self.followers.catch_up(live)
+            if self.registry.participants is not None:
+                await self.registry.participants.rejoin(live)
         if lease.is_lost:
             raise Unavailable("Another node works on this task; try again", retry_after_s=1)
         if live.lease is None:
@@ -335,7 +335,13 @@ class Ownership(Struct, kw_only=True, eq=False):
         if lease.users or (agent is not None and agent.lanes.is_taken(lane)):
             return False
         return not any(
-            live.unflushed or live.in_flight or live.is_stuck or live.pins for live in lease.tasks
+            live.unflushed
+            or live.in_flight
+            or live.is_stuck
+            or live.pins
+            # The tasks of an agent that was withdrawn here continue where it is published.
+            or (live.is_orphan and agent is not None)
+            for live in lease.tasks
         )
 
     async def resign(self) -> None:
@@ -353,4 +359,6 @@ def _release(lease: Lease) -> None:
     """Follow the tasks of a lane that this node does not hold."""
     for live in lease.tasks:
         live.lease = None
+        # They come back from their records, which the next owner changes.
+        live.participants = ()
     lease.tasks.clear()

@@ -7,7 +7,7 @@ should be optional, and an error of it is logged.
 
 Participants do not outlive the process. Their records do, and go with the task (`goes_with_task`).
 A feature registers the kind of its records, and its participant is attached again from them when
-the task comes into memory.
+the task comes into memory, or when this node begins to write to it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -56,10 +56,13 @@ class Registry(Struct, kw_only=True, eq=False):
             or live.pins
         ):
             return
+        if (lease := live.lease) is not None and lease.lane:
+            if live.is_orphan:
+                # It keeps its lane at this node: the others would take the lane over at once.
+                return
+            lease.tasks.discard(live)
         if self._live.get(live.task_id) is live:
             del self._live[live.task_id]
-        if (lease := live.lease) is not None and lease.lane:
-            lease.tasks.discard(live)
 
     @contextmanager
     def pinned(self, live: LiveTask) -> Iterator[None]:
@@ -157,20 +160,17 @@ class Registry(Struct, kw_only=True, eq=False):
         try:
             stored = await self._stored(scope, task_id)
             if self.ownership is not None:
-                return await self._add(followed(stored))
-            return await self._add(LiveTask.of(stored))
+                # This node may have taken over the task meanwhile, with its lane.
+                live = self._live.get(task_id) or followed(stored)
+            else:
+                live = LiveTask.of(stored)
+                if self.participants is not None:
+                    await self.participants.rejoin(live)
+            self.add(live)
+            return live
         finally:
             del self._loading[scope, task_id]
             loaded.set_result(None)
-
-    async def _add(self, live: LiveTask) -> LiveTask:
-        if self.participants is not None:
-            await self.participants.rejoin(live)
-        # This node may have taken over the lane of the task meanwhile, and the task with it.
-        if (newer := self._live.get(live.task_id)) is not None:
-            return newer
-        self.add(live)
-        return live
 
     async def _stored(self, scope: Scope, task_id: str) -> StoredTask:
         stored = await self.store.get(scope, task_id)

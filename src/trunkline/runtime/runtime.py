@@ -208,6 +208,8 @@ class Runtime:
             committed=lambda: journal.committed_entries,
         )
         kinds = [self.retention.due_kind(), *self.main.due_kinds(), *due_kinds]
+        if self._membership is not None:
+            kinds.append(self._membership.inbox.due_kind())
         self.due = DueWork(store=store, clock=clock, kinds=kinds)
         self._housekeeping = Housekeeping(
             store=store,
