@@ -104,6 +104,10 @@ class AgentDirectory:
     def __contains__(self, handle: object) -> bool:
         return handle in self._entries
 
+    def code_of(self, handle: str) -> Agent | None:
+        """The agent that the Python backend of a published agent runs."""
+        return self._entries[handle].code
+
     def prepare(self, handle: str, code: Agent | None) -> None:
         """Publish an agent of the settings before the gateway is opened."""
         settings = self.settings
@@ -128,28 +132,36 @@ class AgentDirectory:
         alone = changed(self.settings, agents={handle: settings})
         # In a thread, because Python agents may take long to import.
         loaded, code = await asyncio.to_thread(load_agents, alone)
-        if replace or handle not in self._entries:
-            settings = loaded.agents[handle]
-            await self.put(handle, settings, code.get(handle), is_default=settings.default)
-        else:
-            raise AgentExists(
-                f'agents."{handle}": an agent of this handle is published already. Replace it, or '
-                "withdraw it first."
-            )
+        settings = loaded.agents[handle]
+        await self.put(
+            handle, settings, code.get(handle), is_default=settings.default, replace=replace
+        )
 
     async def put(
-        self, handle: str, settings: AgentSettings, code: Agent | None, *, is_default: bool
+        self,
+        handle: str,
+        settings: AgentSettings,
+        code: Agent | None,
+        *,
+        is_default: bool,
+        replace: bool,
     ) -> None:
-        """Publish an agent, or replace the one of this handle. An agent that is the default is
-        also at the addresses of the root."""
+        """Publish an agent of checked settings. One that is the default is also at the addresses
+        of the root. Raises AgentExists for a handle that is taken, unless it is to be replaced."""
         while True:
             # Outside of the lock, because turns of the earlier agent may run for a while.
             while leaving := self._leaving.get(handle):
                 await asyncio.wait({leaving})
             async with self._changing:
-                if handle not in self._leaving:
-                    await self._put(handle, settings, code, is_default=is_default)
-                    return
+                if handle in self._leaving:
+                    continue
+                if handle in self._entries and not replace:
+                    raise AgentExists(
+                        f'agents."{handle}": an agent of this handle is published already. Replace '
+                        "it, or withdraw it first."
+                    )
+                await self._put(handle, settings, code, is_default=is_default)
+                return
 
     async def withdraw(self, handle: str, *, grace_s: float) -> None:
         leaving = await self.begin_withdrawal(handle, grace_s=grace_s)

@@ -107,24 +107,32 @@ class Reload:
         )
         front.signer = signer
         self._apply(replace(wanted, agents=running.agents), base_url)
-        changes = self._changes(found, wanted)
+        # Agents that were published by others stay, and the file cannot take their handles.
+        others = {
+            handle: agent
+            for handle, agent in directory.settings.agents.items()
+            if handle in directory and handle not in self._configured
+        }
+        failed = {
+            handle: f'agents."{handle}": the handle is taken by an agent that is not in this file.'
+            for handle in wanted.agents
+            if handle in others
+        }
+        wanted = replace(wanted, agents=wanted.agents | others)
+        changes = self._changes(found, others, wanted)
         for handle in changes.withdrawn:
             _ = await directory.begin_withdrawal(handle, grace_s=wanted.server.drain_s)
         moved = self._moved(wanted, changes)
         # Before other agents take the addresses that these lose.
         renewed = dict.fromkeys((*moved, *(changes.kept if makes_new_cards else ())))
-        default = wanted.default_agent()
-        failed = await directory.readdress({h: h == default for h in renewed}, settings=wanted)
+        failed |= await directory.readdress(
+            {handle: changes.is_default(handle) for handle in renewed}, settings=wanted
+        )
         failed |= await self._put(wanted, code, changes)
-        others = {
-            handle: agent
-            for handle, agent in directory.settings.agents.items()
-            if handle not in self._configured and handle not in wanted.agents
-        }
         kept = {h: self._configured[h] for h in failed if h in self._configured}
-        agents = {h: agent for h, agent in wanted.agents.items() if h not in failed} | kept
-        self._configured = agents
-        self._apply(replace(wanted, agents=others | agents), base_url)
+        agents = {h: own for h, own in wanted.agents.items() if h not in others and h not in failed}
+        self._configured = agents | kept
+        self._apply(replace(wanted, agents=self._configured | others), base_url)
         return Reloaded(
             published=tuple(h for h in changes.published if h not in failed),
             replaced=tuple(h for h in changes.replaced if h not in failed),
@@ -143,8 +151,12 @@ class Reload:
         gateway.front.apply(settings)
         self._on_apply(settings)
 
-    def _changes(self, found: Comparison, wanted: Settings) -> "_Changes":
-        before, after = _served(self._configured), _served(wanted.agents)
+    def _changes(
+        self, found: Comparison, others: dict[str, AgentSettings], wanted: Settings
+    ) -> "_Changes":
+        directory = self._gateway.directory
+        before = {h: own for h, own in self._configured.items() if h in directory} | others
+        after = {h: own for h, own in wanted.agents.items() if not own.unavailable}
         changed_tables = {key.partition(".")[0] for key in found.applied}
         has_new_tools = bool(changed_tables.intersection(_TOOL_TABLES))
         has_new_network = "network" in changed_tables
@@ -154,7 +166,15 @@ class Reload:
             return own != before[handle] or has_new_network or (has_new_tools and uses_tools(own))
 
         both = [handle for handle in after if handle in before]
+        of_file = {h: own for h, own in wanted.agents.items() if h not in others}
         return _Changes(
+            before=before,
+            defaults=frozenset(
+                (
+                    replace(wanted, agents=of_file).default_agent(),
+                    *(handle for handle, own in others.items() if own.default),
+                )
+            ),
             withdrawn=tuple(handle for handle in before if handle not in after),
             published=tuple(handle for handle in after if handle not in before),
             replaced=tuple(filter(is_replaced, both)),
@@ -163,13 +183,15 @@ class Reload:
 
     def _moved(self, wanted: Settings, changes: "_Changes") -> tuple[str, ...]:
         """The agents that stay, whether replaced or not, at other addresses."""
-        before = replace(wanted, agents=self._configured).default_agent()
-        default = wanted.default_agent()
+        default_before = replace(wanted, agents=self._configured).default_agent()
 
         def moves(handle: str) -> bool:
-            then, now = self._configured[handle], wanted.agents[handle]
-            old = addresses_of(handle, then, is_default=handle == before)
-            return old != addresses_of(handle, now, is_default=handle == default)
+            then, now = changes.before[handle], wanted.agents[handle]
+            was_default = handle == default_before or (
+                handle not in self._configured and then.default
+            )
+            old = addresses_of(handle, then, is_default=was_default)
+            return old != addresses_of(handle, now, is_default=changes.is_default(handle))
 
         return tuple(filter(moves, (*changes.kept, *changes.replaced)))
 
@@ -177,11 +199,17 @@ class Reload:
         self, wanted: Settings, code: Mapping[str, Agent], changes: "_Changes"
     ) -> dict[str, str]:
         failed: dict[str, str] = {}
-        default = wanted.default_agent()
+        directory = self._gateway.directory
         for handle in (*changes.replaced, *changes.published):
+            is_known = handle in directory
+            own = code.get(handle) or (directory.code_of(handle) if is_known else None)
             try:
-                await self._gateway.directory.put(
-                    handle, wanted.agents[handle], code.get(handle), is_default=handle == default
+                await directory.put(
+                    handle,
+                    wanted.agents[handle],
+                    own,
+                    is_default=changes.is_default(handle),
+                    replace=handle in changes.replaced,
                 )
             except TrunklineError as error:
                 failed[handle] = error.message
@@ -191,14 +219,17 @@ class Reload:
 class _Changes(Struct, frozen=True, kw_only=True):
     """The handles of agents in a file that was read again."""
 
+    # The agents that are published now.
+    before: Mapping[str, AgentSettings]
+    # The agents at the root, where there are any.
+    defaults: frozenset[str]
     withdrawn: tuple[str, ...]
     published: tuple[str, ...]
     replaced: tuple[str, ...]
     kept: tuple[str, ...]
 
-
-def _served(agents: Mapping[str, AgentSettings]) -> dict[str, AgentSettings]:
-    return {handle: agent for handle, agent in agents.items() if not agent.unavailable}
+    def is_default(self, handle: str) -> bool:
+        return handle in self.defaults
 
 
 def _check(found: Comparison) -> None:

@@ -245,13 +245,27 @@ async def test_agents_that_others_published_stay() -> None:
         done = await w.again(agents={ONE: agent("Newer")}, auth={"keys": {"a": {"key": KEY}}})
         assert done.withdrawn == ()
         assert await state(w.client(THREE, key=KEY)) == "TASK_STATE_COMPLETED"
-        # The file takes no handle away from them, and says so.
-        done = await w.again(agents={ONE: agent(), TWO: agent("Two", jsonrpc_path="/x")})
+        # They follow the keys and addresses of the gateway.
+        await w.again(server={"public_url": "https://agents.example"})
+        url = (await w.card(THREE))["supportedInterfaces"][0]["url"]
+        assert url.startswith("https://agents.example/")
+        # The file takes no handle and no address away from them, and says so.
+        done = await w.again(agents={ONE: agent(), THREE: agent("Mine")})
+        assert "taken by an agent that is not in this file" in done.failed[THREE]
+        assert (await w.card(THREE))["name"] == "Three"
         await w.gateway.directory.withdraw(THREE, grace_s=0)
         await w.gateway.directory.publish(THREE, agent("Three", jsonrpc_path="/y"))
         done = await w.again(agents={ONE: agent(), TWO: agent("Two", jsonrpc_path="/y")})
         assert list(done.failed) == [TWO]
         assert 'the agent "acme/three" is at one of its addresses' in done.failed[TWO]
+
+
+async def test_an_agent_of_the_file_that_others_withdrew_is_published_again() -> None:
+    async with world({ONE: agent(), TWO: agent("Two")}) as w:
+        await w.gateway.directory.withdraw(TWO, grace_s=0)
+        assert (await w.again(agents={ONE: agent(), TWO: agent("Two")})).published == (TWO,)
+        await w.gateway.directory.withdraw(TWO, grace_s=0)
+        assert (await w.again(agents={ONE: agent()})).withdrawn == ()
 
 
 async def test_an_agent_that_fails_is_the_only_one_that_does(tmp_path: Any) -> None:
