@@ -32,6 +32,7 @@ from trunkline.ports.caller_records import (
 )
 from trunkline.ports.records import Delete, Record
 from trunkline.ports.store import Scope, Store
+from trunkline.stores.jsonfile.check import check
 from trunkline.testing import FakeClock
 from trunkline.testing.stores.kit import must_change, opened
 
@@ -161,6 +162,18 @@ async def test_what_is_deleted_later_does_not_come_back(
     for copy, committed in disk.cases:
         assert await dump(copy) in expected[committed : committed + 2]
     assert await dump(folder) == expected[-1]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".lock"}
+
+
+async def test_a_check_reads_the_old_files_and_leaves_them(folder: Path) -> None:
+    before = contents(folder)
+    findings = await check(folder, clock=FakeClock(), adopts=SCOPE)
+    assert findings.faults == []
+    assert (findings.tasks, findings.records) == (4, 12)
+    assert contents(folder) == before
 
 
 def edit(folder: Path, pattern: str, change: Callable[[bytes], bytes]) -> None:

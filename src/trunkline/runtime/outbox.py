@@ -5,7 +5,8 @@ store, a change that belongs to it is committed there, as an entry of an outbox 
 Due work then makes the change in the main store, together with a *marker* whose id is that of the
 entry and which must be new. So the change is made exactly once, whatever process dies meanwhile.
 
-The entries of a scope are worked off in the order in which they were committed.
+The entries of a scope are worked off in the order in which they were committed, unless the clock
+was set back in between.
 """
 
 import logging
