@@ -40,7 +40,7 @@ async def stands_still(server: SocketServer, peer: Peer, data: bytes) -> int:
     return taken - transport.get_write_buffer_size()
 
 
-@pytest.mark.parametrize("size", [1000, 50 * KB])
+@pytest.mark.parametrize("size", [50 * KB, pytest.param(1000, marks=pytest.mark.full)])
 async def test_a_peer_that_floods_is_not_read_from(size: int) -> None:
     recorded = Recorded()
     async with websockets(recorded) as server:
@@ -86,6 +86,7 @@ async def test_a_flood_of_empty_fragments_takes_no_memory() -> None:
         assert await peer.exactly(4) == b"\x81\x02xy"
 
 
+@pytest.mark.full
 async def test_a_peer_that_pings_and_does_not_read_is_not_read_from() -> None:
     async with websockets(repeat) as server:
         peer = await server.upgraded(reads=False)
@@ -110,7 +111,7 @@ async def test_a_peer_that_reads_later_gets_its_pongs() -> None:
             await peer.exactly(127)
 
 
-@pytest.mark.parametrize("size", [1000, 900 * KB])
+@pytest.mark.parametrize("size", [900 * KB, pytest.param(1000, marks=pytest.mark.full)])
 async def test_a_peer_that_does_not_read_is_cut_off_with_a_reason(size: int) -> None:
     ended: asyncio.Future[WebSocketClosed] = asyncio.get_running_loop().create_future()
 
