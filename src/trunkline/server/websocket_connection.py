@@ -69,6 +69,8 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
         self.subprotocol = protocol.subprotocol
         self._shared = shared
         self._flow = flow
+        # The memory budget counts for the caller that the check has found, to the end.
+        self._caller = request.caller
         self._protocol = protocol
         self._limits = limits
         # The messages that wait for the handler, and their bytes.
@@ -129,7 +131,7 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
     async def send(self, message: str | bytes) -> None:
         data = message.encode() if isinstance(message, str) else message
         if len(data) > SMALL_BYTES:
-            self._flow.admit(self.request.caller, len(data))
+            self._flow.admit(self._caller, len(data))
         self._sends_in_a_row += 1
         if self._sends_in_a_row >= MAX_FRAMES_AT_ONCE:
             self._sends_in_a_row = 0
@@ -215,10 +217,14 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
         elif not self._flow.is_reading:
             # The peer cannot be heard, because its handler is behind.
             self._heard_at = now
+        elif not self._is_open:
+            # A close frame was sent, and the peer does not answer it.
+            if silent_s >= self._limits.ping_s:
+                self._flow.abort()
         elif silent_s >= self._limits.ping_s + self._limits.pong_s:
             self._fail(INTERNAL_ERROR, "the peer does not answer pings")
             self._log_end("the peer does not answer pings")
-        elif silent_s >= self._limits.ping_s and not self._is_pinged and self._is_open:
+        elif silent_s >= self._limits.ping_s and not self._is_pinged:
             self._is_pinged = True
             self._protocol.send_ping(b"")
             self._flush()
@@ -344,7 +350,7 @@ class WebSocketConnection(WebSocket, asyncio.Protocol):
 
     def _hold(self, size: int) -> None:
         """Have the memory budget count `size` bytes, or close a socket that has no room."""
-        budget, caller = self._flow.budget, self.request.caller
+        budget, caller = self._flow.budget, self._caller
         more = size - self._held_bytes
         if more > 0:
             if size > SMALL_BYTES and not self._has_failed:

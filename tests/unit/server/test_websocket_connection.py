@@ -273,6 +273,26 @@ async def test_a_stop_says_goodbye_and_then_cuts_off(pair: Pair) -> None:
     assert [message async for message in socket] == []
 
 
+async def test_a_peer_that_does_not_answer_a_close_frame_is_cut_off(pair: Pair) -> None:
+    socket = await pair.open()
+    socket.shutdown()
+    now = pair.flow.loop.time()
+    socket.close_if_idle(now + 19, unread_s=75)
+    assert not pair.transport.is_closing()
+    socket.close_if_idle(now + 21, unread_s=75)
+    assert pair.transport.is_closing()
+
+
+async def test_the_budget_counts_for_the_caller_of_the_handshake(pair: Pair) -> None:
+    socket = await pair.open()
+    pair.heard()
+    pair.client.send_text(b"hello")
+    pair.send()
+    socket.request.caller = "another"
+    assert await socket.receive() == "hello"
+    assert pair.shared.budget.held_bytes == 0
+
+
 async def test_a_sender_without_an_end_lets_others_run(pair: Pair) -> None:
     socket = await pair.open()
     ran: list[str] = []
