@@ -28,7 +28,7 @@ FLOORS = {
     "stores": 95,
     "testing": 85,
 }
-IN_PROCESS = ("unit", "contract", "runtime")
+IN_PROCESS = ("unit", "contract", "runtime", "cluster")
 
 
 def check(jobs: int, arguments: list[str]) -> str:

@@ -1,8 +1,19 @@
 import pytest
+from msgspec import structs
 
-from trunkline.engine.admission import MessageRules, check_follow_up
+from trunkline.engine.admission import MAX_ID_CHARS, MessageRules, check_follow_up, check_request
 from trunkline.engine.media_types import mode_matches
-from trunkline.model.errors import ContentTypeNotSupported, InvalidParams, UnsupportedOperation
+from trunkline.model.calls import (
+    SendMessageConfiguration,
+    SendMessageRequest,
+    TaskPushNotificationConfig,
+)
+from trunkline.model.errors import (
+    ContentTypeNotSupported,
+    InvalidParams,
+    PushNotificationNotSupported,
+    UnsupportedOperation,
+)
 from trunkline.model.profile import Profile
 from trunkline.model.values import TERMINAL, Message, Part, Role, TaskState
 
@@ -117,3 +128,27 @@ def test_a_task_that_ended_takes_no_further_message(state: TaskState) -> None:
 def test_a_wrong_context_is_named_before_the_end_of_the_task() -> None:
     with pytest.raises(InvalidParams):
         check_follow_up(message(context_id="d"), context_id="c", state=TaskState.COMPLETED)
+
+
+def request(field: str = "message_id", value: str = "m") -> SendMessageRequest:
+    sent = Message(message_id="m", role=Role.USER, parts=(Part(text="hi"),))
+    return SendMessageRequest(message=structs.replace(sent, **{field: value}))
+
+
+@pytest.mark.parametrize("field", ["message_id", "context_id", "task_id"])
+def test_ids_of_clients_have_a_limit(field: str) -> None:
+    check_request(request(field, "x" * MAX_ID_CHARS))
+    with pytest.raises(InvalidParams, match=f"{MAX_ID_CHARS} characters") as refused:
+        check_request(request(field, "x" * (MAX_ID_CHARS + 1)))
+    first, *rest = field.split("_")
+    (violation,) = refused.value.violations
+    assert violation.field == f"message.{first}{''.join(map(str.title, rest))}"
+
+
+def test_push_notifications_are_refused() -> None:
+    push = TaskPushNotificationConfig(url="http://127.0.0.1/hook")
+    configured = structs.replace(
+        request(), configuration=SendMessageConfiguration(task_push_notification_config=push)
+    )
+    with pytest.raises(PushNotificationNotSupported, match="leave out"):
+        check_request(configured)
