@@ -4,10 +4,10 @@ PYTHONPATH=src:. python -m bench.records                 # in the environment of
 PYTHONPATH=src:. python -m bench.records --size 10000    # the same size for every store
 
 Fills one store with 1,000 records and one with many, then measures both in turns. Every record is
-due, so that a claim chooses among all of them. Put, get and page go to 1,000 records that lie
-evenly among all others, so the larger store has deeper trees and as much in its caches; with
-`--any` they go to any record, and then most pages of a large database come from the disk cache of
-the operating system.
+due, so that a claim chooses among all of them. Put, get and page go to 1,000 records: with
+`--use spread` to those that lie evenly among all others, with `--use latest` to the newest. With
+`--use any` they go to all records, and then most pages of a large database come from the disk
+cache of the operating system.
 """
 
 import argparse
@@ -56,11 +56,12 @@ def put(number: int) -> Put:
 class Filled:
     """An open store with records, and the four things that are measured on it."""
 
-    def __init__(self, store: Store, size: int, used: int) -> None:
+    def __init__(self, store: Store, size: int, use: str) -> None:
         self._store = store
         self._size = size
-        self._step = size // used
-        self._used = used
+        # The records to use. A page of others comes behind each of them.
+        first = size - SMALL if use == "latest" else 0
+        self._used = range(first, size - PAGE, size // SMALL if use == "spread" else 1)
         self._next = size
         self._chance = random.Random(1)
 
@@ -70,9 +71,7 @@ class Filled:
             await self._store.change(*puts)
 
     def _some(self) -> Key:
-        number = self._chance.randrange(self._used) * self._step
-        # A page of records comes behind it.
-        return put(min(number, self._size - PAGE - 1)).key
+        return put(self._chance.choice(self._used)).key
 
     async def put(self) -> None:
         """In the middle of the others: new records of scopes that exist."""
@@ -125,13 +124,13 @@ async def cost_us(filled: Filled, operation: Operation, count: int) -> tuple[flo
     return cpu / done * 1e6, passed / done * 1e6
 
 
-async def measure(kind: str, size: int, rounds: int, *, uses_any: bool) -> None:
+async def measure(kind: str, size: int, rounds: int, use: str) -> None:
     with TemporaryDirectory(prefix="trunkline-records-") as folder:
         stores = {number: make(kind, Path(folder, str(number))) for number in (SMALL, size)}
         filled: dict[int, Filled] = {}
         for number, store in stores.items():
             await store.open()
-            filled[number] = Filled(store, number, number if uses_any else SMALL)
+            filled[number] = Filled(store, number, use)
             await filled[number].fill()
         for name, operation in OPERATIONS.items():
             found: dict[int, list[tuple[float, float]]] = {number: [] for number in stores}
@@ -157,12 +156,12 @@ async def main() -> None:
     parser.add_argument("--size", type=int, help="records of the large store")
     parser.add_argument("--stores", default=",".join(LIMITS), help="of memory, sqlite, json-file")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--any", action="store_true", help="use all records, not 1,000 of them")
+    parser.add_argument("--use", choices=("spread", "latest", "any"), default="spread")
     options = parser.parse_args()
     print("| store | operation | records | µs of CPU at 1,000 | µs there | CPU | time |")
     print("|---|---|---|---|---|---|---|")
     for kind in options.stores.split(","):
-        await measure(kind, options.size or LIMITS[kind], options.rounds, uses_any=options.any)
+        await measure(kind, options.size or LIMITS[kind], options.rounds, options.use)
 
 
 if __name__ == "__main__":
