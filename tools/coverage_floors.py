@@ -23,7 +23,7 @@ FLOORS = {
     "ports": 100,
     "remote": 66,
     "runtime": 96,
-    "server": 58,
+    "server": 69,
     "settings": 99,
     "stores": 95,
     "testing": 85,
