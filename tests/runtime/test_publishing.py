@@ -7,15 +7,27 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.runtime.world import ALICE, HANDLE, Reading, World, opened, said, state_of, world
+from tests.runtime.world import (
+    ALICE,
+    HANDLE,
+    Reading,
+    World,
+    next_morning,
+    opened,
+    said,
+    state_of,
+    world,
+)
 
 from trunkline.background import next_pass
+from trunkline.engine.recovery import restart_reason
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.errors import RouteNotFound, TrunklineError
 from trunkline.model.events import Entry
 from trunkline.model.values import TERMINAL, Task, TaskState
 from trunkline.ports.backend import Notes
 from trunkline.ports.store import Store
+from trunkline.runtime import publishing
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import CutOff, Item, Opening
 from trunkline.runtime.publishing import WITHDRAWN, WITHDRAWN_REASON
@@ -105,6 +117,31 @@ async def test_a_run_that_outlives_the_agent_is_resumed_when_it_is_back() -> Non
         assert [turn.is_resumed for turn in outside.turns] == [False, True]
 
 
+async def test_tasks_of_an_earlier_process_continue_when_their_agent_is_published_later(
+    make_store: Callable[[], Store],
+) -> None:
+    first = World(store=make_store(), node="one")
+    await first.open()
+    running = await first.submit("say some; wait a", context="c")
+    await first.gates.reached("a")
+    queued = [await first.submit(f"say {n}", context="c") for n in range(2)]
+    assert await first.state(running.id) is WORKING
+    await first.vanish()
+    await first.store.close()
+    second = World(store=make_store(), node="two", clock=next_morning())
+    second.runtime.agents.clear()
+    await second.open()
+    await settle()
+    assert await second.state(running.id) is WORKING
+    await second.runtime.publishing.publish(another(second))
+    ended = await second.ended(running.id)
+    assert (ended.status.state, said(ended)) == (FAILED, restart_reason(WORKING))
+    for task in queued:
+        assert (await second.ended(task.id)).status.state is COMPLETED
+    assert [turn.task_id for turn in second.scripted.turns] == [task.id for task in queued]
+    await second.close()
+
+
 async def test_a_request_without_a_task_is_not_lost() -> None:
     async with world(direct=True) as w:
         running = w.soon(w.send("hang", context="c"))
@@ -143,6 +180,20 @@ async def test_a_backend_that_does_not_open_changes_nothing_and_is_closed() -> N
         gates.open("a")
         assert (await running).status.state is COMPLETED
         assert (await w.send("say more")).status.state is COMPLETED
+
+
+async def test_a_backend_that_never_opens_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(Closing):
+        async def open(self, agent: str, notes: Notes) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(publishing, "OPEN_S", 0.01)
+    async with world() as w:
+        endless = Endless(clock=w.clock)
+        with pytest.raises(TimeoutError, match="it has not opened within"):
+            await w.runtime.publishing.publish(another(w, backend=endless, handle="test/new"))
+        assert endless.is_closed
+        assert [*w.runtime.agents] == [HANDLE]
 
 
 async def test_a_replaced_agent_finishes_what_it_has_begun_and_the_new_one_runs_the_rest() -> None:
@@ -228,6 +279,21 @@ async def test_a_backend_that_cannot_be_closed_is_only_logged(
         await w.runtime.publishing.publish(another(w))
         assert (await w.send("say more")).status.state is COMPLETED
     assert "a backend could not be closed" in caplog.text
+
+
+async def test_a_backend_that_never_closes_is_left_behind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Endless(ScriptedBackend):
+        async def close(self) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(publishing, "CLOSE_S", 0.01)
+    async with world(backend=Endless(clock=FakeClock())) as w:
+        await w.runtime.publishing.withdraw(HANDLE, grace_s=0)
+        await w.runtime.publishing.publish(another(w))
+        assert (await w.send("say more")).status.state is COMPLETED
+    assert "a backend does not close" in caplog.text
 
 
 async def test_many_agents_come_and_go_and_leave_nothing_in_memory() -> None:

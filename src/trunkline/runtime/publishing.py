@@ -1,5 +1,6 @@
 """`Publishing`: agents come, are replaced and leave while the runtime runs."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -14,7 +15,11 @@ _log = logging.getLogger("trunkline.runtime")
 
 WITHDRAWN = "the agent was withdrawn"
 WITHDRAWN_REASON = "The agent was withdrawn before it was done with this task."
-_PAGE = 100
+# Programs get a few seconds to end. After this long, the handle is free for another agent.
+CLOSE_S = 20.0
+# A backend opens without waiting for anything outside. One that does not keeps no other agent
+# waiting for longer than this.
+OPEN_S = 20.0
 
 
 class Publishing(Struct, kw_only=True, eq=False):
@@ -79,18 +84,30 @@ class Publishing(Struct, kw_only=True, eq=False):
 
     async def _open_or_close(self, agent: PublishedAgent) -> None:
         try:
-            await self.open_backend(agent)
-        except BaseException:
+            async with asyncio.timeout(OPEN_S):
+                await self.open_backend(agent)
+        except BaseException as error:
             self.leaving.add(agent)
             await self._close(agent)
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"it has not opened within {OPEN_S:g} s") from error
             raise
 
     async def _close(self, agent: PublishedAgent) -> None:
-        """Close the backend, once. An error is logged, because the agent is gone in any case."""
+        """Close the backend, once. The agent is gone in any case, so an error is only logged, and
+        a backend that takes too long is left behind."""
         if agent not in self.leaving:
             return
         self.leaving.discard(agent)
-        try:
-            await agent.backend.close()
-        except Exception:  # noqa: BLE001 - logged, and nobody waits for this backend
-            _log.exception("a backend could not be closed", extra={"agent": agent.handle})
+        tasks = self.drain.runs.tasks
+        closing = tasks.start(_close_backend(agent), name=f"close {agent.handle}")
+        _, late = await asyncio.wait({closing}, timeout=CLOSE_S)
+        if late:
+            _log.error("a backend does not close", extra={"agent": agent.handle})
+
+
+async def _close_backend(agent: PublishedAgent) -> None:
+    try:
+        await agent.backend.close()
+    except Exception:  # noqa: BLE001 - logged, and nobody waits for this backend
+        _log.exception("a backend could not be closed", extra={"agent": agent.handle})
