@@ -299,7 +299,7 @@ async def test_a_backend_that_never_closes_is_left_behind(
 async def test_many_agents_come_and_go_and_leave_nothing_in_memory() -> None:
     async with world() as w:
         await w.runtime.publishing.withdraw(HANDLE, grace_s=0)
-        for n in range(200):
+        for n in range(100):
             await w.runtime.publishing.publish(another(w, handle=f"test/agent-{n % 7}"))
             await w.submit("hang" if n % 10 == 0 else "say hello")
             await w.runtime.publishing.withdraw(w.agent.handle, grace_s=0)
@@ -434,7 +434,7 @@ async def run_schedules(seeds: range) -> None:
 
 
 async def test_random_schedules_lose_nothing() -> None:
-    await run_schedules(range(4))
+    await run_schedules(range(2))
 
 
 @pytest.mark.full
