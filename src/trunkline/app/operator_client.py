@@ -1,6 +1,7 @@
 """`call_gateway`: gives a command of an operator to the gateway that runs on a store."""
 
 import socket
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -33,17 +34,7 @@ def call_gateway(
         )
     credential = operator_credential.read(path)
     if credential is None:
-        holder = holder_of(database_path(store))
-        if holder is not None:
-            raise OperatorRefused(
-                f"process {holder or 'unknown'} uses the store ({place_of(store)}), and takes no "
-                f"commands: there is no file {path}. If it is a gateway, `kill -HUP {holder}` "
-                "reloads its configuration, and its log says why the file is missing."
-            )
-        raise NotRunning(
-            f"no gateway is running on this store ({place_of(store)}). Name the store of the "
-            "gateway with --config FILE, --data DIR or --db sqlite:///FILE."
-        )
+        raise _without_credential(store, path)
     request = Request(credential.token, command, arguments or {})
     answer = _asked(credential, msgspec.json.encode(request) + b"\n")
     if answer.failure is None:
@@ -51,6 +42,27 @@ def call_gateway(
     if answer.failure.kind == "configuration":
         raise ConfigError(answer.failure.message)
     raise OperatorRefused(answer.failure.message)
+
+
+def _without_credential(store: StoreSettings, path: Path) -> TrunklineError:
+    """Why there is no credential: no gateway runs, or one runs without it."""
+    try:
+        holder = holder_of(database_path(store))
+    except OSError as error:
+        return OperatorRefused(
+            f"{error.filename}: cannot be opened: {error.strerror}. Run the command as the user "
+            "that runs the gateway."
+        )
+    if holder is None:
+        return NotRunning(
+            f"no gateway is running on this store ({place_of(store)}). Name the store of the "
+            "gateway with --config FILE, --data DIR or --db sqlite:///FILE."
+        )
+    return OperatorRefused(
+        f"process {holder or 'unknown'} uses the store ({place_of(store)}), and takes no commands: "
+        f"there is no file {path}. If it is a gateway, SIGHUP reloads its configuration, and its "
+        "log says why the file is missing."
+    )
 
 
 def _asked(credential: Credential, data: bytes) -> Answer:

@@ -145,6 +145,12 @@ async def test_a_process_on_the_store_without_the_file_is_told_apart(store: Stor
         await call(store, "reload")
 
 
+async def test_a_lock_that_cannot_be_opened_names_the_remedy(store: StoreSettings) -> None:
+    os.mkdir(f"{store.path}.lock")
+    with pytest.raises(OperatorRefused, match="cannot be opened: Is a directory"):
+        await call(store, "reload")
+
+
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o602])
 async def test_a_file_that_others_can_read_or_write_is_not_trusted(
     store: StoreSettings, mode: int
