@@ -29,7 +29,7 @@ from trunkline.testing.stores.kit import create, follow, must_put
 async def main():
     store = STORES[sys.argv[1]](Path(sys.argv[2]))
     await store.open()
-    await must_put(store, create("t", node="owner"))
+    await must_put(store, create("t"))
     for seq in itertools.count(1):
         print(seq, flush=True)
         await must_put(store, follow("t", seq))
