@@ -11,5 +11,6 @@ are `listener` (the process as a server), `shared` (the state of its connections
 `memory_budget`. `websocket` answers the requests to a WebSocket mount;
 `websocket_upgrade` and `websocket_connection` are the handshake and the socket on our own
 connections, `asgi_websocket` the same behind another server. `mcp` serves tools.
+`operator_channel` takes commands of operators, with the file of `operator_credential`.
 Imports `runtime`, `protocol`, `ports` and `model`.
 """

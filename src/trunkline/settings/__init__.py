@@ -5,7 +5,8 @@ Each table has its struct and its rules in one file: `server.py`, `auth.py`, `st
 them together, and `rules.py` checks what must hold between tables.
 
 A file passes through `load.py` (TOML), `environment.py` (`${NAME}`) and `decode.py` (a document
-into structs). `show.py` prints settings and describes the file to editors, `openclaw/` reads an
+into structs). `changes.py` compares a file that was read again with the settings in force.
+`show.py` prints settings and describes the file to editors, `openclaw/` reads an
 `openclaw.json`. Nothing here imports the code of an adapter.
 """
 
