@@ -27,9 +27,10 @@ from trunkline.runtime.fanout import Reply, Subscription
 from trunkline.runtime.follow_ups import FollowUps
 from trunkline.runtime.forwarding import Forwarding, Outcome, Sent
 from trunkline.runtime.idempotency import IdempotencyKeys, RequestKey, Unanswered
-from trunkline.runtime.journal import Journal
+from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live_task import LOCAL, Lease, LiveTask
 from trunkline.runtime.new_tasks import NewTasks
+from trunkline.runtime.ownership import name_of
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run
 from trunkline.runtime.runs import Runs
@@ -294,11 +295,15 @@ class Intake(Struct, kw_only=True, eq=False):
             return None
         if not isinstance(earlier, Unanswered):
             return admitted_before(earlier)
+        lane = agent.lane(key.scope, earlier.context_id, earlier.task_id)
+        if lease.lane and lease.lane != name_of(lane):
+            # Another node has just begun with the request, and its agent works.
+            raise not_stored()
         run = Run(
             run_id=f"{earlier.task_id}.1",
             task_id=earlier.task_id,
             agent=agent,
-            lane=agent.lane(key.scope, earlier.context_id, earlier.task_id),
+            lane=lane,
             context_id=earlier.context_id,
             message=message,
             options=options,
