@@ -17,12 +17,8 @@ from trunkline.server.http import Header, Request, Response
 MAX_AGE_S = 300
 
 
-def _features(endpoint: Endpoint) -> bytes:
-    """Features beyond A2A that a client may rely on; docs/reference/streams.md describes them."""
-    # A key makes a task of a direct answer, which a client should not get unasked.
-    if endpoint.agent.backend.may_reply_directly:
-        return b"event-ids"
-    return b"event-ids, idempotency-key"
+# Features beyond A2A that a client may rely on; docs/reference/streams.md describes them.
+FEATURES = b"event-ids, idempotency-key"
 
 
 class Cards(Struct, eq=False):
@@ -46,7 +42,7 @@ class Cards(Struct, eq=False):
             (b"last-modified", formatdate(self._modified_s(endpoint), usegmt=True).encode()),
             # The form of the card depends on this header, so a cache keeps the forms apart.
             (b"vary", b"A2A-Version"),
-            (b"trunkline-features", _features(endpoint)),
+            (b"trunkline-features", FEATURES),
         ]
         if self._is_fresh(endpoint, request, tag):
             await response.begin(304, headers)
