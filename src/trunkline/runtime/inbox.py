@@ -11,7 +11,13 @@ from trunkline.background import BackgroundTasks
 from trunkline.engine.run_states import RunState
 from trunkline.engine.transitions import Step
 from trunkline.model.calls import CancelTaskRequest
-from trunkline.model.errors import StoreError, TaskNotCancelable, TrunklineError, Unavailable
+from trunkline.model.errors import (
+    GatewayBug,
+    StoreError,
+    TaskNotCancelable,
+    TrunklineError,
+    Unavailable,
+)
 from trunkline.model.values import HAS_WORK, TaskState
 from trunkline.ports.cluster import Answered
 from trunkline.ports.records import Change, Delete, Key, Put, Record
@@ -75,6 +81,11 @@ class Inbox(Struct, kw_only=True, eq=False):
     async def close(self) -> None:
         await self._tasks.close()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the gateway shuts down."""
+        return self.service.intake.is_closed
+
     def due_kind(self) -> DueKind:
         """Deletes the outcomes that every node has had the time to read."""
         return DueKind(name=OUTCOME, handle=_delete)
@@ -84,7 +95,7 @@ class Inbox(Struct, kw_only=True, eq=False):
         lane = lane_of_name(name)
         lease = self.ownership.held.get(lane)
         # A gateway that shuts down leaves its inbox to the next owner.
-        if lease is None or self.service.intake.is_closed:
+        if lease is None or self.is_closed:
             return
         if lease in self._busy:
             self._busy[lease] = True
@@ -119,13 +130,21 @@ class Inbox(Struct, kw_only=True, eq=False):
             lease.users -= 1
 
     async def _carry_out(self, lane: Lane, lease: Lease, record: Record) -> None:
-        operation = decode_operation(record.body)
+        try:
+            operation = decode_operation(record.body)
+        except msgspec.DecodeError as error:
+            # A node of a later version may have sent it. It stays for one that can read it.
+            _log.error("a request in an inbox cannot be read", extra={"reason": str(error)})
+            return
         try:
             outcome = await self._outcome(lane, lease, operation)
-        except TrunklineError as error:
+        except Exception as error:  # noqa: BLE001 - goes to the node that asked
             if lease.is_lost:
                 # The next owner carries it out.
                 return
+            if not isinstance(error, TrunklineError):
+                _log.exception("a request of another node failed")
+                error = GatewayBug("an unexpected error")
             outcome = Outcome(error=ErrorRecord.of(error))
         if isinstance(outcome, Run):
             self._under_way.add(record.key)

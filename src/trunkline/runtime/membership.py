@@ -67,9 +67,11 @@ class Membership(Struct, kw_only=True, eq=False):
         self.ownership.followers.sweep()
         self.forwarding.sweep()
         if self.ownership.is_trusted:  # else the others may own the lanes by now
-            await self.ownership.make_sure()
-            await self.ownership.take_over()
-            await self.ownership.leave_idle()
+            is_closing = self.inbox.is_closed
+            if not is_closing:
+                await self.ownership.make_sure()
+                await self.ownership.take_over()
+            await self.ownership.leave_idle(is_closing=is_closing)
             await self.inbox.sweep()
 
     def _every(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:

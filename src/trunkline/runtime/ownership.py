@@ -52,6 +52,8 @@ class Ownership(Struct, kw_only=True, eq=False):
     journal: Journal
     followers: Followers
     agents: Mapping[str, PublishedAgent]
+    # The agent of a handle, also while it is being withdrawn.
+    find: Callable[[str], PublishedAgent | None]
     # Treats the unfinished tasks of a lane as a restart would.
     recover: Callable[[Sequence[LiveTask]], None]
     # Ends the runs of these lanes that have no task.
@@ -285,6 +287,7 @@ class Ownership(Struct, kw_only=True, eq=False):
         # A request may have taken a lane while this node resigned.
         self.lose("this node begins anew")
         await self._join()
+        self.followers.doubt()
 
     def lose(self, reason: str) -> None:
         self._joined.clear()
@@ -305,8 +308,9 @@ class Ownership(Struct, kw_only=True, eq=False):
                 self.journal.fence(live)
         self.give_up(lost.keys())
 
-    async def leave_idle(self) -> None:
-        """Leave the lanes in which nothing runs and nothing waits."""
+    async def leave_idle(self, *, is_closing: bool = False) -> None:
+        """Leave the lanes in which nothing runs and nothing waits. A node that is closing leaves
+        their inboxes to the others."""
         idle = {lane: lease for lane, lease in self.held.items() if self._is_idle(lane, lease)}
         if not idle:
             return
@@ -329,9 +333,13 @@ class Ownership(Struct, kw_only=True, eq=False):
                 if lease.lane in stay and term == self._term:
                     self.held[lane] = Lease(lease.lane, lease.epoch)
             left.set_result(None)
+        if is_closing:
+            for lane, lease in idle.items():
+                if self.held.pop(lane, None) is not None:
+                    await self.cluster.free(lease.lane, lease.epoch)
 
     def _is_idle(self, lane: Lane, lease: Lease) -> bool:
-        agent = self.agents.get(lane.scope.agent)
+        agent = self.find(lane.scope.agent)
         if lease.users or (agent is not None and agent.lanes.is_taken(lane)):
             return False
         return not any(

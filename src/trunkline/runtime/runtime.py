@@ -147,6 +147,7 @@ class Runtime:
                 journal=journal,
                 followers=followers,
                 agents=self.agents,
+                find=self.publishing.find,
                 recover=self._recover_lane,
                 give_up=runs.give_up,
             )
