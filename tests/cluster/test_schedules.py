@@ -417,6 +417,11 @@ async def test_random_schedules(block: int) -> None:
         await _named(number)
 
 
+async def test_a_reader_that_comes_during_a_takeover_gets_the_rest() -> None:
+    """Its stream once ended without a reason, because it took the task for an orphan."""
+    await _named(1552)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("block", range(20))
 @pytest.mark.timeout(600)

@@ -195,18 +195,14 @@ class Ownership(Struct, kw_only=True, eq=False):
         lease = Lease(grant.lane, grant.epoch)
         left: list[LiveTask] = []
         with ExitStack() as pins:
-            try:
-                for stored in grant.tasks:
-                    live = self.registry.in_memory(stored.task_id)
-                    if live is None:
-                        live = followed(stored)
-                        self.registry.add(live)
-                    pins.enter_context(self.registry.pinned(live))
-                    await self._adopt(live, lease)
-                    left.append(live)
-            except BaseException:
-                _release(lease)
-                raise
+            for stored in grant.tasks:
+                live = self.registry.in_memory(stored.task_id)
+                if live is None:
+                    live = followed(stored)
+                    self.registry.add(live)
+                pins.enter_context(self.registry.pinned(live))
+                await self._catch_up(live)
+                left.append(live)
             return await self._hold_with(lane, lease, left, term)
 
     async def _hold_with(
@@ -216,6 +212,9 @@ class Ownership(Struct, kw_only=True, eq=False):
             self._lose({lane: lease})
             await self.cluster.free(lease.lane, lease.epoch)
             return None
+        # In one step: a reader that saw one of these tasks in between would take it for an orphan.
+        for live in left:
+            _lease_to(live, lease)
         # Before the lane counts as held: messages that come now queue up behind those.
         if left:
             self.recover(left)
@@ -234,16 +233,18 @@ class Ownership(Struct, kw_only=True, eq=False):
             lease.users -= 1
 
     async def _adopt(self, live: LiveTask, lease: Lease) -> None:
+        await self._catch_up(live)
+        if lease.is_lost:
+            raise Unavailable("Another node works on this task; try again", retry_after_s=1)
+        _lease_to(live, lease)
+
+    async def _catch_up(self, live: LiveTask) -> None:
+        """Bring a task that was followed up to date. Its lane belongs to this node, so journal and
+        records do not change any more."""
         if live.lease is None:
-            # The lane belongs to this node, so journal and records do not change any more.
             await self.followers.catch_up(live)
             if self.registry.participants is not None:
                 await self.registry.participants.rejoin(live)
-        if lease.is_lost:
-            raise Unavailable("Another node works on this task; try again", retry_after_s=1)
-        if live.lease is None:
-            live.lease = lease
-            lease.tasks.add(live)
 
     async def take_over(self) -> None:
         """Own the lanes that nodes have left with work to do."""
@@ -361,6 +362,12 @@ class Ownership(Struct, kw_only=True, eq=False):
 
     async def close(self) -> None:
         await self._tasks.close()
+
+
+def _lease_to(live: LiveTask, lease: Lease) -> None:
+    if live.lease is None:
+        live.lease = lease
+        lease.tasks.add(live)
 
 
 def _release(lease: Lease) -> None:
