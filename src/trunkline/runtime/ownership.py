@@ -7,7 +7,7 @@ unfinished tasks as a restart would. A node that could not beat for a while owns
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -137,7 +137,7 @@ class Ownership(Struct, kw_only=True, eq=False):
                 await self._until_joined()
             else:
                 term = self._term
-                taking = self._move(lane, self._take(lane))
+                taking = self._move(lane, partial(self._take, lane))
                 # In a task of its own, because the lane is this node's when the caller leaves.
                 await asyncio.wait({taking})
                 if taking.cancelled():
@@ -162,20 +162,20 @@ class Ownership(Struct, kw_only=True, eq=False):
             raise Unavailable("The gateway lost touch with its store; try again", retry_after_s=5)
 
     def _move(
-        self, lane: Lane, taking: Coroutine[Any, Any, Lease | None]
+        self, lane: Lane, take: Callable[[], Awaitable[Lease | None]]
     ) -> "asyncio.Task[Lease | StoreError | None]":
         """Take the lane. Others wait until it is taken, or until that has failed."""
-        task = self._tasks.start(self._settle(lane, taking), name="lane")
+        task = self._tasks.start(self._settle(lane, take), name="lane")
         self._moving[lane] = task
         task.add_done_callback(partial(self._moved, lane))
         return task
 
     async def _settle(
-        self, lane: Lane, taking: Coroutine[Any, Any, Lease | None]
+        self, lane: Lane, take: Callable[[], Awaitable[Lease | None]]
     ) -> Lease | StoreError | None:
         self._unsure.add(lane)
         try:
-            lease = await taking
+            lease = await take()
         except StoreError as error:
             return error
         self._unsure.discard(lane)
@@ -260,7 +260,8 @@ class Ownership(Struct, kw_only=True, eq=False):
     def _hold_granted(self, grant: Grant, term: int) -> "asyncio.Future[Any]":
         lane = lane_of_name(grant.lane)
         _log.info("took over a lane", extra={"lane": grant.lane, "epoch": grant.epoch})
-        return self._move(lane, self._hold_after(self._moving.get(lane), lane, grant, term))
+        before = self._moving.get(lane)
+        return self._move(lane, partial(self._hold_after, before, lane, grant, term))
 
     async def _hold_after(
         self, moving: "asyncio.Future[Any] | None", lane: Lane, grant: Grant, term: int
