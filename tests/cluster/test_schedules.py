@@ -232,7 +232,8 @@ class Schedule:
     def leave(self, call: "tuple[Node, asyncio.Task[Any], Reader | None]") -> None:
         """Let a client hang up."""
         _, calling, reader = call
-        if not calling.done():
+        # Once: the reader may have reconnected by now.
+        if not calling.done() and not calling.cancelling():
             calling.cancel()
             if reader is not None:
                 reader.end = "left"
