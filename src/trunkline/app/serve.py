@@ -148,7 +148,7 @@ async def _serve(
 
 
 async def _reload(reload: Reload) -> None:
-    # The log has the error: nobody waits for the answer to a signal.
+    # The log has the error, because a signal has no answer.
     with suppress(TrunklineError):
         await reload()
 

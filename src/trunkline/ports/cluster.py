@@ -1,7 +1,7 @@
 """The cluster: which node writes to which lane of a shared store, and what nodes tell each other.
 
 A *node* is one running gateway. It owns a *lane* (the context whose turns run one after the other)
-while something of the lane runs or waits, and nobody else writes to the tasks of that lane. Every
+while something of the lane runs or waits, and no other node writes to the tasks of that lane. Every
 change of owner raises the lane's *epoch*. An append names lane and epoch, and the store refuses it
 with `LeaseLost` when another node has taken the lane since.
 

@@ -58,7 +58,8 @@ class Put(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Delete(Struct, frozen=True, kw_only=True, gc=False):
-    """Delete a record. Without an expected version, one that is not there is no error."""
+    """Delete a record. Without an expected version, the change succeeds also where there is no such
+    record."""
 
     key: Key
     expected: int | None = None

@@ -34,7 +34,7 @@ class Followers(Struct, kw_only=True, eq=False):
 
     def sweep(self) -> None:
         """Look after every task that is followed, because a notice may have been lost. Forget those
-        that nobody follows any more."""
+        that no reader follows any more."""
         for live in self.registry.all():
             if live.lease is None:
                 self.registry.forget_if_idle(live)

@@ -44,7 +44,7 @@ class Membership(Struct, kw_only=True, eq=False):
             _log.error("the lanes could not be handed over", extra={"reason": error.message})
 
     async def vanish(self) -> None:
-        """Do nothing more, and tell nobody."""
+        """Stop all work of the node without a word to the others."""
         await self._tasks.close()
         await self.inbox.close()
         await self.ownership.followers.close()

@@ -254,7 +254,7 @@ class Ownership(Struct, kw_only=True, eq=False):
             grants = await self.cluster.take_over(agents=tuple(self.agents), limit=_TAKE_OVER)
             if not grants:
                 break
-            # All at once: nobody can take one of these lanes from here before it is held.
+            # All at once, so that no request takes one of these lanes before it is held.
             await asyncio.wait([self._hold_granted(grant, term) for grant in grants])
 
     def _hold_granted(self, grant: Grant, term: int) -> "asyncio.Future[Any]":

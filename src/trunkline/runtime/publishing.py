@@ -109,5 +109,5 @@ class Publishing(Struct, kw_only=True, eq=False):
 async def _close_backend(agent: PublishedAgent) -> None:
     try:
         await agent.backend.close()
-    except Exception:  # noqa: BLE001 - logged, and nobody waits for this backend
+    except Exception:  # noqa: BLE001 - logged, and no caller waits for this backend
         _log.exception("a backend could not be closed", extra={"agent": agent.handle})

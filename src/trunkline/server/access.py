@@ -69,7 +69,7 @@ class Access:
         # How many requests wait for each authenticator.
         self._waiting = [0] * len(self._more)
         # The principal of a request, if memory holds it. Keys alone are asked without a call in
-        # between. None when there is nobody to ask.
+        # between. None when there is no authenticator to ask.
         self.known: Callable[[Headers], Principal | None] | None = None
         if more:
             self.known = self._known_by_header

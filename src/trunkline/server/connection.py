@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
 
     def _await_upgrade(self, early: bytes) -> None:
         """Read no more until the request is served: what follows is of the other protocol. Without
-        an upgrade the connection is closed, because nobody knows what follows."""
+        an upgrade the connection is closed, because those bytes may be of either protocol."""
         assert self._upgrade is not None
         self._upgrade.early = early
         self._flow.stop_reading()

@@ -179,7 +179,8 @@ class OperatorChannel:
 
 
 def _bound(path: str) -> socket.socket:
-    """A socket at the path, which nobody else uses. Connections come only once it listens."""
+    """A socket bound to the path, in place of one that a killed gateway left. Clients can connect
+    once it listens."""
     with suppress(FileNotFoundError):
         os.unlink(path)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

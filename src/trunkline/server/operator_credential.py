@@ -1,8 +1,9 @@
 """`Credential`: a file in the data folder that lets operator commands reach the running gateway.
 
 The gateway writes it when it starts and removes it when it stops. It holds a random token and the
-address of a Unix socket. Only the user of the gateway can read it, so whoever knows the token may
-give commands. The file of a gateway that was killed stays behind: nobody answers at its socket.
+address of a Unix socket. Only the user of the gateway can read it, so a client that knows the token
+may give commands. A gateway that was killed leaves its file behind, and no process answers at its
+socket.
 """
 
 import os

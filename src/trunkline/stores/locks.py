@@ -61,7 +61,7 @@ def _overwrite(fd: int, data: bytes) -> None:
 
 def holder_of(store: Path) -> int | None:
     """The process that holds the lock of a database or folder; 0 if the process is not known, None
-    if nobody holds it."""
+    if no process holds it."""
     is_folder = store.is_dir()
     try:
         fd = os.open(_lock_path(store, is_folder=is_folder), os.O_RDWR)

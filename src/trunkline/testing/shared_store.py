@@ -29,7 +29,7 @@ LEASE_MS = 6000
 
 
 class _Lane(Struct, eq=False):
-    """The row of a lane, which exists while a node owns it or somebody has to."""
+    """The row of a lane, which exists while a node owns it or has to take it over."""
 
     owner: str
     epoch: int
