@@ -21,10 +21,12 @@ CREATE TABLE nodes (
     dead_at timestamptz
 ) WITH (fillfactor = 50);
 
--- The last batch of each node, and its answer, for a node that has to ask again.
+-- Writers, one row per store that a process opened: the last batch and its answer, for a writer that
+-- lost the connection and has to ask again.
 CREATE TABLE writers (
-    node int8 PRIMARY KEY,
+    writer int8 PRIMARY KEY,
     batch int8 NOT NULL,
+    used_at timestamptz NOT NULL,
     epochs int8[],
     codes int4[],
     found int8[],
@@ -90,15 +92,15 @@ CREATE TABLE snapshots (
     PRIMARY KEY (task)
 ) PARTITION BY RANGE (task);
 
--- How many tasks a scope has in a state: each node counts in rows of its own, because a shared row
--- would let the commits of two nodes wait for each other. The sum counts; node 0 has the sum of the
--- nodes that are gone.
+-- How many tasks a scope has in a state: each writer counts in rows of its own, because a shared row
+-- would let the commits of two nodes wait for each other. The sum counts. Writer 0 has the sum of
+-- those that were folded, which may be any at any time: a living one begins again at 0.
 CREATE TABLE counts (
     state int2 NOT NULL,
     scope int4 NOT NULL,
-    node int8 NOT NULL,
+    writer int8 NOT NULL,
     n int8 NOT NULL,
-    PRIMARY KEY (state, scope, node)
+    PRIMARY KEY (state, scope, writer)
 ) WITH (fillfactor = 50);
 
 -- What is too large for one commit: texts, by the id that entries and snapshots refer to, and
@@ -112,11 +114,11 @@ CREATE TABLE large_values (
     size int8 NOT NULL
 );
 CREATE INDEX large_values_by_task ON large_values (task);
--- Values that no task has: those being written by a living node, and those to be deleted.
+-- Values that no task has, because they are being written or their task is gone.
 CREATE TABLE loose_values (
     value int8 PRIMARY KEY,
-    -- The node that writes it; 0 when it can be deleted.
-    node int8 NOT NULL
+    -- From when on it can be deleted.
+    until timestamptz NOT NULL
 );
 CREATE TABLE slices (
     value int8 NOT NULL,
