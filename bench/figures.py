@@ -16,6 +16,7 @@ class Figure:
 
 
 CPU_US = "cpu_us"
+DB_CPU_US = "db_cpu_us"
 PER_S = "per_s"
 P50_MS = "p50_ms"
 P99_MS = "p99_ms"
@@ -29,6 +30,7 @@ LOAD = "load"
 
 FIGURES: dict[str, Figure] = {
     CPU_US: Figure("CPU µs", 1),
+    DB_CPU_US: Figure("database CPU µs", 1),
     PER_S: Figure("per s", 0, is_rate=True),
     P50_MS: Figure("p50 ms", 2),
     P99_MS: Figure("p99 ms", 2),

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from bench.database import BenchDatabase
 from bench.process import Process, free_port
 from bench.servers import ROOT, Server
 from bench.target import Target
@@ -25,6 +26,8 @@ class Fleet:
         self._core = core
         self._folder = RESULTS / f"run-{os.getpid()}"
         self._processes: dict[Process, Path | None] = {}
+        self._database = BenchDatabase()
+        self._urls: dict[Process, str] = {}
 
     def start(self, server: Server, *, data: Path | None = None) -> Target:
         """Start `server` on `data`, or on a new folder that goes away with the server."""
@@ -33,8 +36,9 @@ class Fleet:
         assert folder is not None
         folder.mkdir(parents=True, exist_ok=True)
         port = free_port()
+        url = self._database.new_url() if server.on_postgres else ""
         process = Process(
-            server.command(self._python, port, folder),
+            server.command(self._python, port, folder, url),
             port=port,
             env={**server.env, "PYTHONPATH": str(server.source)},
             log=self._folder / f"{server.name}-{port}.log",
@@ -42,10 +46,17 @@ class Fleet:
             cwd=ROOT,
         )
         self._processes[process] = own
+        if url:
+            self._urls[process] = url
         process.wait_until_up(server.health)
         sample = folder / SAMPLE
         stored = sample.read_text("ascii").splitlines() if sample.exists() else []
-        return Target(server=server, process=process, stored=tuple(stored))
+        return Target(
+            server=server,
+            process=process,
+            database=self._database if url else None,
+            stored=tuple(stored),
+        )
 
     def stop(self, target: Target) -> None:
         self._end(target.process)
@@ -53,6 +64,8 @@ class Fleet:
     def _end(self, process: Process) -> None:
         own = self._processes.pop(process, None)
         process.stop()
+        if (url := self._urls.pop(process, None)) is not None:
+            self._database.drop(url)
         if own is not None:
             shutil.rmtree(own, ignore_errors=True)
 
@@ -68,5 +81,6 @@ class Fleet:
     ) -> None:
         with ExitStack() as ending:
             ending.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            ending.callback(self._database.close)
             for process in list(self._processes):
                 ending.callback(self._end, process)

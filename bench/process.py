@@ -75,7 +75,7 @@ class Process:
             connection.close()
 
     def cpu_s(self) -> float:
-        return time.clock_gettime((~self.pid << 3) | CPUCLOCK_SCHED)
+        return cpu_s(self.pid)
 
     def rss_bytes(self) -> int:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
@@ -94,6 +94,14 @@ class Process:
                 return
             except subprocess.TimeoutExpired:
                 continue
+
+
+def cpu_s(pid: int) -> float:
+    """The seconds that a process has been on the CPU."""
+    try:
+        return time.clock_gettime((~pid << 3) | CPUCLOCK_SCHED)
+    except OSError:  # it has just ended
+        return 0.0
 
 
 def free_port() -> int:

@@ -27,6 +27,8 @@ class Server:
     health: str | None = None  # answers 200 when up; else an open port is enough
     dialect: Dialect = A2A_1_0
     durable: bool = False
+    # Whether it keeps its tasks in the PostgreSQL of the run, whose URL it gets as `--db`.
+    on_postgres: bool = False
     can: frozenset[str] = TASKS
     is_there: Callable[[], bool] = lambda: True
     # Tasks in the database before the server starts.
@@ -34,8 +36,9 @@ class Server:
     # Where the Python package is, if not in this checkout.
     source: Path = ROOT / "src"
 
-    def command(self, python: str, port: int, data: Path) -> list[str]:
-        options = [*self.arguments, "--port", str(port), "--data", str(data)]
+    def command(self, python: str, port: int, data: Path, url: str = "") -> list[str]:
+        options = [*self.arguments, "--port", str(port)]
+        options += ["--db", url] if url else ["--data", str(data)]
         if self.script is not None:
             return ["node", str(self.script), *options]
         assert self.module is not None
@@ -61,6 +64,7 @@ def trunkline(
     can: frozenset[str],
     *,
     agent: str = "pure",
+    on_postgres: bool = False,
     stored_tasks: int = 0,
     source: Path = ROOT / "src",
 ) -> Server:
@@ -72,6 +76,7 @@ def trunkline(
         path="/a2a/jsonrpc",
         health="/healthz",
         durable=True,
+        on_postgres=on_postgres,
         can=can,
         is_there=has_trunkline,
         stored_tasks=stored_tasks,
@@ -86,6 +91,14 @@ A2A_SDK_ENV = {"OTEL_INSTRUMENTATION_A2A_SDK_ENABLED": "false"}
 SERVERS: tuple[Server, ...] = (
     trunkline("trunkline", "Trunkline, pure agent (SQLite)", TASKS),
     trunkline("ordinary", "Trunkline, ordinary agent (SQLite)", TASKS, agent="ordinary"),
+    trunkline("postgres", "Trunkline, pure agent (PostgreSQL)", TASKS, on_postgres=True),
+    trunkline(
+        "ordinary-postgres",
+        "Trunkline, ordinary agent (PostgreSQL)",
+        TASKS,
+        agent="ordinary",
+        on_postgres=True,
+    ),
     Server(
         name="a2a-sdk",
         title="a2a-sdk (memory)",
@@ -99,6 +112,15 @@ SERVERS: tuple[Server, ...] = (
         arguments=("--store", "sqlite"),
         env=A2A_SDK_ENV,
         durable=True,
+    ),
+    Server(
+        name="a2a-sdk-postgres",
+        title="a2a-sdk (PostgreSQL)",
+        module="bench.peers.a2a_sdk",
+        arguments=("--store", "postgres"),
+        env=A2A_SDK_ENV,
+        durable=True,
+        on_postgres=True,
     ),
     Server(name="fasta2a", title="fasta2a (memory)", module="bench.peers.fasta2a", dialect=FASTA2A),
     Server(

@@ -7,6 +7,7 @@ from typing import Self
 
 from bench.calls import Caller
 from bench.client import Client, Outcome
+from bench.database import BenchDatabase
 from bench.exchange import Exchange
 from bench.process import Process
 from bench.servers import Server
@@ -20,6 +21,8 @@ class WrongAnswers(Exception):
 class Target:
     server: Server
     process: Process
+    # The database that the server keeps its tasks in, if it is a process of its own.
+    database: BenchDatabase | None = None
     # Ids of some of the tasks that were there before the run.
     stored: tuple[str, ...] = ()
 
@@ -36,14 +39,16 @@ class Target:
             expect_right(client.run(exchange, total=times, limit_s=30))
 
     def window(self) -> "Window":
-        return Window(self.process)
+        return Window(self.process, self.database)
 
 
 class Window:
-    """CPU of the server and of this process, and time, between enter and exit."""
+    """CPU of the server, of its database and of this process, and time, between enter and exit."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, database: BenchDatabase | None = None) -> None:
         self._process = process
+        self._database = database
+        self.database_cpu_s: float | None = None
         self.wall_s = 0.0
         self.cpu_s = 0.0
         self.server_share = 0.0
@@ -52,6 +57,8 @@ class Window:
     def __enter__(self) -> Self:
         self._generator = time.process_time()
         self._cpu = self._process.cpu_s()
+        if self._database is not None:
+            self._database_cpu = self._database.cpu_s()
         self._wall = time.perf_counter()
         return self
 
@@ -63,6 +70,8 @@ class Window:
     ) -> None:
         self.wall_s = time.perf_counter() - self._wall
         self.cpu_s = self._process.cpu_s() - self._cpu
+        if self._database is not None:
+            self.database_cpu_s = self._database.cpu_s() - self._database_cpu
         self.server_share = self.cpu_s / self.wall_s
         self.generator_share = (time.process_time() - self._generator) / self.wall_s
 

@@ -2,7 +2,18 @@
 
 from bench.cases.case import Scale
 from bench.exchange import Exchange
-from bench.figures import BUSY, COUNT, CPU_US, LOAD, P50_MS, P99_MS, PER_S, RSS_MB, Figures
+from bench.figures import (
+    BUSY,
+    COUNT,
+    CPU_US,
+    DB_CPU_US,
+    LOAD,
+    P50_MS,
+    P99_MS,
+    PER_S,
+    RSS_MB,
+    Figures,
+)
 from bench.target import Target, expect_right
 
 
@@ -24,7 +35,7 @@ def closed_loop(
         with target.window() as window:
             outcome = client.run(exchange, total=total, limit_s=scale.limit_s)
     expect_right(outcome)
-    return {
+    figures = {
         CPU_US: window.cpu_s * 1e6 / (outcome.done * per_request),
         PER_S: outcome.done / window.wall_s,
         P50_MS: outcome.percentile_ms(0.50),
@@ -34,6 +45,9 @@ def closed_loop(
         BUSY: window.server_share * 100,
         LOAD: window.generator_share * 100,
     }
+    if window.database_cpu_s is not None:
+        figures[DB_CPU_US] = window.database_cpu_s * 1e6 / (outcome.done * per_request)
+    return figures
 
 
 def without(figures: dict[str, float], *keys: str) -> Figures:

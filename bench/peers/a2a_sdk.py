@@ -1,7 +1,9 @@
-"""The echo agent on a2a-sdk, with its in-memory store or its database store on SQLite."""
+"""The echo agent on a2a-sdk, with its in-memory store or its database store."""
 
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from a2a.helpers import new_task_from_user_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -71,9 +73,36 @@ def sqlite_store(data: Path) -> TaskStore:
     return DatabaseTaskStore(engine)
 
 
+def postgres_store(url: str) -> TaskStore:
+    from a2a.server.tasks import DatabaseTaskStore
+    from sqlalchemy.engine import URL  # type: ignore[import-not-found, unused-ignore]
+    from sqlalchemy.ext.asyncio import (  # type: ignore[import-not-found, unused-ignore]
+        create_async_engine,
+    )
+
+    parts = urlsplit(url)
+    where = URL.create(
+        "postgresql+asyncpg",
+        username=parts.username,
+        database=parts.path.lstrip("/"),
+        query={"host": parse_qs(parts.query)["host"][0]},
+    )
+    return DatabaseTaskStore(create_async_engine(where, pool_size=16, max_overflow=0))
+
+
+def chosen_store(options: Namespace) -> TaskStore:
+    match options.store:
+        case "sqlite":
+            return sqlite_store(options.data)
+        case "postgres":
+            return postgres_store(options.db)
+        case _:
+            return InMemoryTaskStore()
+
+
 def main() -> None:
     options = arguments()
-    store = sqlite_store(options.data) if options.store == "sqlite" else InMemoryTaskStore()
+    store = chosen_store(options)
     own = card(options.port)
     handler = DefaultRequestHandler(EchoExecutor(), store, own)
     routes = [*create_agent_card_routes(own), *create_jsonrpc_routes(handler, "/")]

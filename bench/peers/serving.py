@@ -10,8 +10,9 @@ import uvicorn
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--data", type=Path, required=True, help="folder for a database, if any")
-    parser.add_argument("--store", choices=("memory", "sqlite"), default="memory")
+    parser.add_argument("--data", type=Path, help="folder for a database, if any")
+    parser.add_argument("--db", metavar="URL", help="the PostgreSQL database of `--store postgres`")
+    parser.add_argument("--store", choices=("memory", "sqlite", "postgres"), default="memory")
     return parser.parse_args()
 
 
