@@ -5,8 +5,9 @@ import pytest
 from trunkline.ports.cluster import Notice
 from trunkline.testing import FakeClock
 from trunkline.testing.check_store import CLUSTER_CHECKS, ClusterCheck
-from trunkline.testing.shared_store import LEASE_MS, SharedStore
+from trunkline.testing.shared_store import LEASE_MS, WAITS_MS, SharedStore
 from trunkline.testing.stores.lanes import Node
+from trunkline.testing.stores.slots import ask
 
 
 class SharedNodes:
@@ -31,3 +32,15 @@ class SharedNodes:
 @pytest.mark.parametrize("check", CLUSTER_CHECKS, ids=lambda check: check.__name__)
 async def test_shared_store(check: ClusterCheck) -> None:
     await check(SharedNodes())
+
+
+async def test_a_node_that_has_not_asked_for_a_while_waits_for_no_slot() -> None:
+    nodes = SharedNodes()
+    one, two, three = [await nodes.join([]) for _ in range(3)]
+    await ask(one, 1, limit=1)
+    await ask(two, 1, limit=1)
+    await nodes.clock.advance(WAITS_MS / 1000 - 1)
+    await ask(one, 0, limit=1)
+    assert (await ask(three, 1, limit=1)).held == 0
+    await nodes.clock.advance(1)
+    assert (await ask(three, 1, limit=1)).held == 1

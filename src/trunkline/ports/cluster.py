@@ -8,6 +8,9 @@ with `LeaseLost` when another node has taken the lane since.
 A node lives as long as it beats. The lanes of one that stopped beating, or left, go to the nodes
 that ask for them. A node that finds itself given up owns nothing any more, and joins again under a
 new name.
+
+A *slot* is the right to run one turn of an agent whose limit holds over all nodes. A node holds its
+slots for as long as it lives, or until it gives them back.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -45,6 +48,26 @@ class Grant(Struct, frozen=True):
     tasks: tuple[StoredTask, ...] = ()
 
 
+class SlotRequest(Struct, frozen=True, kw_only=True):
+    """The slots of one agent that a node keeps and those that it wants."""
+
+    agent: str
+    # The maximum number of slots of all nodes together.
+    limit: int
+    # The node gives back the slots that it holds beyond this number.
+    keep: int
+    # The number of slots that the node has a use for now.
+    wanted: int
+
+
+class SlotShare(Struct, frozen=True):
+    """The slots of one agent that a node holds."""
+
+    held: int
+    # Whether another node should have one of them as soon as a turn ends.
+    is_contended: bool = False
+
+
 class Advanced(Struct, frozen=True, gc=False):
     """The journal of a task was committed up to this sequence."""
 
@@ -64,8 +87,27 @@ class Answered(Struct, frozen=True, gc=False):
     request_id: str
 
 
+class SlotsMoved(Struct, frozen=True, gc=False):
+    """A node waits for slots of the agent, or has given some back."""
+
+    agent: str
+
+
+class RoomLeft(Struct, frozen=True, gc=False):
+    """A node could run this many more turns of the agent, and has none that waits."""
+
+    agent: str
+    turns: int
+
+
+class LanesFreed(Struct, frozen=True, gc=False):
+    """A node has freed lanes of the agent, for one that has room."""
+
+    agent: str
+
+
 # Notices save time and nothing else: one that is lost delays its reader until the next sweep.
-Notice: TypeAlias = Advanced | Posted | Answered
+Notice: TypeAlias = Advanced | Posted | Answered | SlotsMoved | RoomLeft | LanesFreed
 
 
 class Cluster(Protocol):
@@ -87,7 +129,8 @@ class Cluster(Protocol):
         ...
 
     async def take_over(self, *, agents: Collection[str], limit: int) -> Sequence[Grant]:
-        """Own lanes of these agents that have work to do and no living owner."""
+        """Own lanes of these agents that have work to do and no living owner, those that wait
+        longest first."""
         ...
 
     async def leave(self, lanes: Sequence[tuple[str, int]]) -> Sequence[str]:
@@ -97,6 +140,17 @@ class Cluster(Protocol):
 
     async def free(self, lane: str, epoch: int) -> None:
         """Give up a lane with all that waits in it; any node may take it over."""
+        ...
+
+    async def share_slots(self, requests: Sequence[SlotRequest]) -> Sequence[SlotShare]:
+        """Give back and take slots, and say how many this node holds now, one answer per request.
+
+        All living nodes together hold at most `limit` slots, and a node that is given up holds
+        none. A node gets no slot that another one waits for which holds fewer, or as few and waits
+        longer; a node that has not asked for a while waits no more. A node with slots learns that
+        they are contended when another one waits that holds none, or fewer by two or more, and when
+        all nodes together hold more than `limit`, because the limit was lowered. A call that comes
+        late, after a later one of the same node, changes nothing."""
         ...
 
     def tell(self, notice: Notice) -> None:

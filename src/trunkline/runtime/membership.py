@@ -8,7 +8,15 @@ from msgspec import Struct, field
 from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock
-from trunkline.ports.cluster import Advanced, Answered, Notice, Posted
+from trunkline.ports.cluster import (
+    Advanced,
+    Answered,
+    LanesFreed,
+    Notice,
+    Posted,
+    RoomLeft,
+    SlotsMoved,
+)
 from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.inbox import Inbox
 from trunkline.runtime.ownership import BEAT_S, Ownership
@@ -58,6 +66,8 @@ class Membership(Struct, kw_only=True, eq=False):
                 self.inbox.hear(notice.lane)
             case Answered():
                 self.forwarding.hear(notice.request_id)
+            case SlotsMoved() | RoomLeft() | LanesFreed():
+                """The sweep looks after these."""
 
     async def watch(self) -> None:
         self.ownership.watch()

@@ -28,6 +28,7 @@ from trunkline.testing.stores import (
     lists,
     records,
     retention,
+    slots,
 )
 from trunkline.testing.stores.kit import MakeStore, opened
 from trunkline.testing.stores.lanes import Nodes
@@ -66,7 +67,9 @@ DURABLE_CHECKS: tuple[Check, ...] = tuple(
 )
 
 
-CLUSTER_CHECKS: tuple[ClusterCheck, ...] = tuple(_checks(lanes, "nodes"))
+CLUSTER_CHECKS: tuple[ClusterCheck, ...] = tuple(
+    check for module in (lanes, slots) for check in _checks(module, "nodes")
+)
 
 
 async def check_store(make: MakeStore, *, is_durable: bool) -> None:

@@ -16,7 +16,7 @@ from trunkline.background import next_pass
 from trunkline.model.errors import LeaseLost, StoreError, StoreUnusable
 from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
-from trunkline.ports.cluster import Grant, Notice, agent_of
+from trunkline.ports.cluster import Grant, Notice, SlotRequest, SlotShare, agent_of
 from trunkline.ports.records import Committed
 from trunkline.ports.store import Append, Result, Settled, Store, StoredTask
 from trunkline.stores.memory import MemoryStore
@@ -26,6 +26,8 @@ Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
 # How long a node that does not beat keeps its lanes.
 LEASE_MS = 6000
+# How long a node waits for slots after it has asked for them, unless it asks again.
+WAITS_MS = 3000
 
 
 class _Lane(Struct, eq=False):
@@ -33,6 +35,16 @@ class _Lane(Struct, eq=False):
 
     owner: str
     epoch: int
+
+
+class _Slots(Struct, eq=False):
+    """The slots of one agent at one node."""
+
+    held: int = 0
+    wanted: int = 0
+    # Rises with every change, so that the node that waits longest has the lowest number.
+    since: int = 0
+    asked_ms: int = 0
 
 
 class SharedStore(MemoryStore):
@@ -57,6 +69,9 @@ class SharedStore(MemoryStore):
         self._lanes: dict[str, _Lane] = {}
         self._alive_until_ms: dict[str, int] = {}
         self._last_epoch = 0
+        # By agent and node.
+        self._slots: dict[str, dict[str, _Slots]] = {}
+        self._last_since = 0
         self._lane_of: dict[str, str] = {}
         # The node of each append in the queue, by the identity of the append.
         self._nodes_of: dict[int, str] = {}
@@ -174,11 +189,58 @@ class SharedStore(MemoryStore):
             if row.owner == node:
                 row.owner = ""
 
+    def share_slots(self, node: str, request: SlotRequest) -> SlotShare:
+        if not self.is_alive(node):
+            return SlotShare(0)
+        slots = self._slots.setdefault(request.agent, {})
+        for other in [each for each in slots if not self.is_alive(each)]:
+            del slots[other]
+        own = slots.pop(node, None) or _Slots()
+        others, now_ms = slots.values(), self._clock.now_ms()
+        was_waiting, before = own.wanted > own.held, own.held
+        own.held, own.wanted = min(own.held, request.keep), request.wanted
+        own.asked_ms = now_ms
+        if not was_waiting or own.held != before:
+            self._queue_up(own)
+        waiting = [
+            each for each in others if each.wanted > each.held and now_ms - each.asked_ms < WAITS_MS
+        ]
+        free = request.limit - own.held - sum(each.held for each in others)
+        while own.held < own.wanted and free > _ahead(own, waiting):
+            own.held += 1
+            free -= 1
+            self._queue_up(own)
+        if own.held or own.wanted:
+            slots[node] = own
+        is_contended = free <= 0 and any(
+            not each.held or each.held + 1 < own.held for each in waiting
+        )
+        return SlotShare(own.held, bool(own.held) and (is_contended or free < 0))
+
+    def _queue_up(self, own: _Slots) -> None:
+        """Let the nodes that wait already go first."""
+        self._last_since += 1
+        own.since = self._last_since
+
+    def slots_of(self, agent: str) -> dict[str, int]:
+        """The number of slots that each living node holds."""
+        slots = self._slots.get(agent, {})
+        return {node: each.held for node, each in slots.items() if self.is_alive(node)}
+
     def tell(self, sender: "Node", notice: Notice) -> None:
         loop = asyncio.get_running_loop()
         for node in self.nodes:
             if node is not sender and not self.loses_notice():
                 loop.call_soon(node.hear, notice)
+
+
+def _ahead(own: _Slots, waiting: Sequence[_Slots]) -> int:
+    """The number of slots that go to other nodes before this one gets its next."""
+    ahead = 0
+    for each in waiting:
+        until = own.held + (each.since < own.since)
+        ahead += max(0, min(each.wanted, until) - each.held)
+    return ahead
 
 
 def _passed_on(method: Method) -> Method:
@@ -318,6 +380,11 @@ class Node:
 
     async def free(self, lane: str, epoch: int) -> None:
         await self._call(lambda: self.shared.free(self.name, lane, epoch))
+
+    async def share_slots(self, requests: Sequence[SlotRequest]) -> Sequence[SlotShare]:
+        return await self._call(
+            lambda: [self.shared.share_slots(self.name, each) for each in requests]
+        )
 
     change = _passed_on(Store.change)
     record = _passed_on(Store.record)

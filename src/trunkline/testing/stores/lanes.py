@@ -169,6 +169,18 @@ async def several_nodes_take_over_different_lanes(nodes: Nodes) -> None:
     assert len(taken) == len(set(taken)) == 20
 
 
+async def lanes_that_wait_longest_are_taken_over_first(nodes: Nodes) -> None:
+    one, two = await nodes.join([]), await nodes.join([])
+    lanes = [lane_name(ALICE, name) for name in ("c", "a", "d", "b")]
+    grants = [await must_take(one, lane) for lane in lanes]
+    for grant in grants:
+        await must_put(one, of_lane(create(grant.lane), grant, lane=grant.lane))
+    for grant in reversed(grants):
+        await one.free(grant.lane, grant.epoch)
+    assert {grant.lane for grant in await _some(two)} == set(lanes[:3])
+    assert [grant.lane for grant in await _some(two)] == lanes[3:]
+
+
 async def _some(node: Node) -> Sequence[Grant]:
     return await node.take_over(agents=AGENTS, limit=3)
 
