@@ -76,12 +76,14 @@ class Connection:
 class Client:
     """A fixed number of connections that ask as fast as they are answered."""
 
-    def __init__(self, port: int, connections: int) -> None:
+    def __init__(self, port: int, connections: int, *more_ports: int) -> None:
+        """The connections go to all ports in turn."""
+        ports = (port, *more_ports)
         self._epoll = select.epoll()
         self._by_fd: dict[int, Connection] = {}
         try:
-            for _ in range(connections):
-                connection = Connection(port)
+            for number in range(connections):
+                connection = Connection(ports[number % len(ports)])
                 self._by_fd[connection.socket.fileno()] = connection
                 self._epoll.register(connection.socket, select.EPOLLIN)
         except BaseException:
