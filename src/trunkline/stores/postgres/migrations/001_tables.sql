@@ -180,19 +180,25 @@ CREATE FUNCTION task_key() RETURNS int8 LANGUAGE sql VOLATILE AS $$
     SELECT month_key(statement_timestamp()) | nextval('task_numbers')
 $$;
 
--- The tables for the tasks of a month, unless they exist.
+-- The tables for the tasks of a month, unless they exist. Made apart and then attached: to create
+-- them in place would lock out every read and write of the journal. Two nodes may try at once.
 CREATE FUNCTION add_month(at timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     month text := to_char(at AT TIME ZONE 'UTC', 'YYYY_MM');
     name text;
 BEGIN
+    -- "TRNK" and a number, as in schema.py.
+    PERFORM pg_advisory_xact_lock(x'54524E4B'::int4, 2);
     FOREACH name IN ARRAY ARRAY['events', 'snapshots'] LOOP
-        EXECUTE format(
-            'CREATE TABLE IF NOT EXISTS %I PARTITION OF %I FOR VALUES FROM (%s) TO (%s)',
-            name || '_' || month, name, month_key(at),
-            -- Months are counted without gaps.
-            month_key(at) + (1::int8 << 40)
-        );
+        IF to_regclass(format('%I', name || '_' || month)) IS NULL THEN
+            EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name || '_' || month, name);
+            EXECUTE format(
+                'ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
+                name, name || '_' || month, month_key(at),
+                -- Months are counted without gaps.
+                month_key(at) + (1::int8 << 40)
+            );
+        END IF;
     END LOOP;
 END $$;
 SELECT add_month(clock_timestamp() + n * interval '1 month') FROM generate_series(0, 2) AS n;
