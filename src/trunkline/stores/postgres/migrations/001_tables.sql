@@ -40,9 +40,19 @@ CREATE TABLE lanes (
     agent text COLLATE "C" NOT NULL GENERATED ALWAYS AS ((lane::jsonb) ->> 0) STORED,
     owner int8,
     epoch int8 NOT NULL,
+    -- The call that took the lane over, for a node that lost the answer and has to ask again.
+    taken_by int8,
     waiting_since timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 50);
-CREATE INDEX lanes_by_owner ON lanes (owner, waiting_since);
+CREATE INDEX lanes_by_owner ON lanes (owner, agent, waiting_since);
+
+-- How the nodes share the slots of an agent: JSON, which only the cluster reads.
+CREATE TABLE slots (
+    agent text COLLATE "C" PRIMARY KEY,
+    -- Rises with every change. A node that changes the row knows the version that it read.
+    version int8 NOT NULL,
+    shares bytea NOT NULL
+) WITH (fillfactor = 50);
 
 -- Scopes, interned: every task and every index entry would carry the texts otherwise.
 CREATE TABLE scopes (
