@@ -6,7 +6,10 @@ from tests.runtime.world import said
 
 from trunkline.model.errors import TrunklineError
 from trunkline.model.values import TERMINAL, TaskState, text_of
+from trunkline.ports.cluster import Missed
 from trunkline.runtime.fanout import CutOff
+from trunkline.testing import FakeClock, settle
+from trunkline.testing.shared_store import SharedStore
 
 SUBMITTED, WORKING = TaskState.SUBMITTED, TaskState.WORKING
 COMPLETED, FAILED = TaskState.COMPLETED, TaskState.FAILED
@@ -54,8 +57,32 @@ async def test_a_node_that_stops_hands_its_queue_over() -> None:
         queued = await a.submit("say two", context="c")
         await a.close()
         cluster.nodes[0].kill()
-        await cluster.clock.advance(2)
+        # At once: the clock stands still.
         assert (await b.ended(queued.id)).status.state is COMPLETED
+
+
+async def test_a_node_that_missed_notices_looks_at_once() -> None:
+    clock = FakeClock()
+    loses = [True]
+    store = SharedStore(clock, loses_notice=lambda: loses[0])
+    async with nodes(clock=clock, store=store) as cluster:
+        a, b = cluster.worlds
+        await a.submit("wait gate", context="c")
+        await a.gates.reached("gate")
+        reading = await b.follow((await a.submit("say two", context="c")).id, after=0)
+        sent = b.soon(b.send("say three", context="c"))
+        await clock.advance(0.1)
+        a.gates.open("gate")
+        await settle()
+        cluster.nodes[0].hear(Missed())
+        await settle()
+        cluster.nodes[1].hear(Missed())
+        await reading.all()
+        assert (await b.get(reading.task_id)).status.state is COMPLETED
+        # The clock stands still, and the owner found the request by itself.
+        assert len(a.scripted.turns) == 3
+        loses[0] = False
+        assert (await sent).status.state is COMPLETED
 
 
 async def test_a_zombie_is_fenced() -> None:

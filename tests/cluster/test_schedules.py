@@ -20,8 +20,8 @@ from trunkline.model.events import Entry
 from trunkline.model.outputs import DirectReply, Final, Output, Question, Text
 from trunkline.model.values import INTERRUPTED, TERMINAL, Part, Task, TaskState, text_of
 from trunkline.ports.backend import TurnRequest
+from trunkline.ports.cluster import Times
 from trunkline.runtime.fanout import CutOff, NoReply, Opening, Reply
-from trunkline.runtime.ownership import TRUST_S
 from trunkline.testing import FakeClock, settle
 from trunkline.testing.shared_store import Node, SharedStore
 
@@ -56,7 +56,10 @@ class Turn:
     def is_stale(self) -> bool:
         """Whether its node has died, or has stalled for so long that its lanes may be gone."""
         agent = self.agent
-        stalls = agent.node.is_paused and agent.clock.monotonic() - agent.paused_at >= TRUST_S - 1
+        stalls = (
+            agent.node.is_paused
+            and agent.clock.monotonic() - agent.paused_at >= Times().trust_s - 1
+        )
         return agent.node.is_dead or stalls or agent.stalled_until > self.began_at
 
 
@@ -325,7 +328,7 @@ class Schedule:
 
     def resume(self, number: int) -> None:
         agent, now = self.agents[number], self.clock.monotonic()
-        if now - agent.paused_at >= TRUST_S - 1:
+        if now - agent.paused_at >= Times().trust_s - 1:
             agent.stalled_until = now
         self.nodes.nodes[number].resume()
 

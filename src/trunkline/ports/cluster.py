@@ -39,6 +39,26 @@ def agent_of(lane: str) -> str:
     return _decode(lane)[0]
 
 
+class Times(Struct, frozen=True):
+    """How long nodes wait for each other."""
+
+    # A node beats this often.
+    beat_s: float = 2.0
+    # The others give up a node that has not beaten for this long.
+    lease_s: float = 6.0
+
+    @property
+    def trust_s(self) -> float:
+        """A node that has not beaten for this long stops its runs, before the others take its
+        lanes."""
+        return self.lease_s * 5 / 6
+
+    @property
+    def sweep_s(self) -> float:
+        """A node looks this often for work that no notice told it about."""
+        return min(1.0, self.beat_s / 2)
+
+
 class Grant(Struct, frozen=True):
     """A lane that now belongs to this node."""
 
@@ -106,11 +126,24 @@ class LanesFreed(Struct, frozen=True, gc=False):
     agent: str
 
 
+class NodeLeft(Struct, frozen=True, gc=False):
+    """A node has resigned, so its lanes can be taken over."""
+
+
+class Missed(Struct, frozen=True, gc=False):
+    """Notices were lost on their way to this node, of any kind."""
+
+
 # Notices save time and nothing else: one that is lost delays its reader until the next sweep.
-Notice: TypeAlias = Advanced | Posted | Answered | SlotsMoved | RoomLeft | LanesFreed
+Notice: TypeAlias = (
+    Advanced | Posted | Answered | SlotsMoved | RoomLeft | LanesFreed | NodeLeft | Missed
+)
 
 
 class Cluster(Protocol):
+    @property
+    def times(self) -> Times: ...
+
     async def join(self, hear: Callable[[Notice], None]) -> None:
         """Become a node under a new name. `hear` gets the notices of the others on the loop."""
         ...
@@ -120,7 +153,7 @@ class Cluster(Protocol):
         ...
 
     async def resign(self) -> None:
-        """Give up all lanes, and be no node any more."""
+        """Give up all lanes, and be no node any more. The other nodes hear of it."""
         ...
 
     async def take(self, lane: str) -> Grant | None:

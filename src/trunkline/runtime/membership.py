@@ -1,5 +1,6 @@
 """`Membership`: what a node does for as long as it shares its store with others."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -12,6 +13,8 @@ from trunkline.ports.cluster import (
     Advanced,
     Answered,
     LanesFreed,
+    Missed,
+    NodeLeft,
     Notice,
     Posted,
     RoomLeft,
@@ -19,12 +22,12 @@ from trunkline.ports.cluster import (
 )
 from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.inbox import Inbox
-from trunkline.runtime.ownership import BEAT_S, Ownership
+from trunkline.runtime.ownership import Ownership
 
 _log = logging.getLogger("trunkline.cluster")
 
-# How often a node looks for work that no notice told it about.
-SWEEP_S = 1.0
+# Between two sweeps that notices ask for, so that many of them cost no more than a few.
+_PAUSE_S = 0.05
 
 
 class Membership(Struct, kw_only=True, eq=False):
@@ -32,15 +35,20 @@ class Membership(Struct, kw_only=True, eq=False):
     forwarding: Forwarding
     inbox: Inbox
     clock: Clock
+    # Set when a sweep must not wait for its time.
+    _urgent: asyncio.Event = field(default_factory=asyncio.Event)
+    _sweeping: asyncio.Lock = field(default_factory=asyncio.Lock)
     _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("cluster"))
 
     async def start(self) -> None:
         await self.ownership.start(self.hear)
         await self.inbox.sweep()
         # Apart from each other: a store that does not answer must not hold up the watch.
-        self._every(BEAT_S, self.ownership.beat, "beat")
-        self._every(SWEEP_S, self.sweep, "sweep")
-        self._every(SWEEP_S, self.watch, "watch")
+        times = self.ownership.cluster.times
+        self._every(times.beat_s, self.ownership.beat, "beat")
+        self._every(times.sweep_s, self.sweep, "sweep")
+        self._every(times.sweep_s, self.watch, "watch")
+        self._every(0, self._sweep_when_urgent, "urgent sweep")
 
     async def close(self) -> None:
         """Hand all lanes to the other nodes."""
@@ -68,12 +76,24 @@ class Membership(Struct, kw_only=True, eq=False):
                 self.forwarding.hear(notice.request_id)
             case SlotsMoved() | RoomLeft() | LanesFreed():
                 """The sweep looks after these."""
+            case NodeLeft() | Missed():
+                self._urgent.set()
 
     async def watch(self) -> None:
         self.ownership.watch()
 
+    async def _sweep_when_urgent(self) -> None:
+        await self._urgent.wait()
+        self._urgent.clear()
+        await self.sweep()
+        await self.clock.sleep(_PAUSE_S)
+
     async def sweep(self) -> None:
         """Make up for lost notices, take over what others left, and leave what is idle."""
+        async with self._sweeping:
+            await self._sweep()
+
+    async def _sweep(self) -> None:
         self.ownership.followers.sweep()
         self.forwarding.sweep()
         if self.ownership.is_trusted:  # else the others may own the lanes by now

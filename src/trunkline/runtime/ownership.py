@@ -28,9 +28,6 @@ from trunkline.runtime.registry import Registry, followed
 
 _log = logging.getLogger("trunkline.cluster")
 
-BEAT_S = 2.0
-# A node that has not beaten for this long stops its runs, before the others take its lanes.
-TRUST_S = 5.0
 # How long a request waits for a node that has lost its lanes to join again.
 JOIN_WAIT_S = 5.0
 _TAKE_OVER = 64
@@ -74,6 +71,12 @@ class Ownership(Struct, kw_only=True, eq=False):
     _hear: Callable[[Notice], None] | None = None
     _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("lanes"))
 
+    # How long this node trusts in its last beat.
+    _trust_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._trust_s = self.cluster.times.trust_s
+
     async def start(self, hear: Callable[[Notice], None]) -> None:
         self._hear = hear
         self.journal.taps = (*self.journal.taps, self._tell_committed)
@@ -93,12 +96,12 @@ class Ownership(Struct, kw_only=True, eq=False):
     def watch(self) -> None:
         """Give up the lanes of a node that cannot beat: soon the others take them."""
         if self._joined.is_set() and not self.is_trusted:
-            self.lose(f"this node could not beat for {TRUST_S:g} s")
+            self.lose(f"this node could not beat for {self._trust_s:g} s")
 
     @property
     def is_trusted(self) -> bool:
         """Whether this node beat a short time ago, so that its lanes still belong to it."""
-        return self.clock.monotonic() - self._beaten_at < TRUST_S
+        return self.clock.monotonic() - self._beaten_at < self._trust_s
 
     @property
     def is_joined(self) -> bool:

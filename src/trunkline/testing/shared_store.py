@@ -16,7 +16,15 @@ from trunkline.background import next_pass
 from trunkline.model.errors import LeaseLost, StoreError, StoreUnusable
 from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
-from trunkline.ports.cluster import Grant, Notice, SlotRequest, SlotShare, agent_of
+from trunkline.ports.cluster import (
+    Grant,
+    NodeLeft,
+    Notice,
+    SlotRequest,
+    SlotShare,
+    Times,
+    agent_of,
+)
 from trunkline.ports.records import Committed
 from trunkline.ports.store import Append, Result, Settled, Store, StoredTask
 from trunkline.stores.memory import MemoryStore
@@ -24,8 +32,9 @@ from trunkline.stores.memory import MemoryStore
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
+TIMES = Times()
 # How long a node that does not beat keeps its lanes.
-LEASE_MS = 6000
+LEASE_MS = int(TIMES.lease_s * 1000)
 # How long a node waits for slots after it has asked for them, unless it asks again.
 WAITS_MS = 3000
 
@@ -258,6 +267,7 @@ class Node:
 
     keeps_large_values = True
     problem = None
+    times = TIMES
 
     def __init__(self, shared: SharedStore) -> None:
         self.shared = shared
@@ -368,6 +378,7 @@ class Node:
 
     async def resign(self) -> None:
         await self._call(lambda: self.shared.resign(self.name))
+        self.tell(NodeLeft())
 
     async def take(self, lane: str) -> Grant | None:
         return await self._call(lambda: self.shared.take(lane, self.name))
