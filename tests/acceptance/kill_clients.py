@@ -160,9 +160,9 @@ class Client:
 
     async def call(self, agent: str, method: str, params: dict[str, Any]) -> Any:
         """The result, or None when the gateway refuses."""
-        request = build_request("POST", self._urls[agent], _HEADERS, _envelope(method, params))
+        request = build_request("POST", self._urls[agent], HEADERS, envelope(method, params))
         async with asyncio.timeout(_CALL_S):
-            answer = await self._http.fetch(request, _LIMITS, max_bytes=1 << 30)
+            answer = await self._http.fetch(request, LIMITS, max_bytes=1 << 30)
         return msgspec.json.decode(answer.body).get("result")
 
     async def follow(
@@ -185,9 +185,9 @@ class Client:
         wants: int = 1 << 30,
     ) -> dict[int, bytes]:
         seen: dict[int, bytes] = {}
-        body = _envelope(method, params)
-        request = build_request("POST", self._urls[agent], _HEADERS | headers, body)
-        response = await self._http.open(request, _LIMITS, within_s=_CALL_S)
+        body = envelope(method, params)
+        request = build_request("POST", self._urls[agent], HEADERS | headers, body)
+        response = await self._http.open(request, LIMITS, within_s=_CALL_S)
         try:
             if response.media_type != SSE:
                 return seen
@@ -205,11 +205,11 @@ class Client:
         return seen
 
 
-_LIMITS = Limits()
-_HEADERS = {"content-type": "application/json", "a2a-version": "1.0"}
+LIMITS = Limits()
+HEADERS = {"content-type": "application/json", "a2a-version": "1.0"}
 
 
-def _envelope(method: str, params: dict[str, Any]) -> bytes:
+def envelope(method: str, params: dict[str, Any]) -> bytes:
     # The same id always, so that the same entry is the same bytes.
     return msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 

@@ -1,4 +1,4 @@
-"""A gateway in a process of its own that can be killed, and the file it leaves behind."""
+"""`GatewayProcess`: a gateway that can be killed, and `Row`: what it leaves in its store."""
 
 import asyncio
 import os
@@ -21,9 +21,7 @@ from trunkline.stores.jsonfile.log import Log
 from trunkline.stores.jsonfile.state import State
 from trunkline.stores.sqlite.rows import SEQ_BITS, STATES, entries_after
 
-_CONFIG = """
-[server]
-port = {port}
+_STORE = """
 [store]
 kind = "{kind}"
 path = "{path}"
@@ -52,35 +50,38 @@ def free_port() -> int:
         return port
 
 
-class KillableGateway:
+class GatewayProcess:
+    """`trunkline serve` on a configuration, to be killed and started again."""
+
     def __init__(
-        self, folder: Path, agents: tuple[str, ...], kind: str, *, commit_delay_s: float = 0.0
+        self, folder: Path, port: int, config: str, *, commit_delay_s: float = 0.0
     ) -> None:
         """`commit_delay_s`: how much longer the disk takes for each commit."""
-        self._folder = folder
-        self._turn_log = folder / "turns"
+        self.folder = folder
+        self.port = port
+        self.environment: dict[str, str] = {}
         self._commit_delay_s = commit_delay_s
         self._config = folder / "trunkline.toml"
-        self._read = {"sqlite": read_sqlite, "json-file": read_json_files}[kind]
-        self.port = free_port()
-        text = _CONFIG.format(port=self.port, kind=kind, path=folder / "tasks")
-        turn_log = self._turn_log
-        published = [_AGENT.format(name=name, turn_log=turn_log) for name in agents]
-        self._config.write_text(text + "".join(published))
+        self._config.write_text(f"[server]\nport = {port}\n{config}")
         self._process: asyncio.subprocess.Process | None = None
 
     def url(self, agent: str) -> str:
         return f"http://127.0.0.1:{self.port}/api/a2a/v1/agents/test/{agent}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     async def start(self) -> None:
-        with (self._folder / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 *("-m", "tests.acceptance.slow_disk", str(self._commit_delay_s)),
                 *("serve", "--config", str(self._config)),
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **self.environment},
             )
         await asyncio.wait_for(self._listens(), 30)
 
@@ -113,7 +114,21 @@ class KillableGateway:
             await self._process.wait()
 
     def log(self) -> str:
-        return (self._folder / "log").read_text()
+        return (self.folder / "log").read_text()
+
+
+class KillableGateway(GatewayProcess):
+    """A gateway on a file, with agents that log their turns."""
+
+    def __init__(
+        self, folder: Path, agents: tuple[str, ...], kind: str, *, commit_delay_s: float = 0.0
+    ) -> None:
+        self._turn_log = folder / "turns"
+        self._read = {"sqlite": read_sqlite, "json-file": read_json_files}[kind]
+        config = _STORE.format(kind=kind, path=folder / "tasks")
+        for name in agents:
+            config += _AGENT.format(name=name, turn_log=self._turn_log)
+        super().__init__(folder, free_port(), config, commit_delay_s=commit_delay_s)
 
     def turns(self) -> Counter[tuple[str, str]]:
         """How often the agents ran the turn of each message, by task and message id."""
@@ -122,15 +137,20 @@ class KillableGateway:
 
     def read_file(self) -> dict[str, Row]:
         """Every task in the store, oldest first. Reads a copy: the store stays as it was."""
-        copy = self._folder / "copy"
-        shutil.rmtree(copy, ignore_errors=True)
-        copy.mkdir()
-        for path in self._folder.glob("tasks*"):
-            if path.is_dir():
-                shutil.copytree(path, copy / path.name, ignore=shutil.ignore_patterns("*.sock"))
-            elif path.suffix not in (".lock", ".sock"):
-                shutil.copy(path, copy)
-        return self._read(copy / "tasks")
+        return self._read(copy_of(self.folder / "tasks"))
+
+
+def copy_of(store: Path) -> Path:
+    """A copy of a file or a folder of a store, with all that lies beside it."""
+    copy = store.parent / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir()
+    for path in store.parent.glob(f"{store.name}*"):
+        if path.is_dir():
+            shutil.copytree(path, copy / path.name, ignore=shutil.ignore_patterns("*.sock"))
+        elif path.suffix not in (".lock", ".sock"):
+            shutil.copy(path, copy)
+    return copy / store.name
 
 
 def read_sqlite(file: Path) -> dict[str, Row]:
