@@ -148,7 +148,8 @@ CREATE TABLE records (
     due_ms int8,
     -- The task that it goes with.
     task int8,
-    tags text[] COLLATE "C",
+    -- A JSON array; NULL for none.
+    tags text COLLATE "C",
     body bytea NOT NULL DEFAULT '',
     PRIMARY KEY (kind, scope, id)
 ) WITH (fillfactor = 80);
@@ -163,17 +164,20 @@ CREATE TABLE record_tags (
     PRIMARY KEY (kind, tag, scope, id)
 );
 
--- One row per scope with due records, as in the SQLite store: a claim goes through these.
+-- One row per scope with due records: a claim goes through these.
 CREATE TABLE due_scopes (
     kind text COLLATE "C" NOT NULL,
     scope text COLLATE "C" NOT NULL,
+    -- When its turn comes: the first due time of its records, or earlier until a claim looks, but
+    -- not before the end of its last turn.
     due_ms int8 NOT NULL,
     -- The record that is claimed, and until when.
     held_id text COLLATE "C",
     held_until_ms int8 NOT NULL DEFAULT 0,
     PRIMARY KEY (kind, scope)
 ) WITH (fillfactor = 80);
-CREATE INDEX due_scopes_by_time ON due_scopes (kind, due_ms);
+-- By the time from which on it can be claimed: scopes that are held cost a claim nothing.
+CREATE INDEX due_scopes_by_time ON due_scopes (kind, greatest(due_ms, held_until_ms + 1));
 
 -- Milliseconds since 1970, by the clock of the database.
 CREATE FUNCTION now_ms() RETURNS int8 LANGUAGE sql VOLATILE AS $$
