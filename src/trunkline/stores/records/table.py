@@ -13,16 +13,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from trunkline.model.errors import LimitReached, RecordConflict, StoreError, Unstorable
+from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Add, Change, Committed, Defer, Delete, Group, Key, Put, Record
 from trunkline.stores.records.reader import SQL, RecordReader, record_of_row, tags_of, tags_text
+from trunkline.stores.records.refusals import why_change_refused, why_unstorable
 
 # The task of a record as its store numbers or names it.
 _Task: TypeAlias = int | str | None
-
-# Leaves room for what SQLite adds to it in its integers of 64 bits.
-_MAX_NUMBER = 1 << 62
 
 _encode = msgspec.json.Encoder().encode
 
@@ -38,42 +36,6 @@ class _Row(msgspec.Struct, frozen=True, gc=False):
 
 
 _NONE = _Row()
-
-
-def why_change_refused(change: Change, row: _Row) -> StoreError | None:
-    """Why the change may not follow on this row; None when it may."""
-    key = change.key
-    name = f"The record {key.kind} {key.id!r} in {key.scope!r}"
-    if isinstance(change, Add):
-        if row.count + change.amount > change.at_most:
-            return LimitReached(
-                f"{name} counts {row.count}; {change.amount} more would exceed {change.at_most}"
-            )
-    elif change.expected is not None and change.expected != row.version:
-        found = f"has version {row.version}" if row.version else "does not exist"
-        expected = f"version {change.expected}" if change.expected else "none"
-        return RecordConflict(f"{name} {found}; the change expects {expected}")
-    return None
-
-
-def why_unstorable(changes: Sequence[Change]) -> StoreError | None:
-    """Why one of the changes cannot be stored whatever is there; None when all can. SQLite would
-    refuse all that is in the same transaction."""
-    for change in changes:
-        key = change.key
-        texts, number = [key.kind, key.scope, key.id], 0
-        if isinstance(change, Put):
-            texts += change.tags
-            number = change.due_in_ms or 0
-        elif isinstance(change, Add):
-            number = max(change.at_most, change.amount)
-        try:
-            "".join(texts).encode()
-        except UnicodeEncodeError as error:
-            return Unstorable(f"The record {key} cannot be stored: {error}")
-        if abs(number) > _MAX_NUMBER:
-            return Unstorable(f"The record {key} cannot be stored: {number} is too large")
-    return None
 
 
 class RecordWriter:
@@ -119,7 +81,7 @@ class RecordWriter:
         self.write()
         rows = [self._find(change.key) for change in changes]
         for change, row in zip(changes, rows, strict=True):
-            refused = why_change_refused(change, row)
+            refused = why_change_refused(change, version=row.version, count=row.count)
             if refused is not None:
                 return refused
         for change, row in zip(changes, rows, strict=True):
@@ -129,7 +91,7 @@ class RecordWriter:
     def _add_new(self, puts: Sequence[Any], task: _Task) -> StoreError | None:
         for put in puts:
             if put.key in self.new:
-                return why_change_refused(put, _Row(version=1))
+                return why_change_refused(put, version=1, count=0)
         for put in puts:
             self.new[put.key] = (put, task)
         return None
