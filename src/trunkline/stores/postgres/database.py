@@ -19,6 +19,9 @@ from trunkline.stores.postgres.connection import (
 
 # Reads that go on at the same time. More of them wait, and cost the server no process each.
 READERS = 4
+# The database undid the statement because of another one: a deadlock, a conflict.
+UNDONE = ("40P01", "40001")
+_ATTEMPTS = 5
 # After a failed attempt to connect, the next one waits this long, twice as long each time.
 _FIRST_WAIT_S = 0.1
 _MAX_WAIT_S = 2.0
@@ -80,6 +83,22 @@ class Database:
             except ConnectionLost:
                 # Reading twice does no harm, and most losses are of one idle connection.
                 return await self._read(sql, params)
+        except ConnectionLost as error:
+            raise self.unreachable(error) from error
+        except DatabaseError as error:
+            raise self.refused(error) from error
+
+    async def execute(self, sql: str, params: Params = ()) -> list[Row]:
+        """The rows of one statement that may change something, beside the batches of the writer.
+        Raises StoreUnusable, also when it is not known whether the change was made."""
+        try:
+            for _ in range(_ATTEMPTS - 1):
+                try:
+                    return await self._read(sql, params)
+                except DatabaseError as error:
+                    if error.sqlstate not in UNDONE:
+                        raise
+            return await self._read(sql, params)
         except ConnectionLost as error:
             raise self.unreachable(error) from error
         except DatabaseError as error:
