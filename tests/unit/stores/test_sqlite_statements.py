@@ -52,7 +52,8 @@ def plan(statement: str) -> str:
     db = sqlite3.connect(":memory:")
     db.executescript(shipped_schema().latest)
     names = ("scope", "context", "from_ms", "after_ms", "after_key", "limit")
-    rows = db.execute(f"EXPLAIN QUERY PLAN {statement}", dict.fromkeys(names, 1)).fetchall()
+    values = dict.fromkeys(names, 1) if ":" in statement else [1] * statement.count("?")
+    rows = db.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
     db.close()
     return "\n".join(row[-1] for row in rows)
 
@@ -80,3 +81,7 @@ def test_context_is_looked_up() -> None:
 def test_recent_tasks_are_counted_by_index_alone() -> None:
     query = TaskQuery(scope=SCOPE, status_from_ms=5)
     assert "COVERING INDEX tasks_by_state" in plan(count_statement((1, 5), query))
+
+
+def test_record_that_was_read_before_is_found_by_the_number_of_its_row() -> None:
+    assert "USING INTEGER PRIMARY KEY (rowid=?)" in plan(RECORDS_SQL["get_numbered"])

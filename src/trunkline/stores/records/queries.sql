@@ -1,8 +1,8 @@
 -- Every statement about records. `-- name: x` starts one; see stores/statements.py.
 
 -- name: insert_records
--- Records that must be new.
-INSERT INTO records (kind, scope, id, version, count, attempts, due_ms, task, tags, body)
+-- Records that must be new. OR FAIL: see insert_tasks of the SQLite store.
+INSERT OR FAIL INTO records (kind, scope, id, version, count, attempts, due_ms, task, tags, body)
 VALUES {rows};
 
 -- name: insert_tags
@@ -37,8 +37,13 @@ DELETE FROM records WHERE number = ?;
 DELETE FROM record_tags WHERE kind = ? AND tag = ? AND scope = ? AND id = ?;
 
 -- name: get_record
-SELECT version, body, count, due_ms, attempts, tags FROM records
+SELECT number, version, body, count, due_ms, attempts, tags FROM records
 WHERE kind = ? AND scope = ? AND id = ?;
+
+-- name: get_numbered
+-- A record by the number of its row, which another record may have by now.
+SELECT version, body, count, due_ms, attempts, tags FROM records
+WHERE number = ? AND kind = ? AND scope = ? AND id = ?;
 
 -- name: get_of_task
 SELECT kind, scope, id, version, body, count, due_ms, attempts, tags FROM records

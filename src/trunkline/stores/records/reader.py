@@ -12,6 +12,9 @@ from trunkline.stores.statements import Statements
 
 SQL = Statements.of_package(__package__)
 
+# About 3 MB with the keys.
+_MAX_NUMBERS = 8192
+
 _encode = msgspec.json.Encoder().encode
 _decode_tags = msgspec.json.Decoder(tuple[str, ...]).decode
 
@@ -21,10 +24,25 @@ class RecordReader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
+        # The rows of records that were read before. A row is found by its number in half as
+        # many pages as by its key.
+        self._numbers: dict[Key, int] = {}
 
     def record(self, key: Key) -> Record | None:
-        rows = self._db.execute(SQL["get_record"], (key.kind, key.scope, key.id)).fetchall()
-        return record_of_row(key, *rows[0]) if rows else None
+        place = (key.kind, key.scope, key.id)
+        number = self._numbers.get(key)
+        if number is not None:
+            rows = self._db.execute(SQL["get_numbered"], (number, *place)).fetchall()
+            if rows:
+                return record_of_row(key, *rows[0])
+        rows = self._db.execute(SQL["get_record"], place).fetchall()
+        if not rows:
+            return None
+        if len(self._numbers) >= _MAX_NUMBERS:
+            self._numbers.clear()
+        number, *row = rows[0]
+        self._numbers[key] = number
+        return record_of_row(key, *row)
 
     def of_task(self, task: int | str) -> tuple[Record, ...]:
         """The records that go with the task."""

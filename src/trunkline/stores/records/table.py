@@ -232,7 +232,7 @@ class RecordWriter:
         self._db.execute(SQL["hold_scope"], (record_id, now_ms + lease_ms, False, *place))
         # Two statements: SQLite before 3.35, which some systems have, knows no RETURNING.
         self._db.execute(SQL["claim_record"], (number,))
-        rows = self._db.execute(SQL["get_record"], (*place, record_id)).fetchall()
+        rows = self._db.execute(SQL["get_numbered"], (number, *place, record_id)).fetchall()
         return [record_of_row(Key(*place, record_id), *row) for row in rows]
 
     def release_claims(self) -> None:
@@ -261,7 +261,8 @@ class RecordTable(RecordWriter, RecordReader):
         # A put among 100,000 records took 18 µs, and 21 µs with pages of 4 or of 16 KB.
         connection.execute("PRAGMA page_size = 8192")
         connection.executescript(_schema())
-        super().__init__(connection, clock)
+        RecordReader.__init__(self, connection)
+        RecordWriter.__init__(self, connection, clock)
         # Python 3.13 warns of a connection that goes without this.
         weakref.finalize(self, connection.close)
 

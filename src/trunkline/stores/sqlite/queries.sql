@@ -3,8 +3,10 @@
 -- written for as many rows as there are; braces elsewhere are filled in by statements.py.
 
 -- name: insert_tasks
--- Heads of new tasks.
-INSERT INTO tasks (key, id, scope, context, created_ms, state, status_ms)
+-- Heads of new tasks. OR FAIL, because the writer rolls the whole transaction back when a row is
+-- refused: otherwise SQLite copies every page before a statement of several rows changes it, to a
+-- temporary file beyond 64 KB, so that it can undo the statement alone.
+INSERT OR FAIL INTO tasks (key, id, scope, context, created_ms, state, status_ms)
 VALUES {rows};
 
 -- name: update_heads
@@ -13,7 +15,7 @@ UPDATE tasks SET state = changed.column2, status_ms = changed.column3
 FROM (VALUES {rows}) AS changed WHERE key = changed.column1;
 
 -- name: insert_events
-INSERT INTO events (place, kind, body) VALUES {rows};
+INSERT OR FAIL INTO events (place, kind, body) VALUES {rows};
 
 -- name: put_snapshots
 REPLACE INTO snapshots (task, seq, body, artifacts) VALUES {rows};

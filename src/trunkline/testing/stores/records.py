@@ -52,6 +52,18 @@ async def a_change_goes_by_the_version_that_it_expects(store: Store) -> None:
     await must_change(store, Put(key=key("a"), body=b"3", expected=0))
 
 
+async def a_new_record_is_not_read_as_the_deleted_one(store: Store) -> None:
+    """A store may find a record faster that it has read before."""
+    await must_change(store, Put(key=key("a"), body=b"1"))
+    assert (await must_have(store, key("a"))).body == b"1"
+    await must_change(store, Delete(key=key("a")))
+    await must_change(store, Put(key=key("b"), body=b"2"))
+    assert await store.record(key("a")) is None
+    await must_change(store, Put(key=key("a"), body=b"3"))
+    assert (await must_have(store, key("a"))).body == b"3"
+    assert (await must_have(store, key("b"))).body == b"2"
+
+
 async def of_two_that_expect_no_record_one_wins(store: Store) -> None:
     """Also when both are in one commit."""
     puts = [Put(key=key("a"), body=b"%d" % number, expected=0) for number in (1, 2)]
