@@ -19,7 +19,20 @@ Row: TypeAlias = tuple[Any, ...]
 
 # A server or a network that does not answer is given up after this time.
 STATEMENT_S = 10.0
+# For each host of the URL, and for all of them together with their names.
 CONNECT_S = 5.0
+ALL_HOSTS_S = 20.0
+
+# How PostgreSQL plans prepared statements. All of them find their rows by an index, at any size.
+_PLANNING = (
+    # One plan for all values, from the first time on: to plan takes longer than to run.
+    "plan_cache_mode=force_generic_plan",
+    # A table that was empty when the plan was made would be read from end to end until PostgreSQL
+    # plans anew: those of the next month at midnight, for one.
+    "enable_seqscan=off",
+    # Compiling takes longer than any of these statements.
+    "jit=off",
+)
 
 _BINARY = 1
 _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
@@ -39,7 +52,9 @@ class DatabaseError(Exception):
         self.sqlstate = sqlstate
 
 
-async def connect(url: str, role: str, *, prepares: bool = True) -> "Connection":
+async def connect(
+    url: str, role: str, *, prepares: bool = True, statement_s: float = STATEMENT_S
+) -> "Connection":
     """`role` says what the connection is for, in the server's list of connections. Raises
     ConnectionLost."""
     settings: dict[str, Any] = {
@@ -54,17 +69,24 @@ async def connect(url: str, role: str, *, prepares: bool = True) -> "Connection"
     }
     settings |= conninfo.conninfo_to_dict(url)
     settings["application_name"] = f"trunkline {role}"
+    if prepares:
+        # A pooler refuses these, and unprepared statements are planned each time anyway.
+        options = [settings.get("options", ""), *[f"-c {setting}" for setting in _PLANNING]]
+        settings["options"] = " ".join(options).strip()
     try:
-        made = await psycopg.AsyncConnection.connect(autocommit=True, **settings)
+        async with asyncio.timeout(ALL_HOSTS_S):
+            made = await psycopg.AsyncConnection.connect(autocommit=True, **settings)
     except (psycopg.Error, OSError) as error:
         raise ConnectionLost(_one_line(error)) from error
-    return Connection(made, prepares=prepares)
+    return Connection(made, prepares=prepares, statement_s=statement_s)
 
 
 class Connection:
     """Answers one statement after the other, in the order in which they were sent."""
 
-    def __init__(self, made: psycopg.AsyncConnection[Any], *, prepares: bool) -> None:
+    def __init__(
+        self, made: psycopg.AsyncConnection[Any], *, prepares: bool, statement_s: float
+    ) -> None:
         # Keeps the connection alive.
         self._made = made
         self._pgconn = made.pgconn
@@ -72,6 +94,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._fd = self._pgconn.socket
         self._prepares = prepares
+        self._statement_s = statement_s
         self._prepared: dict[str, bytes] = {}
         self._transformer = Transformer(made)
         # Statements to be sent after the one under way.
@@ -84,7 +107,9 @@ class Connection:
         self._is_writing = False
         # Why the connection is closed; None while it is open.
         self.closed: str | None = None
-        self.on_closed: Callable[[], None] = lambda: None
+        self.on_closed: Callable[[], None] = _nothing
+        # Called when all statements are answered.
+        self.on_idle: Callable[[], None] = _nothing
         # Gets channel and payload of each notification.
         self.on_notify: Callable[[str, str], None] = lambda _channel, _payload: None
         self._loop.add_reader(self._fd, self._readable)
@@ -134,7 +159,7 @@ class Connection:
 
     def _start(self, sql: str, params: Params, answer: "asyncio.Future[pq.abc.PGresult]") -> None:
         self._answer = answer
-        self._deadline = self._loop.call_later(STATEMENT_S, self._too_late)
+        self._deadline = self._loop.call_later(self._statement_s, self._too_late)
         try:
             if not self._prepares:
                 formats = [_BINARY] * len(params)
@@ -184,7 +209,7 @@ class Connection:
 
     def _too_late(self) -> None:
         self._deadline = None
-        self.close(f"the database did not answer for {STATEMENT_S:g} s")
+        self.close(f"the database did not answer for {self._statement_s:g} s")
 
     def _readable(self) -> None:
         pgconn = self._pgconn
@@ -221,8 +246,12 @@ class Connection:
             self._failed(result, answer)
             if to_run is not None:
                 self._prepared = {k: v for k, v in self._prepared.items() if v != to_run[0]}
-        if self._queue and self.closed is None:
+        if self.closed is not None:
+            return
+        if self._queue:
             self._start(*self._queue.popleft())
+        else:
+            self.on_idle()
 
     def _failed(self, result: pq.abc.PGresult, answer: "asyncio.Future[pq.abc.PGresult]") -> None:
         message = result.get_error_message()
@@ -232,6 +261,10 @@ class Connection:
             self.close(message)
         elif not answer.done():
             answer.set_exception(DatabaseError(sqlstate, message))
+
+
+def _nothing() -> None:
+    pass
 
 
 def _one_line(error: BaseException) -> str:

@@ -2,13 +2,13 @@
 
 import asyncio
 import random
-from collections import deque
 from functools import partial
 
 from psycopg import conninfo
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.postgres.connection import (
+    STATEMENT_S,
     Connection,
     ConnectionLost,
     DatabaseError,
@@ -25,6 +25,8 @@ _ATTEMPTS = 5
 # After a failed attempt to connect, the next one waits this long, twice as long each time.
 _FIRST_WAIT_S = 0.1
 _MAX_WAIT_S = 2.0
+# A read is repeated after a loss within this time; later the caller has waited long enough.
+_REPEAT_WITHIN_S = 1.0
 
 REMEDY = (
     "Look whether the database runs and can be reached; the gateway continues by itself once it "
@@ -50,22 +52,25 @@ class Database:
         self._idle: list[Connection] = []
         self._readers: set[Connection] = set()
         self._opening = 0
-        # Reads that wait for a connection.
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        # Reads that wait for a connection, in their order. A turn without one is for a read that
+        # may try to open another.
+        self._waiting: dict[asyncio.Future[Connection | None], None] = {}
         self._is_closed = False
         self._wait_s = 0.0
         self._next_attempt = 0.0
         # One node at a time knocks while the database is away: many would keep it from coming up.
         self._is_trying = False
 
-    async def connect(self, role: str) -> Connection:
+    async def connect(self, role: str, *, statement_s: float = STATEMENT_S) -> Connection:
         """A new connection. Raises ConnectionLost, at once where an attempt failed just now."""
         loop = asyncio.get_running_loop()
         if self._wait_s and (self._is_trying or loop.time() < self._next_attempt):
             raise ConnectionLost("the database could not be reached just now")
         self._is_trying = True
         try:
-            connection = await connect(self.url, role, prepares=self._prepares)
+            connection = await connect(
+                self.url, role, prepares=self._prepares, statement_s=statement_s
+            )
         except ConnectionLost:
             self._wait_s = min(max(self._wait_s * 2, _FIRST_WAIT_S), _MAX_WAIT_S)
             self._next_attempt = loop.time() + self._wait_s * random.uniform(0.5, 1.0)
@@ -77,10 +82,13 @@ class Database:
 
     async def read(self, sql: str, params: Params = ()) -> list[Row]:
         """The rows that one statement finds, which changes nothing. Raises StoreUnusable."""
+        began = asyncio.get_running_loop().time()
         try:
             try:
                 return await self._read(sql, params)
             except ConnectionLost:
+                if asyncio.get_running_loop().time() - began > _REPEAT_WITHIN_S:
+                    raise
                 # Reading twice does no harm, and most losses are of one idle connection.
                 return await self._read(sql, params)
         except ConnectionLost as error:
@@ -111,56 +119,98 @@ class Database:
         return StoreUnusable(f"The store {self.name} refused ({error.sqlstate}): {error}")
 
     async def close(self) -> None:
+        """Readers that still wait are refused."""
         self._is_closed = True
         for connection in list(self._readers):
-            connection.close()
+            connection.close("the store is closed")
+        while self._waiting:
+            self._wake_next(None)
 
     async def _read(self, sql: str, params: Params) -> list[Row]:
         connection = await self._reader()
-        answer = connection.send(sql, params)
-        # A reader that hangs up leaves its statement behind, and the next one waits for that.
-        answer.add_done_callback(partial(self._release, connection))
-        return connection.rows(await asyncio.shield(answer))
+        # A reader that hangs up leaves its statement behind; the connection is free after it.
+        return connection.rows(await connection.send(sql, params))
 
     async def _reader(self) -> Connection:
-        while not self._idle:
-            if self._is_closed:
-                raise ConnectionLost("the store is closed")
+        while not self._is_closed:
+            if self._idle:
+                return self._idle.pop()
+            connection = None
             if len(self._readers) + self._opening < self._max_readers:
-                self._opening += 1
-                try:
-                    connection = await self.connect("read")
-                finally:
-                    self._opening -= 1
-                    self._wake_next()
-                connection.on_closed = partial(self._forget, connection)
-                self._readers.add(connection)
+                connection = await self._open_reader()
+            if connection is None:
+                connection = await self._turn()
+            # It may have been lost before this reader came to its turn.
+            if connection is not None and connection.closed is None:
                 return connection
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                # The connection that this read was woken for is for the next one.
-                if turn.done() and not turn.cancelled():
-                    self._wake_next()
-                raise
-        return self._idle.pop()
+        raise ConnectionLost("the store is closed")
 
-    def _release(self, connection: Connection, _: object) -> None:
-        if connection.closed is None:
+    async def _open_reader(self) -> Connection | None:
+        """None where the database takes no more connections, but there are others to wait for."""
+        self._opening += 1
+        connection = None
+        try:
+            connection = await self.connect("read")
+        except ConnectionLost:
+            if not self._readers:
+                raise
+        finally:
+            self._opening -= 1
+            if connection is None:
+                # Another one may try, or has to know that this failed.
+                self._wake_next(None)
+        if connection is not None:
+            if self._is_closed:
+                connection.close()
+                return None
+            connection.on_closed = partial(self._forget, connection)
+            connection.on_idle = partial(self._release, connection)
+            self._readers.add(connection)
+        return connection
+
+    async def _turn(self) -> Connection | None:
+        """Wait for a free connection. None when there may be one to open instead."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[Connection | None] = loop.create_future()
+        self._waiting[turn] = None
+        timer = loop.call_later(STATEMENT_S, self._waited_too_long, turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # The connection that it was woken for is for the next one.
+                self._give(turn.result())
+            raise
+        finally:
+            timer.cancel()
+            self._waiting.pop(turn, None)
+
+    def _waited_too_long(self, turn: "asyncio.Future[Connection | None]") -> None:
+        if not turn.done():
+            turn.set_exception(ConnectionLost(f"no connection became free for {STATEMENT_S:g} s"))
+
+    def _release(self, connection: Connection) -> None:
+        if not self._wake_next(connection):
             self._idle.append(connection)
-        self._wake_next()
+
+    def _give(self, connection: Connection | None) -> None:
+        if connection is not None and connection.closed is None:
+            self._release(connection)
+        else:
+            self._wake_next(None)
 
     def _forget(self, connection: Connection) -> None:
         self._readers.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
-        self._wake_next()
+        self._wake_next(None)
 
-    def _wake_next(self) -> None:
+    def _wake_next(self, connection: Connection | None) -> bool:
+        """Whether a reader waited."""
         while self._waiting:
-            turn = self._waiting.popleft()
+            turn = next(iter(self._waiting))
+            del self._waiting[turn]
             if not turn.done():
-                turn.set_result(None)
-                return
+                turn.set_result(connection)
+                return True
+        return False

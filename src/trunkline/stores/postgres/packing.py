@@ -32,6 +32,15 @@ def text(value: str) -> bytes:
     return value.encode()
 
 
+def searched(value: str) -> bytes | None:
+    """A text to look for. NULL, which equals nothing, for one that the database cannot hold."""
+    try:
+        packed = value.encode()
+    except UnicodeEncodeError:
+        return None
+    return None if b"\0" in packed else packed
+
+
 @cache
 def _numbers(code: str, count: int) -> struct.Struct:
     return struct.Struct(">" + f"i{code}" * count)
