@@ -6,6 +6,7 @@ from functools import partial
 
 from psycopg import conninfo
 
+from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.postgres.connection import (
     STATEMENT_S,
@@ -43,23 +44,37 @@ def display_name(url: str) -> str:
 
 
 class Database:
-    def __init__(self, url: str, *, prepares: bool = True, readers: int = READERS) -> None:
-        """`prepares`: whether statements may be prepared, as they may not behind some poolers."""
+    def __init__(
+        self,
+        url: str,
+        *,
+        prepares: bool = True,
+        readers: int = READERS,
+        read_s: float = STATEMENT_S,
+    ) -> None:
+        """`prepares`: whether statements may be prepared, as they may not behind some poolers.
+        `read_s`: how long a read waits for a connection, and then for its answer."""
         self.url = url
         self.name = display_name(url)
         self._prepares = prepares
         self._max_readers = readers
+        self._read_s = read_s
         self._idle: list[Connection] = []
         self._readers: set[Connection] = set()
         self._opening = 0
-        # Reads that wait for a connection, in their order. A turn without one is for a read that
-        # may try to open another.
-        self._waiting: dict[asyncio.Future[Connection | None], None] = {}
+        self._tasks = BackgroundTasks("database")
+        # Reads that wait for a connection, in their order.
+        self._waiting: dict[asyncio.Future[Connection], None] = {}
         self._is_closed = False
         self._wait_s = 0.0
         self._next_attempt = 0.0
         # One node at a time knocks while the database is away: many would keep it from coming up.
         self._is_trying = False
+
+    @property
+    def waiting(self) -> int:
+        """How many reads wait for a connection."""
+        return len(self._waiting)
 
     async def connect(self, role: str, *, statement_s: float = STATEMENT_S) -> Connection:
         """A new connection. Raises ConnectionLost, at once where an attempt failed just now."""
@@ -89,7 +104,9 @@ class Database:
             except ConnectionLost:
                 if asyncio.get_running_loop().time() - began > _REPEAT_WITHIN_S:
                     raise
-                # Reading twice does no harm, and most losses are of one idle connection.
+                # Reading twice does no harm. The idle connections broke as well, most likely.
+                for connection in list(self._idle):
+                    connection.close("another connection broke")
                 return await self._read(sql, params)
         except ConnectionLost as error:
             raise self.unreachable(error) from error
@@ -113,104 +130,97 @@ class Database:
             raise self.refused(error) from error
 
     def unreachable(self, error: ConnectionLost) -> StoreUnusable:
-        return StoreUnusable(f"The store {self.name} cannot be reached: {error}. {REMEDY}")
+        reason = str(error).rstrip(".")
+        return StoreUnusable(f"The store {self.name} cannot be reached: {reason}. {REMEDY}")
 
     def refused(self, error: DatabaseError) -> StoreUnusable:
         return StoreUnusable(f"The store {self.name} refused ({error.sqlstate}): {error}")
 
     async def close(self) -> None:
-        """Readers that still wait are refused."""
+        """Reads that still wait are refused."""
         self._is_closed = True
         for connection in list(self._readers):
             connection.close("the store is closed")
-        while self._waiting:
-            self._wake_next(None)
+        self._refuse_waiting(ConnectionLost("the store is closed"))
+        await self._tasks.close()
 
     async def _read(self, sql: str, params: Params) -> list[Row]:
-        connection = await self._reader()
+        connection = self._idle.pop() if self._idle else await self._turn()
         # A reader that hangs up leaves its statement behind; the connection is free after it.
         return connection.rows(await connection.send(sql, params))
 
-    async def _reader(self) -> Connection:
-        while not self._is_closed:
-            if self._idle:
-                return self._idle.pop()
-            connection = None
-            if len(self._readers) + self._opening < self._max_readers:
-                connection = await self._open_reader()
-            if connection is None:
-                connection = await self._turn()
-            # It may have been lost before this reader came to its turn.
-            if connection is not None and connection.closed is None:
-                return connection
-        raise ConnectionLost("the store is closed")
-
-    async def _open_reader(self) -> Connection | None:
-        """None where the database takes no more connections, but there are others to wait for."""
-        self._opening += 1
-        connection = None
-        try:
-            connection = await self.connect("read")
-        except ConnectionLost:
-            if not self._readers:
-                raise
-        finally:
-            self._opening -= 1
-            if connection is None:
-                # Another one may try, or has to know that this failed.
-                self._wake_next(None)
-        if connection is not None:
-            if self._is_closed:
-                connection.close()
-                return None
-            connection.on_closed = partial(self._forget, connection)
-            connection.on_idle = partial(self._release, connection)
-            self._readers.add(connection)
-        return connection
-
-    async def _turn(self) -> Connection | None:
-        """Wait for a free connection. None when there may be one to open instead."""
+    async def _turn(self) -> Connection:
+        """Wait for a free connection. Raises ConnectionLost."""
+        if self._is_closed:
+            raise ConnectionLost("the store is closed")
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[Connection | None] = loop.create_future()
+        turn: asyncio.Future[Connection] = loop.create_future()
         self._waiting[turn] = None
-        timer = loop.call_later(STATEMENT_S, self._waited_too_long, turn)
+        self._open_more()
+        too_late = ConnectionLost(f"no connection became free for {self._read_s:g} s")
+        timer = loop.call_later(self._read_s, _refuse, turn, too_late)
         try:
             return await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
                 # The connection that it was woken for is for the next one.
-                self._give(turn.result())
+                self._release(turn.result())
             raise
         finally:
             timer.cancel()
             self._waiting.pop(turn, None)
 
-    def _waited_too_long(self, turn: "asyncio.Future[Connection | None]") -> None:
-        if not turn.done():
-            turn.set_exception(ConnectionLost(f"no connection became free for {STATEMENT_S:g} s"))
+    def _open_more(self) -> None:
+        """Open one more connection, if there are reads for it."""
+        count = len(self._readers) + self._opening
+        if count < self._max_readers and self._opening < len(self._waiting):
+            self._opening += 1
+            # Not by the read that wants it: a connection whose reader hangs up while it is made
+            # would stay open until its objects are collected.
+            self._tasks.spawn(self._open_reader(), name="open a connection")
+
+    async def _open_reader(self) -> None:
+        try:
+            connection = await self.connect("read", statement_s=self._read_s)
+        except ConnectionLost as error:
+            self._opening -= 1
+            # Where the database takes no more connections, reads wait for those that there are.
+            if not self._readers and not self._opening:
+                self._refuse_waiting(error)
+            return
+        self._opening -= 1
+        if self._is_closed:
+            connection.close()
+            return
+        connection.on_closed = partial(self._forget, connection)
+        connection.on_idle = partial(self._release, connection)
+        self._readers.add(connection)
+        self._release(connection)
 
     def _release(self, connection: Connection) -> None:
-        if not self._wake_next(connection):
-            self._idle.append(connection)
-
-    def _give(self, connection: Connection | None) -> None:
-        if connection is not None and connection.closed is None:
-            self._release(connection)
-        else:
-            self._wake_next(None)
-
-    def _forget(self, connection: Connection) -> None:
-        self._readers.discard(connection)
-        if connection in self._idle:
-            self._idle.remove(connection)
-        self._wake_next(None)
-
-    def _wake_next(self, connection: Connection | None) -> bool:
-        """Whether a reader waited."""
+        """Give the connection to the read that waits the longest."""
+        if connection.closed is not None:
+            return
         while self._waiting:
             turn = next(iter(self._waiting))
             del self._waiting[turn]
             if not turn.done():
                 turn.set_result(connection)
-                return True
-        return False
+                return
+        self._idle.append(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        self._readers.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        if not self._is_closed:
+            self._open_more()
+
+    def _refuse_waiting(self, reason: ConnectionLost) -> None:
+        for turn in self._waiting:
+            _refuse(turn, reason)
+
+
+def _refuse(turn: "asyncio.Future[Connection]", reason: ConnectionLost) -> None:
+    if not turn.done():
+        turn.set_exception(reason)
