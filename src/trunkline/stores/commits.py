@@ -1,7 +1,8 @@
 """The steps that every store takes for a commit: check the append, wait for the disk, report.
 
 `why_refused` checks an append, `CommitThread` waits for the disk, `settle` reports to the
-submitters. `DiskStore` is the part that the stores on a disk share: the queue of commits.
+submitters. `BatchingStore` gathers appends that arrive together into commits; `DiskStore` adds the
+part that the stores on a disk share.
 """
 
 import asyncio
@@ -155,12 +156,13 @@ class _OnLoop(Protocol):
 Opened = TypeVar("Opened", bound=_OnLoop)
 
 
-class DiskStore(ABC, Generic[Opened]):
-    """A store with files: open or not, its health, and the changes that wait for a commit."""
+class BatchingStore(ABC, Generic[Opened]):
+    """A store that commits in batches: open or not, its health, and the changes that wait."""
 
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
-        self._health = Health(self._path)
+    def __init__(self, name: str | Path) -> None:
+        """`name` stands for the store in messages to the operator."""
+        self._name = name
+        self._health = Health(name)
         self._opened: Opened | None = None
         # Set from the call of `close` on.
         self._closed: asyncio.Future[Any] | None = None
@@ -193,15 +195,6 @@ class DiskStore(ABC, Generic[Opened]):
         queue.append(list(items))
         self._start_soon()
 
-    def _enqueue(
-        self, work: Callable[[], T], future: "asyncio.Future[T] | None" = None
-    ) -> "asyncio.Future[T]":
-        """Queue a job of an open store. `future` gets its result."""
-        future = future or asyncio.get_running_loop().create_future()
-        self._queue.append(Job(work, future))
-        self._start_soon()
-        return future
-
     def _start_soon(self) -> None:
         """Begin the next commit as soon as the loop has nothing more to add to it."""
         if self._is_busy or self._is_gathering or not self._queue or self._opened is None:
@@ -224,9 +217,26 @@ class DiskStore(ABC, Generic[Opened]):
         """Begin the next commit, unless one is under way or the queue is empty."""
 
     def _not_open(self) -> StoreUnusable:
-        return StoreUnusable(f"The store {self._path} is not open")
+        return StoreUnusable(f"The store {self._name} is not open")
 
     def _require_open(self) -> Opened:
         if self._opened is None or self._closed is not None:
             raise self._not_open()
         return self._opened
+
+
+class DiskStore(BatchingStore[Opened]):
+    """A store with files, whose other changes take their turn among the batches."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        super().__init__(self._path)
+
+    def _enqueue(
+        self, work: Callable[[], T], future: "asyncio.Future[T] | None" = None
+    ) -> "asyncio.Future[T]":
+        """Queue a job of an open store. `future` gets its result."""
+        future = future or asyncio.get_running_loop().create_future()
+        self._queue.append(Job(work, future))
+        self._start_soon()
+        return future

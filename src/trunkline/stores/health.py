@@ -20,15 +20,15 @@ class Problem(Struct, frozen=True):
     # next write that succeeds ends the problem.
     is_lasting: bool = False
 
-    def at(self, path: Path) -> StoreUnusable:
-        return StoreUnusable(f"The store {path} {self.what}. {self.remedy}")
+    def at(self, name: str | Path) -> StoreUnusable:
+        return StoreUnusable(f"The store {name} {self.what}. {self.remedy}")
 
 
 class Health:
     """Logs once when a problem begins, and once when it is over."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, name: str | Path) -> None:
+        self._name = name
         self._problem: Problem | None = None
         # The sentence for `/readyz`; None while the store takes changes.
         self.problem: str | None = None
@@ -42,22 +42,22 @@ class Health:
             self._problem = problem
             self.problem = f"The store {problem.what}. {problem.remedy}"
             self.is_lost = problem.is_lasting
-            reason = problem.at(self._path).message
+            reason = problem.at(self._name).message
             if detail:
                 reason = f"{reason} ({detail})"
             _log.error("the store takes no changes", extra={"reason": reason})
-        return problem.at(self._path)
+        return problem.at(self._name)
 
     def refusal(self) -> StoreUnusable:
         """The error for a change to a store that is lost."""
         assert self._problem is not None
-        return self._problem.at(self._path)
+        return self._problem.at(self._name)
 
     def wrote(self) -> None:
         """A write succeeded."""
         if self._problem is not None and not self.is_lost:
             self._problem = self.problem = None
-            _log.info("the store takes changes again", extra={"store": str(self._path)})
+            _log.info("the store takes changes again", extra={"store": str(self._name)})
 
 
 FULL_REMEDY = "Free some space; the gateway continues by itself once it can write again."
