@@ -58,18 +58,28 @@ class PackedChanges:
         self._groups: list[int] = []
         # The item and the place in it of each optional group; their numbers begin at 1.
         self._optional: list[tuple[int, int]] = []
+        # The same of those that are not sent, because they cannot be stored.
+        self._unstorable: list[tuple[int, int]] = []
+
+    @property
+    def has_optional(self) -> bool:
+        return bool(self._optional or self._unstorable)
 
     def __bool__(self) -> bool:
         return bool(self._changes)
 
     def add(self, item: int, groups: Sequence[Group]) -> None:
-        """Add the groups of an item, which are storable. Items are numbered from 1, and come in
-        their order."""
+        """Add the groups of an item, whose required ones are storable. Items are numbered from 1,
+        and come in their order."""
         for group in groups:
             if group.is_required:
                 self._add(item, 0, group.changes)
         for place, group in enumerate(groups):
-            if not group.is_required:
+            if group.is_required:
+                continue
+            if why_unstorable(group.changes) is not None:
+                self._unstorable.append((item, place))
+            else:
                 self._optional.append((item, place))
                 self._add(item, len(self._optional), group.changes)
 
@@ -131,8 +141,8 @@ class PackedChanges:
     def skipped(self, groups: Sequence[int] | None) -> dict[int, tuple[int, ...]]:
         """For each item, its optional groups that were skipped, counted from 0."""
         found: dict[int, tuple[int, ...]] = {}
-        for number in groups or ():
-            item, place = self._optional[number - 1]
+        skipped = [self._optional[number - 1] for number in groups or ()]
+        for item, place in sorted(skipped + self._unstorable):
             found[item] = (*found.get(item, ()), place)
         return found
 
