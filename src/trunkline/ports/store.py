@@ -74,7 +74,8 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
     """One atomic change of one task."""
 
     task_id: str
-    # Entries continue right after this sequence; 0 creates the task.
+    # Entries continue right after this sequence; 0 creates the task, and so does a sequence that
+    # the snapshot covers, for a copy of a task whose journal was pruned up to there.
     expected_seq: int
     # In a store that several nodes share, the lane of the task and the epoch of the node's lease.
     # An append with epoch 0 takes a lane that no other node owns.
@@ -93,6 +94,15 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
     also: tuple[Group, ...] = ()
     # The size of entries and snapshot together; 0 when the runtime did not count it.
     counted_bytes: int = 0
+
+    @property
+    def begins_pruned(self) -> bool:
+        """Whether it creates a task with a pruned journal."""
+        return (
+            self.creation is not None
+            and self.snapshot is not None
+            and 0 < self.expected_seq <= self.snapshot.seq
+        )
 
     @property
     def size_bytes(self) -> int:

@@ -63,6 +63,8 @@ def sync_folder(folder: Path) -> None:
 def why_refused(append: Append, last_seq: int) -> StoreError | None:
     """Why this append may not follow; None when it may. `last_seq` 0: no such task."""
     if append.expected_seq != last_seq:
+        if not last_seq and append.begins_pruned:
+            return why_refused(append, append.expected_seq)
         return StaleSeq(
             f"Task {append.task_id} is at sequence {last_seq}; "
             f"the append continues after {append.expected_seq}"

@@ -1,7 +1,7 @@
 """`TaskIndex`: the tasks of a store in memory, by id and in the orders of lists."""
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
@@ -54,7 +54,7 @@ class Head(HeadFields, eq=False, kw_only=True):
             created_ms=creation.created_ms,
             state=append.state,
             status_ms=append.status_ms,
-            last_seq=0,
+            last_seq=append.expected_seq,
         )
 
     def stored(
@@ -95,6 +95,8 @@ class TaskIndex(Generic[H]):
         self._by_key: dict[int, H] = {}
         self._orders: dict[_Place, _Order] = {}
         self._runnable: dict[int, H] = {}
+        # The keys in order, if a copy asked for them.
+        self._sorted_keys: list[int] | None = None
         # By agent.
         self._ended: defaultdict[str, _Order] = defaultdict(list)
 
@@ -191,6 +193,16 @@ class TaskIndex(Generic[H]):
         page = list(islice(merge(*matching, reverse=True), query.limit + 1))
         position = page[-2] if len(page) > query.limit else None
         return [self._by_key[key] for _, key in page[: query.limit]], total, position
+
+    def after(self, key: int | None, limit: int) -> list[tuple[int, port.Scope, str]]:
+        """Key, scope and id of the tasks behind this key, oldest first. For a copy of all tasks,
+        which nothing else goes on beside."""
+        if self._sorted_keys is None or len(self._sorted_keys) != len(self._by_key):
+            self._sorted_keys = sorted(self._by_key)
+        keys = self._sorted_keys
+        start = 0 if key is None else bisect_right(keys, key)
+        heads = [self._by_key[each] for each in keys[start : start + limit]]
+        return [(head.key, head.scope, head.id) for head in heads]
 
     def unfinished(self) -> list[H]:
         """The tasks that have work to do, oldest first."""

@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.clock import Clock
+from trunkline.ports.copying import RecordCopy
 from trunkline.ports.records import Change, Key, Record
 from trunkline.stores.jsonfile.changes import StoredRecord, from_json, to_json
-from trunkline.stores.records.reader import SQL, tags_of, tags_text
+from trunkline.stores.records.reader import SQL, tags_of
 from trunkline.stores.records.table import RecordTable
 
 T = TypeVar("T")
@@ -71,40 +72,31 @@ class LoggedRecords(RecordTable):
     def rows(self) -> list[StoredRecord]:
         return self._rows("true")
 
-    def _rows(self, condition: str, *values: str) -> list[StoredRecord]:
+    def _rows(self, condition: str, *values: str | int) -> list[StoredRecord]:
         rows = self._db.execute(SQL["get_rows"].format(filter=condition), values)
         return [_stored(*row) for row in rows.fetchall()]
 
+    def copies_after(self, key: Key | None, limit: int) -> list[RecordCopy]:
+        """The records behind the key, in the order of their keys."""
+        place = ("", "", "") if key is None else (key.kind, key.scope, key.id)
+        filter_ = "(r.kind, r.scope, r.id) > (?, ?, ?) ORDER BY r.kind, r.scope, r.id LIMIT ?"
+        return [
+            RecordCopy(
+                record=record_of(row),
+                task_id=row.task_id,
+                held_until_ms=row.held_until_ms if row.is_deferred else 0,
+            )
+            for row in self._rows(filter_, *place, limit)
+        ]
+
     def put_row(self, row: StoredRecord) -> None:
         """Make the record what a commit made of it."""
-        place = (row.kind, row.scope)
-        key = Key(*place, row.id)
-        before = self._find(key)
-        self._delete(key, before)
-        if row.version:
-            self._insert_row(row)
-        if row.held_until_ms:
-            self._db.execute(SQL["add_due_scope"], (*place, row.due_ms))
-            hold = (row.id, row.held_until_ms, row.is_deferred, *place)
-            self._db.execute(SQL["hold_scope"], hold)
-        elif row.due_ms is not None or before.due_ms is not None:
-            self._reschedule(key, row.due_ms)
-
-    def _insert_row(self, row: StoredRecord) -> None:
-        values = (
-            row.kind,
-            row.scope,
-            row.id,
-            row.version,
-            row.count,
-            row.attempts,
-            row.due_ms,
+        self.replace(
+            record_of(row),
             row.task_id or None,
-            tags_text(row.tags),
-            from_json(row.body),
+            held_until_ms=row.held_until_ms,
+            is_deferred=row.is_deferred,
         )
-        tags = [value for tag in row.tags for value in (row.kind, tag, row.scope, row.id)]
-        SQL.write_rows(self._db, ("insert_records", 10, values), ("insert_tags", 4, tags))
 
     def copy(self) -> "LoggedRecords":
         copy = LoggedRecords(self._clock)
@@ -151,6 +143,24 @@ def record_of(row: StoredRecord) -> Record:
         due_ms=row.due_ms,
         attempts=row.attempts,
         tags=row.tags,
+    )
+
+
+def stored_copy(copy: RecordCopy) -> StoredRecord:
+    record = copy.record
+    return StoredRecord(
+        kind=record.key.kind,
+        scope=record.key.scope,
+        id=record.key.id,
+        version=record.version,
+        count=record.count,
+        attempts=record.attempts,
+        due_ms=record.due_ms,
+        held_until_ms=copy.held_until_ms,
+        is_deferred=bool(copy.held_until_ms),
+        task_id=copy.task_id,
+        tags=record.tags,
+        body=to_json(record.body),
     )
 
 

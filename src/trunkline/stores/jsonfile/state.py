@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.ports.clock import Clock
+from trunkline.ports.copying import RecordCopy
 from trunkline.ports.records import Group
 from trunkline.ports.store import Append, Result, Settled
 from trunkline.stores.commits import RUNNABLE, Item, why_refused
@@ -27,7 +28,7 @@ from trunkline.stores.jsonfile.changes import (
 )
 from trunkline.stores.jsonfile.earlier_versions import EarlierData
 from trunkline.stores.jsonfile.files import fits_a_name
-from trunkline.stores.jsonfile.record_table import LoggedRecords, RecordsFile
+from trunkline.stores.jsonfile.record_table import LoggedRecords, RecordsFile, stored_copy
 from trunkline.stores.jsonfile.tasks import TaskHead
 
 # Bounds one round of writing: a record takes memory several times its size meanwhile.
@@ -130,7 +131,7 @@ class State:
         refused = refused or self.records.apply_required(append.also, task_id)
         if refused is not None:
             return refused
-        heads[task_id] = last_seq + len(append.entries)
+        heads[task_id] = append.expected_seq + len(append.entries)
         return self.records.apply_optional(append.also, task_id)
 
     def prune(self, agent: str, *, limit: int, before_ms: int | None) -> list[Deleted | Recorded]:
@@ -156,6 +157,9 @@ class State:
             self.records.claim_due(shares, lease_ms=lease_ms)
             rows = changed()
         return [Recorded(self.n + 1, rows)] if rows else []
+
+    def put_copies(self, copies: Sequence[RecordCopy]) -> list[Recorded]:
+        return [Recorded(self.n + 1, tuple(map(stored_copy, copies)))] if copies else []
 
     def cut(self, task_id: str, *, up_to: int) -> list[Cut]:
         return [] if self.tasks.get(task_id) is None else [Cut(self.n + 1, task_id, up_to)]

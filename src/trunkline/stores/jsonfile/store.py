@@ -12,6 +12,7 @@ from trunkline.model.errors import StoreError, StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
+from trunkline.ports.copying import RecordCopy
 from trunkline.ports.records import Group, Key, Put, Record
 from trunkline.stores.commits import Batch, DiskStore, Item, Job, answer, refuse, settle
 from trunkline.stores.indexes import IndexedStore, TaskIndex, entries_after
@@ -274,6 +275,17 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
         heads, total, position = self._tasks().page_of_all(query)
         tasks = await self._stored(heads, with_artifacts=False)
         return port.TaskPage(tasks=tasks, total=total, next=position)
+
+    async def tasks_after(
+        self, number: int | None, *, limit: int
+    ) -> Sequence[tuple[int, port.Scope, str]]:
+        return self._tasks().after(number, limit)
+
+    async def records_after(self, key: Key | None, *, limit: int) -> Sequence[RecordCopy]:
+        return self._state().records.copies_after(key, limit)
+
+    async def put_copies(self, copies: Sequence[RecordCopy]) -> None:
+        await self._enqueue(partial(self._state().put_copies, copies))
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         prune = self._state().prune

@@ -72,6 +72,8 @@ class Contents(Struct, eq=False):
         self.n = change.n
         if isinstance(change, Appended):
             append = change.append
+            if append.begins_pruned:
+                self.is_cut = True
             self.entries.extend(append.entries)
             self.unpublished += [each for each in append.entries if each.kind in _PUBLIC_KINDS]
             if append.snapshot is not None:

@@ -158,6 +158,27 @@ class RecordWriter:
         if due_ms is not None or row.due_ms is not None:
             self._reschedule(key, due_ms)
 
+    def replace(
+        self, record: Record, task: _Task, *, held_until_ms: int = 0, is_deferred: bool = False
+    ) -> None:
+        """Make the record with this key exactly this one; version 0 stands for none."""
+        key = record.key
+        place = (key.kind, key.scope)
+        before = self._find(key)
+        self._delete(key, before)
+        if record.version:
+            values = (
+                *(key.kind, key.scope, key.id, record.version, record.count, record.attempts),
+                *(record.due_ms, task, tags_text(record.tags), record.body),
+            )
+            tags = [value for tag in record.tags for value in (key.kind, tag, key.scope, key.id)]
+            SQL.write_rows(self._db, ("insert_records", 10, values), ("insert_tags", 4, tags))
+        if held_until_ms:
+            self._db.execute(SQL["add_due_scope"], (*place, record.due_ms))
+            self._db.execute(SQL["hold_scope"], (key.id, held_until_ms, is_deferred, *place))
+        elif record.due_ms is not None or before.due_ms is not None:
+            self._reschedule(key, record.due_ms)
+
     def _defer(self, key: Key, in_ms: int) -> None:
         now_ms = self._clock.now_ms()
         place = {"kind": key.kind, "scope": key.scope, "id": key.id}

@@ -181,6 +181,21 @@ WHERE t.id = ?;
 -- All tasks, for a check.
 SELECT key, id FROM tasks WHERE key > ? ORDER BY key LIMIT ?;
 
+-- name: get_tasks_after
+-- All tasks in the order of their creation, for a copy.
+SELECT t.key, s.agent, s.tenant, s.principal, t.id
+FROM tasks AS t JOIN scopes AS s ON s.id = t.scope
+WHERE t.key > ? ORDER BY t.key LIMIT ?;
+
+-- name: get_records_after
+-- All records in the order of their keys, for a copy.
+SELECT r.kind, r.scope, r.id, r.version, r.body, r.count, r.due_ms, r.attempts, r.tags,
+    t.id, CASE WHEN d.is_deferred THEN d.held_until_ms END
+FROM records AS r
+LEFT JOIN tasks AS t ON t.key = r.task
+LEFT JOIN due_scopes AS d ON d.kind = r.kind AND d.scope = r.scope AND d.held_id = r.id
+WHERE (r.kind, r.scope, r.id) > (?, ?, ?) ORDER BY r.kind, r.scope, r.id LIMIT ?;
+
 -- name: count_tasks_without_scope
 SELECT count(*) FROM tasks AS t WHERE NOT EXISTS (SELECT 1 FROM scopes WHERE id = t.scope);
 

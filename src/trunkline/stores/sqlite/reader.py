@@ -8,8 +8,9 @@ from typing import Any
 
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
-from trunkline.ports.records import Record
-from trunkline.stores.records.reader import RecordReader
+from trunkline.ports.copying import RecordCopy
+from trunkline.ports.records import Key, Record
+from trunkline.stores.records.reader import RecordReader, record_of_row
 from trunkline.stores.sqlite.rows import CODES, MAX_SEQ, SEQ_BITS, STATES, entries_after
 from trunkline.stores.sqlite.statements import (
     SQL,
@@ -195,6 +196,23 @@ class Reader:
             total=total,
             next=listed[-1] if len(page) > query.limit else None,
         )
+
+    def tasks_after(self, number: int | None, limit: int) -> Sequence[tuple[int, port.Scope, str]]:
+        where = (-1 if number is None else number, limit)
+        rows = self._db.execute(SQL["get_tasks_after"], where).fetchall()
+        return [(key, port.Scope(*scope), task_id) for key, *scope, task_id in rows]
+
+    def records_after(self, key: Key | None, limit: int) -> Sequence[RecordCopy]:
+        place = ("", "", "") if key is None else (key.kind, key.scope, key.id)
+        rows = self._db.execute(SQL["get_records_after"], (*place, limit)).fetchall()
+        return [
+            RecordCopy(
+                record=record_of_row(Key(*row[:3]), *row[3:9]),
+                task_id=row[9] or "",
+                held_until_ms=row[10] or 0,
+            )
+            for row in rows
+        ]
 
     def scopes(self) -> tuple[port.Scope, ...]:
         return tuple([port.Scope(*row) for row in self._db.execute(SQL["get_scopes"]).fetchall()])

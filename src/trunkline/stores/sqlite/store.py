@@ -15,6 +15,7 @@ from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
+from trunkline.ports.copying import RecordCopy
 from trunkline.ports.records import Key, Record
 from trunkline.stores.commits import Batch, DiskStore, Job, answer, refuse, settle, sync_folder
 from trunkline.stores.locks import FileLock
@@ -26,6 +27,7 @@ from trunkline.stores.sqlite.reader import Reader, TakesLong
 from trunkline.stores.sqlite.schema import shipped_schema
 from trunkline.stores.sqlite.startup_check import OPEN, closed_mark, inspect
 from trunkline.stores.sqlite.statements import needs_count
+from trunkline.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
 
@@ -331,6 +333,17 @@ class SqliteStore(DiskStore[Opened]):
 
     async def count_ended(self, agent: str, *, before_ms: int | None = None) -> int:
         return await self._read_in_thread(Reader.count_ended, agent, before_ms)
+
+    async def tasks_after(
+        self, number: int | None, *, limit: int
+    ) -> Sequence[tuple[int, port.Scope, str]]:
+        return await self._read_in_thread(Reader.tasks_after, number, limit)
+
+    async def records_after(self, key: Key | None, *, limit: int) -> Sequence[RecordCopy]:
+        return await self._read_in_thread(Reader.records_after, key, limit)
+
+    async def put_copies(self, copies: Sequence[RecordCopy]) -> None:
+        await self._change(Writer.put_copies, copies)
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         found = await self._read_in_thread(Reader.ended, agent, before_ms, limit)

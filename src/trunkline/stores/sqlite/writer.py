@@ -10,6 +10,7 @@ from trunkline.model.events import Entry
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
+from trunkline.ports.copying import RecordCopy
 from trunkline.ports.records import Committed, Group
 from trunkline.stores.commits import Item, why_refused
 from trunkline.stores.large_appends import large_bodies
@@ -136,6 +137,18 @@ class Writer:
         self.records.discard()
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
+
+    def put_copies(self, copies: Sequence[RecordCopy]) -> None:
+        """Write records as they are, inside a transaction."""
+        for copy in copies:
+            task = None
+            if copy.task_id:
+                head = self._find_head(copy.task_id)
+                task = None if head is None else head.key
+            held_ms = copy.held_until_ms
+            self.records.replace(
+                copy.record, task, held_until_ms=held_ms, is_deferred=bool(held_ms)
+            )
 
     def forget(self, task_id: str) -> None:
         """Forget the head of a task that was changed other than by an append."""

@@ -288,6 +288,26 @@ async def sequence_goes_on_after_the_whole_journal_was_pruned(store: Store) -> N
     assert await store.entries("t", after=0, limit=9) == entries(4, 1)
 
 
+async def task_may_begin_with_a_pruned_journal(store: Store) -> None:
+    """As in a copy of a task from another store."""
+    creation = create("t").creation
+    snapshot = Snapshot(5, b"{}")
+    whole = structs.replace(follow("t", 4, count=3), creation=creation)
+    pruned = structs.replace(whole, snapshot=snapshot)
+    empty = structs.replace(follow("u", 5, snapshot=snapshot, count=0), creation=creation)
+    # Without a snapshot the entries before would be missing.
+    assert_results(await put(store, whole, pruned, empty, pruned), StaleSeq, None, None, StaleSeq)
+    task = await must_get(store, "t")
+    assert (task.last_seq, task.snapshot, task.tail) == (7, snapshot, entries(5, 2))
+    assert await store.entries("t", after=0, limit=10) == entries(4, 3)
+    await must_put(store, follow("t", 7))
+    task = await must_get(store, "u")
+    assert (task.last_seq, task.snapshot, task.tail) == (5, snapshot, ())
+    assert await store.entries("u", after=0, limit=10) == ()
+    await must_put(store, follow("u", 5, state=COMPLETED, snapshot=Snapshot(6, b"{}")))
+    assert (await must_get(store, "u")).last_seq == 6
+
+
 async def store_that_works_has_no_problem(store: Store) -> None:
     assert store.problem is None
     await store.check()
