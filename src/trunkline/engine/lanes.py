@@ -1,7 +1,7 @@
 """`Lanes`: which runs start and which wait. One lane per context, first in, first out.
 
-A lane runs one ticket at a time. `max_running` bounds all lanes together; lanes that
-are held up by it start in the order in which their turn came.
+A lane runs one ticket at a time. `max_running` and `slots` bound all lanes together; lanes that
+are held up by them start in the order in which their turn came.
 """
 
 from bisect import bisect_left, insort
@@ -66,11 +66,13 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
     max_waiting: int
     # The maximum number of lanes that run at the same time; 0 means no maximum.
     max_running: int = 0
+    # The number of lanes that may run by a limit which several nodes share; None for no such limit.
+    slots: int | None = None
     # For each lane, the ticket that runs or is the next to run, and the tickets behind it. Most
     # lanes have one ticket.
     _heads: dict[Lane, Ticket] = {}
     _behind: dict[Lane, _Queue[Ticket]] = {}
-    # Lanes whose first ticket waits only because of `max_running`, in order.
+    # Lanes whose first ticket waits only because of the limits, in order.
     _held: dict[Lane, None] = {}
     _running: set[Lane] = set()
 
@@ -90,7 +92,10 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
     @property
     def has_room(self) -> bool:
         """Whether one more lane may run."""
-        return not self.max_running or len(self._running) < self.max_running
+        running = len(self._running)
+        if self.max_running and running >= self.max_running:
+            return False
+        return self.slots is None or running < self.slots
 
     def enter(self, lane: Lane, ticket: Ticket) -> bool:
         """Queue the ticket; True when it starts now."""
@@ -101,8 +106,8 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
             behind.append(ticket)
             return False
         self._heads[lane] = ticket
-        # For most agents the first test decides, without a call.
-        if not self.max_running or self.has_room:
+        # For most agents the first tests decide, without a call.
+        if (not self.max_running and self.slots is None) or self.has_room:
             self._running.add(lane)
             return True
         self._held[lane] = None
@@ -128,9 +133,16 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
                 del self._behind[lane]
         return self._start_held() if self._held else ()
 
-    def resize(self, *, max_waiting: int, max_running: int) -> tuple[Ticket, ...]:
+    def resize(
+        self, *, max_waiting: int, max_running: int, slots: int | None = None
+    ) -> tuple[Ticket, ...]:
         """Change the limits; returns the tickets that start now. Those that run or wait stay."""
-        self.max_waiting, self.max_running = max_waiting, max_running
+        self.max_waiting, self.max_running, self.slots = max_waiting, max_running, slots
+        return self._start_held()
+
+    def use_slots(self, slots: int) -> tuple[Ticket, ...]:
+        """Change the number of slots; returns the tickets that start now."""
+        self.slots = slots
         return self._start_held()
 
     def _start_held(self) -> tuple[Ticket, ...]:
@@ -155,6 +167,11 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
     @property
     def running(self) -> int:
         return len(self._running)
+
+    @property
+    def busy(self) -> int:
+        """The number of lanes that run, or would run without the limits."""
+        return len(self._heads)
 
     @property
     def total_waiting(self) -> int:

@@ -102,7 +102,18 @@ class ProfileKeys(Struct, frozen=True, kw_only=True):
         int, doc("Maximum number of waiting messages per context; more are refused.", ge=1)
     ] = 9999
     max_concurrency: Annotated[
-        int, doc("Maximum number of turns that run at once. 0: no limit.", ge=0)
+        int,
+        doc(
+            "Maximum number of turns that run at once, over all nodes of the gateway. 0: no limit.",
+            ge=0,
+        ),
+    ] = 0
+    max_concurrency_per_node: Annotated[
+        int,
+        doc(
+            "Maximum number of turns that run at once at one node of the gateway. 0: no limit.",
+            ge=0,
+        ),
     ] = 0
     queued_send: Annotated[
         Literal["wait", "return"],

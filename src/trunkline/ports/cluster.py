@@ -180,10 +180,14 @@ class Cluster(Protocol):
 
         All living nodes together hold at most `limit` slots, and a node that is given up holds
         none. A node gets no slot that another one waits for which holds fewer, or as few and waits
-        longer; a node that has not asked for a while waits no more. A node with slots learns that
-        they are contended when another one waits that holds none, or fewer by two or more, and when
-        all nodes together hold more than `limit`, because the limit was lowered. A call that comes
-        late, after a later one of the same node, changes nothing."""
+        longer; a node that has not asked for a while waits no more.
+
+        The slots of a node are contended when another one still waits after it has taken the slots
+        that are free, and then holds none, or fewer by two or more, or when the node has more than
+        it wants. They are contended as well when all nodes together hold more than `limit`, because
+        the limit was lowered.
+
+        A call that comes late, after a later one of the same node, changes nothing."""
         ...
 
     def tell(self, notice: Notice) -> None:

@@ -56,9 +56,10 @@ class PublishedAgent:
         self.reader = SnapshotSubscription if is_whole else Subscription
         # Whether a blocking send may be answered before its task has settled.
         self.bounds_waits = self.profile.reply_wait_s > 0 or self.profile.queued_send == "return"
+        limits = (self.profile.max_concurrency, self.profile.max_concurrency_per_node)
         self.lanes: Lanes[Lane, Run] = Lanes(
             max_waiting=self.profile.max_queue_per_context,
-            max_running=self.profile.max_concurrency,
+            max_running=min(filter(None, limits), default=0),
         )
         # Whether the agent was withdrawn, or replaced by `successor`. None of its turns begin any
         # more.

@@ -69,8 +69,9 @@ class Drain(Struct, frozen=True, eq=False):
             if run.agent is agent:
                 run.agent = successor
         limits, successor.lanes = successor.lanes, agent.lanes
+        slots = None if limits.slots is None else agent.lanes.slots or 0
         for granted in successor.lanes.resize(
-            max_waiting=limits.max_waiting, max_running=limits.max_running
+            max_waiting=limits.max_waiting, max_running=limits.max_running, slots=slots
         ):
             self.runs.begin(granted)
 

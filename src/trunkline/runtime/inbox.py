@@ -177,6 +177,8 @@ class Inbox(Struct, kw_only=True, eq=False):
     async def _send(
         self, agent: PublishedAgent, sent: Sent, lane: Lane, lease: Lease
     ) -> Outcome | Run:
+        if agent.lanes.slots is not None:
+            await self.ownership.slots.wait_for_room(agent, lane)
         placed = Placed(lease, sent.task_id, f"request:{sent.request_id}")
         admitted = await self.service.intake.admit(
             agent, sent.caller, sent.request, needs_task=sent.needs_task, placed=placed

@@ -257,6 +257,8 @@ class Intake(Struct, kw_only=True, eq=False):
             return await self._accepted_elsewhere(scope, await self.forwarding.ask(lane, sent))
         lease.users += 1
         try:
+            if agent.lanes.slots is not None:
+                await ownership.slots.wait_for_room(agent, lane)
             return await self.admit(
                 agent,
                 caller,

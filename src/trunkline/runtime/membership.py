@@ -64,6 +64,7 @@ class Membership(Struct, kw_only=True, eq=False):
         await self._tasks.close()
         await self.inbox.close()
         await self.ownership.followers.close()
+        await self.ownership.slots.close()
         await self.ownership.close()
 
     def hear(self, notice: Notice) -> None:
@@ -74,7 +75,9 @@ class Membership(Struct, kw_only=True, eq=False):
                 self.inbox.hear(notice.lane)
             case Answered():
                 self.forwarding.hear(notice.request_id)
-            case SlotsMoved() | RoomLeft() | LanesFreed():
+            case SlotsMoved():
+                self.ownership.slots.hear(notice.agent)
+            case RoomLeft() | LanesFreed():
                 """The sweep looks after these."""
             case NodeLeft() | Missed():
                 self._urgent.set()
@@ -97,6 +100,7 @@ class Membership(Struct, kw_only=True, eq=False):
         self.ownership.followers.sweep()
         self.forwarding.sweep()
         if self.ownership.is_trusted:  # else the others may own the lanes by now
+            self.ownership.slots.sweep()
             is_closing = self.inbox.is_closed
             if not is_closing:
                 await self.ownership.make_sure()

@@ -25,6 +25,7 @@ from trunkline.runtime.followers import Followers
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import Lease, LiveTask
 from trunkline.runtime.registry import Registry, followed
+from trunkline.runtime.slots import Slots
 
 _log = logging.getLogger("trunkline.cluster")
 
@@ -48,6 +49,7 @@ class Ownership(Struct, kw_only=True, eq=False):
     registry: Registry
     journal: Journal
     followers: Followers
+    slots: Slots
     agents: Mapping[str, PublishedAgent]
     # The agent of a handle, also while it is being withdrawn.
     find: Callable[[str], PublishedAgent | None]
@@ -299,6 +301,7 @@ class Ownership(Struct, kw_only=True, eq=False):
         self._term += 1
         # They belong to the name that this node gives up.
         self._unsure.clear()
+        self.slots.lose()
         held, self.held = self.held, {}
         if held:
             _log.error("lanes are lost", extra={"reason": reason, "lanes": len(held)})

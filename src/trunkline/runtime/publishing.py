@@ -10,6 +10,7 @@ from trunkline.ports.backend import Opens
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.drain import Drain
 from trunkline.runtime.sessions import Sessions
+from trunkline.runtime.slots import Slots
 
 _log = logging.getLogger("trunkline.runtime")
 
@@ -29,6 +30,8 @@ class Publishing(Struct, kw_only=True, eq=False):
     sessions: Sessions
     # Continues the unfinished tasks of an agent.
     recover: Callable[[str], Awaitable[None]]
+    # The limits that hold over all nodes, where several share the store.
+    slots: Slots | None = None
     # Agents that were replaced or withdrawn, until their backends are closed.
     leaving: set[PublishedAgent] = set()
 
@@ -40,6 +43,8 @@ class Publishing(Struct, kw_only=True, eq=False):
     async def open_backend(self, agent: PublishedAgent) -> None:
         if isinstance(agent.backend, Opens):
             await agent.backend.open(agent.handle, self.sessions.of_agent(agent.handle))
+        if self.slots is not None:
+            self.slots.limit(agent)
 
     async def publish(self, agent: PublishedAgent) -> None:
         """Open the backend of a new agent, and continue the tasks that an earlier agent of this

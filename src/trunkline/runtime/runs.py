@@ -28,6 +28,7 @@ from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.recorder import AGENT_FAILED, Recorder
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run, extra_of
+from trunkline.runtime.slots import Slots
 from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
 
@@ -49,6 +50,8 @@ class Runs(Struct, kw_only=True, eq=False):
     turns: Turns
     tasks: BackgroundTasks
     gate: TurnGate | None = None
+    # The limits that hold over all nodes, where several share the store.
+    slots: Slots | None = None
     running: set[Run] = set()
     # Runs in the queue without a task, which only their lanes know.
     without_task: set[Run] = set()
@@ -96,6 +99,8 @@ class Runs(Struct, kw_only=True, eq=False):
             live.waiting.append(run)
         if run.agent.lanes.enter(run.lane, run):
             self.begin(run)
+        elif self.slots is not None and run.agent.lanes.slots is not None:
+            self.slots.want(run.agent)
 
     def begin(self, run: Run) -> None:
         """Begin a run that has its lane. A turn with effects starts when the store has committed
@@ -258,6 +263,8 @@ class Runs(Struct, kw_only=True, eq=False):
             self.gate.settle(run)
         for granted in run.agent.lanes.leave(run.lane, run):
             self.begin(granted)
+        if self.slots is not None and run.agent.lanes.slots is not None:
+            self.slots.ended(run.agent)
 
     def give_up(self, lanes: Collection[Lane]) -> None:
         """Give up the runs of these lanes that have no task, because other nodes have the lanes."""

@@ -46,6 +46,7 @@ from trunkline.runtime.runs import Runs
 from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.shared_service import SharedService
+from trunkline.runtime.slots import Slots
 from trunkline.runtime.store_refusals import StoreRefusals
 from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
@@ -140,12 +141,15 @@ class Runtime:
         forwarding: Forwarding | None = None
         if cluster is not None:
             followers = Followers(store=store, registry=registry, journal=journal)
+            slots = Slots(cluster=cluster, find=self.publishing.find, begin=runs.begin)
+            runs.slots = self.publishing.slots = slots
             self.ownership = registry.ownership = Ownership(
                 cluster=cluster,
                 clock=clock,
                 registry=registry,
                 journal=journal,
                 followers=followers,
+                slots=slots,
                 agents=self.agents,
                 find=self.publishing.find,
                 recover=self._recover_lane,
@@ -339,6 +343,8 @@ class Runtime:
         """Accept no more messages, let runs finish for `grace_s`, stop the others, and end all
         streams."""
         self.stop_admitting()
+        if self.runs.slots is not None:
+            self.runs.slots.stop()
         await self._drain.all(grace_s=grace_s, reason=STOP_REASON)
         for live in self.registry.all():
             with suppress(TrunklineError):

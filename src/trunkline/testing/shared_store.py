@@ -221,10 +221,8 @@ class SharedStore(MemoryStore):
             self._queue_up(own)
         if own.held or own.wanted:
             slots[node] = own
-        is_contended = free <= 0 and any(
-            not each.held or each.held + 1 < own.held for each in waiting
-        )
-        return SlotShare(own.held, bool(own.held) and (is_contended or free < 0))
+        is_contended = free < 0 or any(_lacks(each, own, free) for each in waiting)
+        return SlotShare(own.held, is_contended and own.held > 0)
 
     def _queue_up(self, own: _Slots) -> None:
         """Let the nodes that wait already go first."""
@@ -250,6 +248,14 @@ def _ahead(own: _Slots, waiting: Sequence[_Slots]) -> int:
         until = own.held + (each.since < own.since)
         ahead += max(0, min(each.wanted, until) - each.held)
     return ahead
+
+
+def _lacks(other: _Slots, own: _Slots, free: int) -> bool:
+    """Whether this node should give a slot to the other, which may take the free ones first."""
+    could_hold = other.held + free
+    if could_hold >= other.wanted:
+        return False
+    return own.held > own.wanted or not could_hold or could_hold + 1 < own.held
 
 
 def _passed_on(method: Method) -> Method:

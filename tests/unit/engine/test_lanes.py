@@ -20,13 +20,14 @@ class Model:
 
     def __init__(self, max_running: int) -> None:
         self.max_running = max_running or 10**9
+        self.slots = 10**9
         self.tickets: list[tuple[str, int]] = []  # in the order of entry
         self.running: list[tuple[str, int]] = []
         self.ready: list[str] = []  # lanes with a head that is held up, by when it became so
 
     def start(self) -> list[int]:
         started = []
-        while self.ready and len(self.running) < self.max_running:
+        while self.ready and len(self.running) < min(self.max_running, self.slots):
             self.running.append(self.queue(self.ready.pop(0))[0])
             started.append(self.running[-1][1])
         return started
@@ -76,6 +77,11 @@ class LanesMachine(RuleBasedStateMachine):
         for ticket in list(self.model.running):
             assert list(self.lanes.leave(*ticket)) == self.model.leave(ticket)
 
+    @rule(slots=st.integers(0, 4))
+    def use_slots(self, slots: int) -> None:
+        self.model.slots = slots
+        assert list(self.lanes.use_slots(slots)) == self.model.start()
+
     @rule(lane=st.sampled_from("abcd"))
     def leave_unknown(self, lane: str) -> None:
         assert self.lanes.leave(lane, -1) == ()
@@ -84,6 +90,8 @@ class LanesMachine(RuleBasedStateMachine):
     def counts_agree(self) -> None:
         model, lanes = self.model, self.lanes
         assert lanes.running == len(model.running) <= model.max_running
+        assert lanes.has_room == (len(model.running) < min(model.max_running, model.slots))
+        assert lanes.busy == len(model.running) + len(model.ready)
         assert lanes.total_waiting == len(model.tickets) - len(model.running)
         for lane in "abcd":
             queue = model.queue(lane)
@@ -100,6 +108,7 @@ class LanesMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "model"):
             return
+        self.use_slots(1)
         # Nobody starves: when whatever runs finishes, everything gets its turn.
         order: list[tuple[str, int]] = []
         expected = {lane: self.model.queue(lane) for lane in "abcd"}
@@ -199,3 +208,15 @@ def test_a_higher_limit_starts_lanes_in_order_and_a_lower_one_stops_none() -> No
     assert lanes.is_full("a")
     assert [lanes.leave(lane, n) for n, lane in enumerate("abc")] == [(), (), (3,)]
     assert lanes.resize(max_waiting=1, max_running=0) == ()
+
+
+def test_without_slots_nothing_starts_and_fewer_slots_stop_none() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9, slots=0)
+    assert [lanes.enter(lane, n) for n, lane in enumerate("abc")] == [False, False, False]
+    assert lanes.use_slots(2) == (0, 1)
+    assert lanes.use_slots(0) == ()
+    assert (lanes.running, lanes.busy) == (2, 3)
+    assert lanes.leave("a", 0) == ()
+    # The lower of the two limits holds.
+    assert lanes.resize(max_waiting=9, max_running=1, slots=5) == ()
+    assert lanes.leave("b", 1) == (2,)

@@ -102,6 +102,9 @@ async def a_node_with_more_than_its_share_learns_it(nodes: Nodes) -> None:
     assert await ask(two, 9, limit=3) == SlotShare(1)
     # One more is fair, because the slots cannot be shared evenly.
     assert await ask(one, 9, limit=3) == SlotShare(2)
+    # Not of slots that it has no use for.
+    assert await ask(one, 1, keep=2, limit=3) == SlotShare(2, is_contended=True)
+    assert await ask(one, 9, keep=2, limit=3) == SlotShare(2)
     # A node that wants no more of them leaves the others alone.
     await ask(two, 0, limit=3)
     assert await ask(one, 9, limit=3) == SlotShare(3)
