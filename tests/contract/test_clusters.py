@@ -1,6 +1,7 @@
 """Every store that several nodes share passes the same checks."""
 
 import pytest
+from tests.postgres.nodes import postgres_nodes
 
 from trunkline.ports.cluster import Notice
 from trunkline.testing import FakeClock
@@ -32,6 +33,12 @@ class SharedNodes:
 @pytest.mark.parametrize("check", CLUSTER_CHECKS, ids=lambda check: check.__name__)
 async def test_shared_store(check: ClusterCheck) -> None:
     await check(SharedNodes())
+
+
+@pytest.mark.parametrize("check", CLUSTER_CHECKS, ids=lambda check: check.__name__)
+async def test_postgres(check: ClusterCheck, postgres_url: str) -> None:
+    async with postgres_nodes(postgres_url) as nodes:
+        await check(nodes)
 
 
 async def test_a_node_that_has_not_asked_for_a_while_waits_for_no_slot() -> None:

@@ -88,49 +88,49 @@ class SlotShare(Struct, frozen=True):
     is_contended: bool = False
 
 
-class Advanced(Struct, frozen=True, gc=False):
+class Advanced(Struct, frozen=True, gc=False, array_like=True, tag="advanced"):
     """The journal of a task was committed up to this sequence."""
 
     task_id: str
     seq: int
 
 
-class Posted(Struct, frozen=True, gc=False):
+class Posted(Struct, frozen=True, gc=False, array_like=True, tag="posted"):
     """A request waits in the inbox of a lane."""
 
     lane: str
 
 
-class Answered(Struct, frozen=True, gc=False):
+class Answered(Struct, frozen=True, gc=False, array_like=True, tag="answered"):
     """The outcome of a request that another node received is stored."""
 
     request_id: str
 
 
-class SlotsMoved(Struct, frozen=True, gc=False):
+class SlotsMoved(Struct, frozen=True, gc=False, array_like=True, tag="slots-moved"):
     """A node waits for slots of the agent, or has given some back."""
 
     agent: str
 
 
-class RoomLeft(Struct, frozen=True, gc=False):
+class RoomLeft(Struct, frozen=True, gc=False, array_like=True, tag="room-left"):
     """A node could run this many more turns of the agent, and has none that waits."""
 
     agent: str
     turns: int
 
 
-class LanesFreed(Struct, frozen=True, gc=False):
+class LanesFreed(Struct, frozen=True, gc=False, array_like=True, tag="lanes-freed"):
     """A node has freed lanes of the agent, for one that has room."""
 
     agent: str
 
 
-class NodeLeft(Struct, frozen=True, gc=False):
+class NodeLeft(Struct, frozen=True, gc=False, array_like=True, tag="node-left"):
     """A node has resigned, so its lanes can be taken over."""
 
 
-class Missed(Struct, frozen=True, gc=False):
+class Missed(Struct, frozen=True, gc=False, array_like=True, tag="missed"):
     """Notices were lost on their way to this node, of any kind."""
 
 

@@ -17,7 +17,8 @@ from psycopg.adapt import Transformer
 Params: TypeAlias = Sequence[bytes | None]
 Row: TypeAlias = tuple[Any, ...]
 
-# A server or a network that does not answer is given up after this time.
+# A server or a network that does not answer is given up after this time, unless the connection has
+# its own.
 STATEMENT_S = 10.0
 # For each host of the URL, and for all of them together with their names.
 CONNECT_S = 5.0

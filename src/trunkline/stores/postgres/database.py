@@ -224,3 +224,44 @@ class Database:
 def _refuse(turn: "asyncio.Future[Connection]", reason: ConnectionLost) -> None:
     if not turn.done():
         turn.set_exception(reason)
+
+
+class LastingConnection:
+    """One connection for statements that may be repeated, made again when it broke."""
+
+    def __init__(self, database: Database, role: str, *, statement_s: float = STATEMENT_S) -> None:
+        self._database = database
+        self._role = role
+        self._statement_s = statement_s
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+
+    async def run(self, sql: str, params: Params = (), *, again: Params = ()) -> list[Row]:
+        """Raises StoreUnusable, after a second attempt, which goes with the parameters `again` if
+        there are any."""
+        try:
+            try:
+                return await self._run(sql, params)
+            except ConnectionLost:
+                return await self._run(sql, again or params)
+            except DatabaseError as error:
+                if error.sqlstate not in UNDONE:
+                    raise
+                return await self._run(sql, params)
+        except ConnectionLost as error:
+            raise self._database.unreachable(error) from error
+        except DatabaseError as error:
+            raise self._database.refused(error) from error
+
+    async def _run(self, sql: str, params: Params) -> list[Row]:
+        async with self._connecting:
+            if self._connection is None or self._connection.closed is not None:
+                self._connection = await self._database.connect(
+                    self._role, statement_s=self._statement_s
+                )
+        return await self._connection.run(sql, params)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
