@@ -25,7 +25,7 @@ CONNECT_S = 5.0
 ALL_HOSTS_S = 20.0
 
 # How PostgreSQL plans prepared statements. All of them find their rows by an index, at any size.
-_PLANNING = (
+PLANNING = (
     # One plan for all values, from the first time on: to plan takes longer than to run.
     "plan_cache_mode=force_generic_plan",
     # A table that was empty when the plan was made would be read from end to end until PostgreSQL
@@ -72,7 +72,7 @@ async def connect(
     settings["application_name"] = f"trunkline {role}"
     if prepares:
         # A pooler refuses these, and unprepared statements are planned each time anyway.
-        options = [settings.get("options", ""), *[f"-c {setting}" for setting in _PLANNING]]
+        options = [settings.get("options", ""), *[f"-c {setting}" for setting in PLANNING]]
         settings["options"] = " ".join(options).strip()
     try:
         async with asyncio.timeout(ALL_HOSTS_S):

@@ -7,13 +7,12 @@ slices are read after it; they do not change, and stay for a while after they we
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Protocol
 
 from trunkline.model.errors import StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
 from trunkline.stores.postgres.connection import Params, Row
-from trunkline.stores.postgres.database import Database
 from trunkline.stores.postgres.packing import boolean, int2s, int4, int4s, int8, searched, texts
 from trunkline.stores.postgres.rows import EventRow, entries_after, number_in, numbers_in, plain
 from trunkline.stores.sqlite.rows import CODES, STATES
@@ -31,8 +30,16 @@ _MAX_SEQ = (1 << 31) - 1
 _MAX_SCOPES = 65536
 
 
+class Reads(Protocol):
+    """What a `Reader` reads through: a `Database`, or one connection."""
+
+    name: str
+
+    async def read(self, sql: str, params: Params = ()) -> list[Row]: ...
+
+
 class Reader:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Reads) -> None:
         self._database = database
         # By their number in the database. They never change.
         self._scopes: dict[int, port.Scope] = {}
