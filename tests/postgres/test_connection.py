@@ -47,6 +47,15 @@ async def test_large_values_go_both_ways(postgres_url: str) -> None:
         assert await connection.run("SELECT $1::bytea, NULL", [large]) == [(large, None)]
 
 
+async def test_an_answer_that_comes_while_the_last_piece_is_written_is_heard(
+    postgres_url: str,
+) -> None:
+    async with connected(postgres_url, statement_s=2.0) as connection:
+        for _ in range(200):
+            sent = [b"x" * 300_000]
+            assert await connection.run("SELECT length($1::bytea)", sent) == [(300_000,)]
+
+
 async def test_a_refused_statement_leaves_the_connection_usable(postgres_url: str) -> None:
     async with connected(postgres_url) as connection:
         # Refused when it is prepared, and when it runs; twice, because the first is forgotten.

@@ -191,10 +191,12 @@ class Connection:
             self._end_writing()
 
     def _writable(self) -> None:
+        # The server may have to be read before it reads on. This writes as well, and may find the
+        # whole answer already.
+        self._readable()
         try:
-            # The server may have to be read before it reads on.
-            self._pgconn.consume_input()
-            self._flush()
+            if self._is_writing:
+                self._flush()
         except psycopg.Error as error:
             self.close(_one_line(error))
 
