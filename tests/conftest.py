@@ -4,9 +4,23 @@ import signal
 
 import pytest
 from tests.failures_at_once import FailuresAtOnce
-from tests.postgres.fixtures import own_postgres, postgres_server, postgres_servers, postgres_url
+from tests.postgres.fixtures import (
+    cleared_postgres_url,
+    own_postgres,
+    postgres_server,
+    postgres_servers,
+    postgres_url,
+    shared_postgres_url,
+)
 
-__all__ = ["own_postgres", "postgres_server", "postgres_servers", "postgres_url"]
+__all__ = [
+    "cleared_postgres_url",
+    "own_postgres",
+    "postgres_server",
+    "postgres_servers",
+    "postgres_url",
+    "shared_postgres_url",
+]
 
 # Suites that want more than a checkout: they run only when they are asked for by their marker.
 OPT_IN = ("openclaw", "claude", "codex")

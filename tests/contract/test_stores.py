@@ -9,6 +9,7 @@ from trunkline.clock import SystemClock
 from trunkline.ports.store import Scope
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
+from trunkline.stores.postgres.store import PostgresStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing.check_store import CHECKS, DURABLE_CHECKS, Check, check_store
 
@@ -35,6 +36,11 @@ async def test_json_files(check: Check, tmp_path: Path) -> None:
 @pytest.mark.parametrize("check", CHECKS + DURABLE_CHECKS, ids=lambda check: check.__name__)
 async def test_json_files_with_a_new_log_for_every_commit(check: Check, tmp_path: Path) -> None:
     await check(lambda name: json_files(tmp_path / name, log_bytes=0))
+
+
+@pytest.mark.parametrize("check", CHECKS + DURABLE_CHECKS, ids=lambda check: check.__name__)
+async def test_postgres(check: Check, cleared_postgres_url: str) -> None:
+    await check(lambda _: PostgresStore(cleared_postgres_url, allow_unsafe=True))
 
 
 async def test_suite_runs_in_one_call(tmp_path: Path) -> None:

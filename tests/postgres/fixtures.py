@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.postgres.server import (
     UNSAFE,
@@ -25,6 +26,21 @@ from trunkline.stores.postgres.schema import migrate
 ON_EVERY_POSTGRES = pytest.mark.parametrize(
     "postgres_server", ["embedded", "debian"], indirect=True, scope="session"
 )
+
+# Deletes the rows of all tables but that of the schema's version.
+_CLEAR = """
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN
+        SELECT relname FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> 'trunkline'
+    LOOP
+        EXECUTE format('DELETE FROM %I', name);
+    END LOOP;
+END $$
+"""
 
 
 def fill_template(url: str) -> None:
@@ -61,6 +77,22 @@ def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     url = postgres_server.create_database(fill_template)
     yield url
     postgres_server.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def shared_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    url = postgres_server.create_database(fill_template)
+    yield url
+    postgres_server.drop_database(url)
+
+
+@pytest.fixture
+def cleared_postgres_url(shared_postgres_url: str) -> str:
+    """A database without a row, for many small tests: to empty one takes a tenth of the time that
+    a new one takes."""
+    with psycopg.connect(shared_postgres_url, autocommit=True) as connection:
+        connection.execute(_CLEAR)
+    return shared_postgres_url
 
 
 @pytest.fixture

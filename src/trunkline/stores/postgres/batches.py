@@ -53,6 +53,8 @@ class _Slot(Struct, eq=False, gc=False):
     last_seq: int
     # Places of the appends in the batch.
     places: list[int]
+    # The expected sequence, and -n for the n-th task that the batch creates.
+    was: int
     is_large: bool
 
     def add(self, append: Append, place: int) -> None:
@@ -73,8 +75,9 @@ class StagedBatch:
         slots: dict[str, _Slot] = {}
         # Scopes of new tasks.
         self.scopes: set[Scope] = set()
-        # How many of the items the batch has.
+        # How many of the items the batch has, and how many tasks it creates.
         self.count = 0
+        self._new = 0
         # Groups of changes that belong to no append, with their places.
         self._groups: list[tuple[int, Group]] = []
         changes = size = 0
@@ -99,9 +102,12 @@ class StagedBatch:
             elif (refused := _why_unstorable(item)) is not None:
                 self._refused[place] = refused
             else:
-                slots[item.task_id] = _slot(item, place)
+                slot = slots[item.task_id] = _slot(item, place)
                 if item.creation is not None:
                     self.scopes.add(item.creation.scope)
+                    if not item.expected_seq or item.begins_pruned:
+                        self._new += 1
+                        slot.was = -self._new
             self.count += 1
         # Each lane and each task is locked in this order.
         self._slots = sorted(slots.values(), key=_lane_and_task)
@@ -117,7 +123,7 @@ class StagedBatch:
     def params(self, scopes: Mapping[Scope, int]) -> list[bytes | None]:
         """The parameters of `append_1` behind the first three. `scopes` has the numbers of all
         `scopes`."""
-        params: list[bytes | None] = []
+        params: list[bytes | None] = [int4(self._new)]
         if self._slots:
             self._pack_appends(params, scopes)
             self._pack_rows(params)
@@ -142,7 +148,7 @@ class StagedBatch:
             texts([slot.lane for slot in slots]),
             int8s([slot.first.epoch for slot in slots]),
             texts([slot.task_id for slot in slots]),
-            int4s([slot.first.expected_seq for slot in slots]),
+            int4s([slot.was for slot in slots]),
             int4s([slot.last_seq for slot in slots]),
             int2s([CODES[slot.last.state] for slot in slots]),
             int8s([slot.last.status_ms for slot in slots]),
@@ -254,6 +260,7 @@ def _slot(append: Append, place: int) -> _Slot:
         append.snapshot,
         last_seq,
         [place],
+        append.expected_seq,
         bool(large) and is_large(append),
     )
 

@@ -13,7 +13,7 @@ from trunkline.stores.postgres.packing import int8, texts
 from trunkline.stores.postgres.problems import READ_ONLY, is_of_one_item, is_undone
 from trunkline.stores.statements import parse_statements
 
-SQL = parse_statements(files(__package__).joinpath("writes.sql").read_text("utf-8"))
+SQL = parse_statements(files(__package__).joinpath("writer.sql").read_text("utf-8"))
 
 # How long the writer waits before it tries again. `Database` itself tries less often, the longer
 # the database is away.

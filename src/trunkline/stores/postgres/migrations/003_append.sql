@@ -15,9 +15,9 @@
 -- Locks, each in sorted order, so that two batches never wait for each other: the writer, lanes,
 -- tasks, keys of records.
 CREATE FUNCTION append_1(
-    p_writer int8, p_batch int8, p_node int8,
-    -- Appends. `a_was` is the expected sequence, 0 for a task to be created; `a_seq` the last one.
-    -- Scope, context and creation are those of new tasks.
+    p_writer int8, p_batch int8, p_node int8, p_new int4,
+    -- Appends. `a_was` is the expected sequence, and -n for the n-th task to be created; `a_seq` is
+    -- the last one. Scope, context and creation are those of new tasks.
     a_lane text[], a_epoch int8[], a_task text[], a_was int4[], a_seq int4[],
     a_state int2[], a_status_ms int8[], a_scope int4[], a_context text[], a_created_ms int8[],
     -- Rows of journals, each with the slot of its append.
@@ -45,9 +45,9 @@ DECLARE
     keys int8[];
     scopes int4[];
     states int2[];
-    month int8;
+    -- Keys of new tasks, in the order of their creation.
+    new_keys int8[];
     new_lanes text[];
-    has_new bool;
     has_old bool;
     changes_state bool;
     is_refused bool := false;
@@ -84,7 +84,12 @@ BEGIN
             )
             SELECT array_agg(made.lane) INTO new_lanes FROM made;
         END IF;
-        month := month_key(statement_timestamp());
+        IF p_new > 0 THEN
+            new_keys := ARRAY(
+                SELECT m.first | nextval('task_numbers')
+                FROM month_key(statement_timestamp()) AS m (first), generate_series(1, p_new)
+            );
+        END IF;
         -- The fence: whoever takes one of these lanes waits for the end of this batch, and the
         -- owner is looked at again after a wait for whoever took one.
         SELECT
@@ -98,15 +103,14 @@ BEGIN
             ),
             array_agg(coalesce(x.last_seq, 0)::int8 ORDER BY t.i),
             array_agg(
-                CASE WHEN t.was = 0 THEN month | nextval('task_numbers') ELSE x.key END
-                ORDER BY t.i
+                CASE WHEN t.was < 0 THEN new_keys[-t.was] ELSE x.key END ORDER BY t.i
             ),
             array_agg(coalesce(x.scope, t.scope) ORDER BY t.i),
             array_agg(x.state ORDER BY t.i),
-            bool_or(t.was = 0), bool_or(t.was > 0), bool_or(x.state IS DISTINCT FROM t.state),
+            bool_or(t.was > 0), bool_or(x.state IS DISTINCT FROM t.state),
             bool_or(t.lane <> '' AND l.epoch IS NULL
                 OR t.was > 0 AND x.last_seq IS DISTINCT FROM t.was)
-        INTO epochs, codes, seen, keys, scopes, states, has_new, has_old, changes_state, is_refused
+        INTO epochs, codes, seen, keys, scopes, states, has_old, changes_state, is_refused
         FROM unnest(a_lane, a_epoch, a_task, a_was, a_state, a_scope) WITH ORDINALITY
             AS t (lane, epoch, task, was, state, scope, i)
         LEFT JOIN LATERAL (
@@ -120,7 +124,7 @@ BEGIN
             LIMIT 1 FOR NO KEY UPDATE
         ) AS x ON true;
 
-        IF has_new THEN
+        IF p_new > 0 THEN
             INSERT INTO tasks (
                 key, id, scope, context, lane, created_ms, status_ms, last_seq, state
             )
@@ -131,10 +135,10 @@ BEGIN
                 keys, a_task, a_scope, a_context, a_lane, a_created_ms, a_status_ms, a_seq, a_state,
                 a_was, codes
             ) AS t (key, id, scope, context, lane, created_ms, status_ms, seq, state, was, code)
-            WHERE t.was = 0 AND t.code = 0
+            WHERE t.was < 0 AND t.code = 0
             ON CONFLICT (id) DO NOTHING;
             GET DIAGNOSTICS n = ROW_COUNT;
-            IF is_refused OR n < cardinality(array_positions(a_was, 0)) THEN
+            IF is_refused OR n < p_new THEN
                 -- Tasks of other appends have some of these ids.
                 is_refused := true;
                 SELECT
@@ -143,7 +147,7 @@ BEGIN
                 INTO codes, seen
                 FROM (
                     SELECT t.i, t.code, t.seen, coalesce(other.last_seq, 0)::int8 AS last_seq,
-                        t.was = 0 AND t.code = 0 AND other.key IS DISTINCT FROM t.key AS is_missing
+                        t.was < 0 AND t.code = 0 AND other.key IS DISTINCT FROM t.key AS is_missing
                     FROM unnest(a_task, keys, a_was, codes, seen) WITH ORDINALITY
                         AS t (id, key, was, code, seen, i)
                     LEFT JOIN LATERAL (
@@ -166,10 +170,10 @@ BEGIN
             codes, seen
         ) AS r;
         is_refused := codes <> array_fill(0, ARRAY[cardinality(codes)]);
-        IF is_refused AND has_new THEN
+        IF is_refused AND p_new > 0 THEN
             DELETE FROM tasks AS x
             USING unnest(keys, a_was, codes) AS t (key, was, code)
-            WHERE x.key = t.key AND t.was = 0 AND t.code > 0;
+            WHERE x.key = t.key AND t.was < 0 AND t.code > 0;
         END IF;
     END IF;
 
