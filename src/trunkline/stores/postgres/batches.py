@@ -72,15 +72,15 @@ class StagedBatch:
         self._written = written
         # Refused before they are sent, by place.
         self._refused: dict[int, StoreError] = {}
-        slots: dict[str, _Slot] = {}
+        self._by_task: dict[str, _Slot] = {}
+        # Groups of changes that belong to no append, with their places.
+        self._groups: list[tuple[int, Group]] = []
         # Scopes of new tasks.
         self.scopes: set[Scope] = set()
         # How many of the items the batch has, and how many tasks it creates.
         self.count = 0
         self._new = 0
-        # Groups of changes that belong to no append, with their places.
-        self._groups: list[tuple[int, Group]] = []
-        changes = size = 0
+        size = changes = 0
         for place, (item, _) in enumerate(items[:MAX_ITEMS]):
             if isinstance(item, Append):
                 size += item.counted_bytes or item.size_bytes
@@ -88,32 +88,42 @@ class StagedBatch:
                     changes += sum([len(group.changes) for group in item.also])
             else:
                 changes += len(item.changes)
-            if place and (size > MAX_BYTES or changes > MAX_CHANGES):
+            is_full = size > MAX_BYTES or changes > MAX_CHANGES
+            if (is_full and place) or not self._take(item, place):
                 break
-            if not isinstance(item, Append):
-                if (unstorable := records.why_unstorable(item.changes)) is not None:
-                    self._refused[place] = unstorable
-                else:
-                    self._groups.append((place, item))
-            elif (slot := slots.get(item.task_id)) is not None:
-                if not _can_follow(item, slot):
-                    break
-                slot.add(item, place)
-            elif (refused := _why_unstorable(item)) is not None:
-                self._refused[place] = refused
-            else:
-                slot = slots[item.task_id] = _slot(item, place)
-                if item.creation is not None:
-                    self.scopes.add(item.creation.scope)
-                    if not item.expected_seq or item.begins_pruned:
-                        self._new += 1
-                        slot.was = -self._new
             self.count += 1
         # Each lane and each task is locked in this order.
-        self._slots = sorted(slots.values(), key=_lane_and_task)
+        self._slots = sorted(self._by_task.values(), key=_lane_and_task)
         self._changes = PackedChanges()
         if changes:
             self._add_changes()
+
+    def _take(self, item: Item, place: int) -> bool:
+        """Whether the item can be in this batch."""
+        if not isinstance(item, Append):
+            unstorable = records.why_unstorable(item.changes)
+            if unstorable is None:
+                self._groups.append((place, item))
+            else:
+                self._refused[place] = unstorable
+            return True
+        slot = self._by_task.get(item.task_id)
+        if slot is not None:
+            if not _can_follow(item, slot):
+                return False
+            slot.add(item, place)
+            return True
+        refused = _why_unstorable(item)
+        if refused is not None:
+            self._refused[place] = refused
+            return True
+        slot = self._by_task[item.task_id] = _slot(item, place)
+        if item.creation is not None:
+            self.scopes.add(item.creation.scope)
+            if not item.expected_seq or item.begins_pruned:
+                self._new += 1
+                slot.was = -self._new
+        return True
 
     @property
     def is_empty(self) -> bool:
