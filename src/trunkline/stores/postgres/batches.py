@@ -145,11 +145,16 @@ class StagedBatch:
         return params
 
     def _add_changes(self) -> None:
-        for number, slot in enumerate(self._slots, 1):
-            if slot.first.also:
-                self._changes.add(number, slot.first.also)
-        for number, (_, group) in enumerate(self._groups, len(self._slots) + 1):
-            self._changes.add(number, (group,))
+        """Pack the changes in the order of submission, whatever the slots of their items."""
+        found: list[tuple[int, int, Sequence[Group]]] = [
+            (slot.places[0], number, slot.first.also)
+            for number, slot in enumerate(self._slots, 1)
+            if slot.first.also
+        ]
+        for number, (place, group) in enumerate(self._groups, len(self._slots) + 1):
+            found.append((place, number, (group,)))
+        for _, number, groups in sorted(found):
+            self._changes.add(number, groups)
 
     def _pack_appends(self, params: list[bytes | None], scopes: Mapping[Scope, int]) -> None:
         slots = self._slots

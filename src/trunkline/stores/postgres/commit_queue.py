@@ -30,8 +30,10 @@ from trunkline.stores.postgres.writer import Writer
 
 # A batch that takes longer than this is a problem of the database.
 _SLOW_S = 3.0
-# A store that is being closed waits this long for the next answer of the database.
+# A store that is being closed waits this long for the next answer of its database, and this long
+# for a database that is away.
 _CLOSE_S = 12.0
+_CLOSE_AWAY_S = 1.0
 
 
 class Opened(Struct, eq=False):
@@ -103,7 +105,8 @@ class CommitQueue(BatchingStore[Opened]):
             self._idle.clear()
             opened.values.when_idle(self._continue)
             idle = self._tasks.start(self._idle.wait(), name="idle")
-            await asyncio.wait({idle}, timeout=_CLOSE_S)
+            is_away = self._health.problem is not None
+            await asyncio.wait({idle}, timeout=_CLOSE_AWAY_S if is_away else _CLOSE_S)
             idle.cancel()
         self._opened = None
         if self._commit_task is not None:

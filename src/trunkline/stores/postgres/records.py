@@ -69,8 +69,8 @@ class PackedChanges:
         return bool(self._changes)
 
     def add(self, item: int, groups: Sequence[Group]) -> None:
-        """Add the groups of an item, whose required ones are storable. Items are numbered from 1,
-        and come in their order."""
+        """Add the groups of an item, whose required ones are storable. Changes are made in the
+        order in which they were added. Items are numbered from 1."""
         for group in groups:
             if group.is_required:
                 self._add(item, 0, group.changes)
