@@ -31,6 +31,8 @@ PLANNING = (
     # A table that was empty when the plan was made would be read from end to end until PostgreSQL
     # plans anew: those of the next month at midnight, for one.
     "enable_seqscan=off",
+    # A page of a table that was small would be read whole and sorted.
+    "enable_bitmapscan=off",
     # Compiling takes longer than any of these statements.
     "jit=off",
 )

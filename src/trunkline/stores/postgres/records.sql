@@ -20,7 +20,9 @@ FROM {source} WHERE {filters} ORDER BY {order} LIMIT {limit};
 records AS r;
 
 -- name: tagged_records
-record_tags AS t JOIN records AS r ON r.kind = t.kind AND r.scope = t.scope AND r.id = t.id;
+record_tags AS t CROSS JOIN LATERAL (
+    SELECT * FROM records AS r WHERE r.kind = t.kind AND r.scope = t.scope AND r.id = t.id LIMIT 1
+) AS r;
 
 -- name: claim_due
 SELECT kind, scope, id, version, body, count, due_ms, attempts, tags

@@ -10,17 +10,21 @@
 --
 -- Each step below is a statement of its own, and sees what was committed before the locks of the
 -- statements before it were granted.
+--
+-- Functions that look for the first of many rows forbid every plan but to read an index in its
+-- order. Among kinds that PostgreSQL has no statistics of yet, it would read all rows and sort them.
 
 -- End the claim on a scope, which takes its next turn behind all others due by now. The caller has
 -- locked it FOR UPDATE.
 CREATE FUNCTION release_scope_1(p_kind text, p_scope text, p_now_ms int8) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     next_ms int8;
 BEGIN
-    SELECT min(r.due_ms) INTO next_ms FROM records AS r
-    WHERE r.kind = p_kind AND r.scope = p_scope AND r.due_ms IS NOT NULL;
-    IF next_ms IS NULL THEN
+    SELECT r.due_ms INTO next_ms FROM records AS r
+    WHERE r.kind = p_kind AND r.scope = p_scope AND r.due_ms IS NOT NULL
+    ORDER BY r.due_ms LIMIT 1;
+    IF NOT FOUND THEN
         DELETE FROM due_scopes AS d WHERE d.kind = p_kind AND d.scope = p_scope;
     ELSE
         UPDATE due_scopes AS d
@@ -209,12 +213,10 @@ BEGIN
         IF refused = 0 THEN
             FOR j IN first..last LOOP
                 IF NOT is_first[j] THEN
-                    SELECT r.version, r.count, r.due_ms, r.tags INTO old FROM records AS r
+                    SELECT r.version, r.count INTO old FROM records AS r
                     WHERE r.kind = c_kind[j] AND r.scope = c_scope[j] AND r.id = c_id[j];
                     versions[j] := coalesce(old.version, 0);
                     counts[j] := coalesce(old.count, 0);
-                    dues[j] := old.due_ms;
-                    tags[j] := old.tags;
                 END IF;
                 IF c_op[j] = 4 AND counts[j] > c_expected[j] - c_number[j]
                     OR c_op[j] <> 4 AND c_expected[j] <> versions[j]
@@ -233,14 +235,18 @@ BEGIN
         END IF;
 
         FOR j IN first..last LOOP
-            IF refused > 0 OR c_op[j] IN (3, 5) THEN
-                IF is_new[j] THEN
-                    DELETE FROM records AS r
-                    WHERE r.kind = c_kind[j] AND r.scope = c_scope[j] AND r.id = c_id[j];
-                END IF;
+            IF is_new[j] AND (refused > 0 OR c_op[j] IN (3, 5)) THEN
+                DELETE FROM records AS r
+                WHERE r.kind = c_kind[j] AND r.scope = c_scope[j] AND r.id = c_id[j];
             END IF;
             CONTINUE WHEN refused > 0;
 
+            IF NOT is_first[j] THEN
+                SELECT r.due_ms, r.tags INTO old FROM records AS r
+                WHERE r.kind = c_kind[j] AND r.scope = c_scope[j] AND r.id = c_id[j];
+                dues[j] := old.due_ms;
+                tags[j] := old.tags;
+            END IF;
             IF c_op[j] <= 3 AND tags[j] IS NOT NULL THEN
                 DELETE FROM record_tags AS t
                 USING json_array_elements_text(tags[j]::json) AS gone (tag)
@@ -256,7 +262,7 @@ BEGIN
                 ON CONFLICT (kind, scope, id) DO UPDATE
                 SET version = r.version + 1, attempts = 0, due_ms = excluded.due_ms,
                     task = excluded.task, tags = excluded.tags, body = excluded.body;
-            ELSIF c_op[j] = 3 AND versions[j] > 0 THEN
+            ELSIF c_op[j] = 3 AND NOT is_new[j] THEN
                 DELETE FROM records AS r
                 WHERE r.kind = c_kind[j] AND r.scope = c_scope[j] AND r.id = c_id[j];
             ELSIF c_op[j] = 4 AND NOT is_new[j] THEN
@@ -302,8 +308,7 @@ END $$;
 
 -- Claim the first due record of scopes: of each kind as many as its share.
 CREATE FUNCTION claim_due_1(kinds text[], shares int4[], lease_ms int8) RETURNS SETOF records
--- A plan for any share would read all scopes of the kind.
-LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     now_ms int8 := now_ms();
     n int4;
@@ -364,36 +369,11 @@ BEGIN
     END LOOP;
 END $$;
 
--- End the claims on records that were deleted.
-CREATE FUNCTION end_claims_1(p_kinds text[], p_scopes text[], p_ids text[]) RETURNS void
-LANGUAGE plpgsql AS $$
-DECLARE
-    now_ms int8 := now_ms();
-    place record;
-BEGIN
-    FOR place IN
-        SELECT d.kind, d.scope, d.held_id
-        FROM unnest(p_kinds, p_scopes, p_ids) AS c (kind, scope, id)
-        CROSS JOIN LATERAL (
-            SELECT d.* FROM due_scopes AS d
-            WHERE d.kind = c.kind AND d.scope = c.scope AND d.held_id = c.id LIMIT 1
-        ) AS d
-        ORDER BY d.kind, d.scope
-    LOOP
-        PERFORM FROM due_scopes AS d
-        WHERE d.kind = place.kind AND d.scope = place.scope AND d.held_id = place.held_id
-        FOR UPDATE;
-        IF FOUND THEN
-            PERFORM release_scope_1(place.kind, place.scope, now_ms);
-        END IF;
-    END LOOP;
-END $$;
-
 -- Delete the records of a scope that have been due the longest, except those that are being
 -- changed. Returns how many.
 CREATE FUNCTION delete_due_1(p_kind text, p_scope text, before_ms int8, max_deleted int8)
 RETURNS int8
-LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     gone text[];
 BEGIN
@@ -411,12 +391,13 @@ BEGIN
         RETURNING r.id, r.tags
     )
     DELETE FROM record_tags AS t
-    USING deleted AS r, json_array_elements_text(r.tags::json) AS old (tag)
-    WHERE t.kind = p_kind AND t.tag = old.tag AND t.scope = p_scope AND t.id = r.id;
-    PERFORM end_claims_1(
-        array_fill(p_kind, ARRAY[cardinality(gone)]), array_fill(p_scope, ARRAY[cardinality(gone)]),
-        gone
-    );
+    USING deleted AS r, json_array_elements_text(r.tags::json) AS gone_tag (tag)
+    WHERE t.kind = p_kind AND t.tag = gone_tag.tag AND t.scope = p_scope AND t.id = r.id;
+    PERFORM FROM due_scopes AS d
+    WHERE d.kind = p_kind AND d.scope = p_scope AND d.held_id = ANY (gone) FOR UPDATE;
+    IF FOUND THEN
+        PERFORM release_scope_1(p_kind, p_scope, now_ms());
+    END IF;
     RETURN cardinality(gone);
 END $$;
 
@@ -427,20 +408,41 @@ DECLARE
     kinds text[];
     scopes text[];
     ids text[];
+    now_ms int8 := now_ms();
+    place record;
 BEGIN
-    PERFORM FROM records AS r WHERE r.task = ANY (p_tasks)
-    ORDER BY r.kind, r.scope, r.id FOR UPDATE;
-    WITH deleted AS (
-        DELETE FROM records AS r WHERE r.task = ANY (p_tasks)
-        RETURNING r.kind, r.scope, r.id, r.tags, r.due_ms
-    ), tags AS (
-        DELETE FROM record_tags AS t
-        USING deleted AS r, json_array_elements_text(r.tags::json) AS old_tag (tag)
-        WHERE t.kind = r.kind AND t.tag = old_tag.tag AND t.scope = r.scope AND t.id = r.id
-    )
     SELECT array_agg(r.kind), array_agg(r.scope), array_agg(r.id) INTO kinds, scopes, ids
-    FROM deleted AS r WHERE r.due_ms IS NOT NULL;
-    IF kinds IS NOT NULL THEN
-        PERFORM end_claims_1(kinds, scopes, ids);
+    FROM (
+        SELECT r.kind, r.scope, r.id FROM records AS r WHERE r.task = ANY (p_tasks)
+        ORDER BY r.kind, r.scope, r.id FOR UPDATE
+    ) AS r;
+    IF kinds IS NULL THEN
+        RETURN;
     END IF;
+    WITH deleted AS (
+        DELETE FROM records AS r
+        USING unnest(kinds, scopes, ids) AS gone (kind, scope, id)
+        WHERE r.kind = gone.kind AND r.scope = gone.scope AND r.id = gone.id
+        RETURNING r.kind, r.scope, r.id, r.tags
+    )
+    DELETE FROM record_tags AS t
+    USING deleted AS r, json_array_elements_text(r.tags::json) AS gone_tag (tag)
+    WHERE t.kind = r.kind AND t.tag = gone_tag.tag AND t.scope = r.scope AND t.id = r.id;
+    -- End the claims on them.
+    FOR place IN
+        SELECT d.kind, d.scope, d.held_id
+        FROM unnest(kinds, scopes, ids) AS gone (kind, scope, id)
+        CROSS JOIN LATERAL (
+            SELECT d.* FROM due_scopes AS d
+            WHERE d.kind = gone.kind AND d.scope = gone.scope AND d.held_id = gone.id LIMIT 1
+        ) AS d
+        ORDER BY d.kind, d.scope
+    LOOP
+        PERFORM FROM due_scopes AS d
+        WHERE d.kind = place.kind AND d.scope = place.scope AND d.held_id = place.held_id
+        FOR UPDATE;
+        IF FOUND THEN
+            PERFORM release_scope_1(place.kind, place.scope, now_ms);
+        END IF;
+    END LOOP;
 END $$;
