@@ -1,4 +1,5 @@
-"""A process that works off due records until it is killed: its arguments are STORE FOLDER.
+"""A process that works off due records until it is killed: its arguments are STORE and FOLDER, or
+`postgres` and the URL of the database.
 
 Says `left ID` for every record that it finds at the start, `run ID` for every run of the handler,
 and `done COUNT` when all are worked off.
@@ -15,6 +16,7 @@ from trunkline.ports.records import Add, Change, Key, Put, Record
 from trunkline.ports.store import Scope, Store
 from trunkline.runtime.due_work import DueKind, DueWork
 from trunkline.stores.jsonfile import JsonFileStore
+from trunkline.stores.postgres.store import PostgresStore
 from trunkline.stores.sqlite import SqliteStore
 
 KIND = "check.1"
@@ -28,10 +30,12 @@ def say(word: str, value: object) -> None:
     os.write(1, f"{word} {value}\n".encode())
 
 
-def make(kind: str, folder: Path) -> Store:
+def make(kind: str, where: str) -> Store:
+    if kind == "postgres":
+        return PostgresStore(where, allow_unsafe=True)
     if kind == "sqlite":
-        return SqliteStore(folder / "store.db")
-    return JsonFileStore(folder / "tasks", clock=SystemClock(), adopts=Scope("", "", ""))
+        return SqliteStore(Path(where) / "store.db")
+    return JsonFileStore(Path(where) / "tasks", clock=SystemClock(), adopts=Scope("", "", ""))
 
 
 async def handle(record: Record) -> Sequence[Change]:
@@ -39,15 +43,19 @@ async def handle(record: Record) -> Sequence[Change]:
     return [Add(key=COUNT, amount=1, at_most=RECORDS)]
 
 
-async def main(kind: str, folder: Path) -> None:
-    store = make(kind, folder)
-    await store.open()
+async def fill(store: Store) -> None:
     if await store.record(COUNT) is None:
         puts = [
             Put(key=Key(KIND, f"s{number % SCOPES}", f"{number:04}"), due_in_ms=0)
             for number in range(RECORDS)
         ]
         await store.change(*puts, Add(key=COUNT, amount=0, at_most=RECORDS))
+
+
+async def main(kind: str, where: str) -> None:
+    store = make(kind, where)
+    await store.open()
+    await fill(store)
     for record in await store.records(KIND, limit=RECORDS):
         say("left", record.key.id)
     due = DueWork(store=store, clock=SystemClock(), kinds=[DueKind(name=KIND, handle=handle)])
@@ -62,4 +70,4 @@ async def main(kind: str, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,11 +1,13 @@
-"""Random changes, claims and restarts: a folder of JSON files and a database have the same records
+"""Random changes, claims and restarts: a folder of JSON files and the databases have the same records
 as a store in memory."""
 
 import random
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.postgres.clock import DatabaseClock
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.model.errors import StoreError
@@ -13,6 +15,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.records import Add, Change, Defer, Delete, Group, Put, Record
 from trunkline.ports.store import Result, Store
 from trunkline.stores.memory import MemoryStore
+from trunkline.stores.postgres.store import PostgresStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import FakeClock
 from trunkline.testing.stores.kit import COMPLETED, change, create, key, put, with_groups
@@ -102,22 +105,48 @@ def _same(result: Result) -> object:
     return result.message if isinstance(result, StoreError) else result
 
 
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", MAKERS)
-async def test_records_are_those_of_the_model(tmp_path: Path, kind: str, seed: int) -> None:
+async def play(
+    make: Callable[[Clock], Store],
+    seed: int,
+    *,
+    set_time: Callable[[int], None] = lambda _: None,
+    ends_claims: bool = True,
+) -> None:
+    """`set_time` is for a store whose clock is not that of the process."""
     chance, clock = random.Random(seed), FakeClock()
-    both = Both(MAKERS[kind](tmp_path, clock), MemoryStore(clock), chance)
+    both = Both(make(clock), MemoryStore(clock), chance)
     await both.store.open()
     await both.model.open()
     steps = [Both.change] * 8 + [Both.append] * 3 + [Both.claim] * 5 + [Both.prune]
     for _ in range(120):
+        set_time(clock.now_ms())
         if chance.random() < 0.04:
             await both.store.close()
-            both.store = MAKERS[kind](tmp_path, clock)
+            both.store = make(clock)
             await both.store.open()
-            both.model._records.release_claims()
+            if ends_claims:
+                both.model._records.release_claims()
         await chance.choice(steps)(both)
         clock.jump(chance.choice([0, 0, 0.3, 2]))
         await both.check()
     await both.store.close()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", MAKERS)
+async def test_records_are_those_of_the_model(tmp_path: Path, kind: str, seed: int) -> None:
+    await play(lambda clock: MAKERS[kind](tmp_path, clock), seed)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_records_in_postgresql_are_those_of_the_model(postgres_url: str, seed: int) -> None:
+    """A process that opens the store leaves the claims of others alone."""
+    with closing(DatabaseClock(postgres_url)) as clock:
+        await play(
+            lambda _: PostgresStore(postgres_url, allow_unsafe=True),
+            seed,
+            set_time=clock.set,
+            ends_claims=False,
+        )
