@@ -1,5 +1,5 @@
-"""Random changes, claims and restarts: a folder of JSON files and the databases have the same records
-as a store in memory."""
+"""Random changes, claims and restarts: a folder of JSON files and the databases have the same
+records as a store in memory."""
 
 import random
 from collections.abc import Callable
