@@ -200,8 +200,10 @@ async def test_reads_fail_while_the_server_is_away_and_go_on_after_it(
         assert {type(each) for each in found} == {StoreUnusable}
         with pytest.raises(ConnectionLost):
             await database.connect("write")
+        assert database.reconnects == 0
         own_postgres.start()
         await until_answers(database)
+        assert database.reconnects == 1
 
 
 async def test_closing_refuses_those_that_wait(postgres_url: str) -> None:

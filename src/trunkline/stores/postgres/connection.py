@@ -28,11 +28,12 @@ ALL_HOSTS_S = 20.0
 PLANNING = (
     # One plan for all values, from the first time on: to plan takes longer than to run.
     "plan_cache_mode=force_generic_plan",
-    # A table that was empty when the plan was made would be read from end to end until PostgreSQL
+    # A plan that was made while tables were small would read them from end to end until PostgreSQL
     # plans anew: those of the next month at midnight, for one.
     "enable_seqscan=off",
-    # A page of a table that was small would be read whole and sorted.
     "enable_bitmapscan=off",
+    "enable_hashjoin=off",
+    "enable_mergejoin=off",
     # Compiling takes longer than any of these statements.
     "jit=off",
 )

@@ -66,6 +66,8 @@ class Database:
         # Reads that wait for a connection, in their order.
         self._waiting: dict[asyncio.Future[Connection], None] = {}
         self._is_closed = False
+        # How often the database was reached again after an attempt had failed.
+        self.reconnects = 0
         self._wait_s = 0.0
         self._next_attempt = 0.0
         # One node at a time knocks while the database is away: many would keep it from coming up.
@@ -92,7 +94,9 @@ class Database:
             raise
         finally:
             self._is_trying = False
-        self._wait_s = 0.0
+        if self._wait_s:
+            self.reconnects += 1
+            self._wait_s = 0.0
         return connection
 
     async def read(self, sql: str, params: Params = ()) -> list[Row]:

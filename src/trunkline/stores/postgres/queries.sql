@@ -1,24 +1,26 @@
 -- Reads of tasks, and the maintenance of the store. `-- name: x` starts a statement; the comment
 -- below it says what it is for. Loaded by reader.py, maintenance.py and check.py. Every read is one
 -- statement, so that its answer is one state of the store. Braces are filled in by reader.py: {most}
--- is a number, because PostgreSQL plans for a tenth of all rows where a LIMIT is a parameter.
+-- is a number, because PostgreSQL plans for a tenth of all rows where a LIMIT is a parameter. Some
+-- rows are selected with LIMIT 1 or OFFSET 0 before they are joined: PostgreSQL would join whole
+-- tables as long as it takes them for small.
 
 -- name: get_task
 -- One task of a caller: id, agent, tenant, principal.
 SELECT t.key, t.id, t.scope, t.context, t.state, t.status_ms, t.created_ms, t.last_seq,
     s.seq, s.body, s.artifacts, e.seqs, e.kinds, e.bodies
-FROM tasks AS t
+FROM (SELECT * FROM tasks AS f WHERE f.id = $1 LIMIT 1) AS t
 JOIN scopes AS c ON c.id = t.scope
-LEFT JOIN snapshots AS s ON s.task = t.key
+LEFT JOIN LATERAL (SELECT * FROM snapshots AS f WHERE f.task = t.key LIMIT 1) AS s ON true
 LEFT JOIN LATERAL ({tail}) AS e ON true
-WHERE t.id = $1 AND c.agent = $2 AND c.tenant = $3 AND c.principal = $4;
+WHERE c.agent = $2 AND c.tenant = $3 AND c.principal = $4;
 
 -- name: get_by_key
 -- One task, whoever its caller is.
 SELECT t.key, t.id, t.scope, t.context, t.state, t.status_ms, t.created_ms, t.last_seq,
     s.seq, s.body, s.artifacts, e.seqs, e.kinds, e.bodies
 FROM tasks AS t
-LEFT JOIN snapshots AS s ON s.task = t.key
+LEFT JOIN LATERAL (SELECT * FROM snapshots AS f WHERE f.task = t.key LIMIT 1) AS s ON true
 LEFT JOIN LATERAL ({tail}) AS e ON true
 WHERE t.key = $1;
 
@@ -46,8 +48,9 @@ WHERE coalesce(j.previous, $2) - $2 < $3::int4
 ORDER BY j.seq;
 
 -- name: get_owner
-SELECT c.agent, c.tenant, c.principal FROM tasks AS t JOIN scopes AS c ON c.id = t.scope
-WHERE t.id = $1;
+SELECT c.agent, c.tenant, c.principal
+FROM (SELECT f.scope FROM tasks AS f WHERE f.id = $1 LIMIT 1) AS t
+JOIN scopes AS c ON c.id = t.scope;
 
 -- name: get_key
 SELECT key FROM tasks WHERE id = $1;
@@ -95,8 +98,8 @@ SELECT total.n, t.key, t.id, t.scope, t.context, t.state, t.status_ms, t.created
     s.seq, s.body, CASE WHEN $1::bool THEN s.artifacts ELSE '' END, e.seqs, e.kinds, e.bodies
 FROM (SELECT coalesce(sum(c.n), 0)::int8 AS n FROM counted AS c) AS total
 LEFT JOIN page AS p ON true
-LEFT JOIN tasks AS t ON t.key = p.key
-LEFT JOIN snapshots AS s ON s.task = t.key
+LEFT JOIN LATERAL (SELECT * FROM tasks AS f WHERE f.key = p.key LIMIT 1) AS t ON true
+LEFT JOIN LATERAL (SELECT * FROM snapshots AS f WHERE f.task = p.key LIMIT 1) AS s ON true
 LEFT JOIN LATERAL ({tail}) AS e ON true
 ORDER BY p.status_ms DESC, p.key DESC;
 
@@ -136,8 +139,10 @@ FROM (
     SELECT c.state, c.scope FROM counts AS c WHERE c.state IN (1, 2)
     GROUP BY c.state, c.scope HAVING sum(c.n) > 0
 ) AS p
-JOIN tasks AS t ON t.scope = p.scope AND t.state = p.state
 JOIN scopes AS s ON s.id = p.scope
+CROSS JOIN LATERAL (
+    SELECT f.key, f.id FROM tasks AS f WHERE f.scope = p.scope AND f.state = p.state OFFSET 0
+) AS t
 ORDER BY t.key;
 
 -- name: get_scopes
@@ -169,10 +174,11 @@ CROSS JOIN LATERAL (
 
 -- name: get_value_sizes
 -- Large values of a caller: ids, agent, tenant, principal.
-SELECT v.id, v.size FROM large_values AS v
-JOIN tasks AS t ON t.key = v.task
+SELECT v.id, v.size
+FROM (SELECT f.id, f.size, f.task FROM large_values AS f WHERE f.id = ANY ($1::text[]) OFFSET 0) AS v
+CROSS JOIN LATERAL (SELECT f.scope FROM tasks AS f WHERE f.key = v.task LIMIT 1) AS t
 JOIN scopes AS c ON c.id = t.scope
-WHERE v.id = ANY ($1::text[]) AND c.agent = $2 AND c.tenant = $3 AND c.principal = $4;
+WHERE c.agent = $2 AND c.tenant = $3 AND c.principal = $4;
 
 -- name: get_slices
 -- Slices of a large value: id, first, number of slices.
@@ -255,9 +261,12 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 -- name: end_read
 ROLLBACK;
 
+-- name: get_last_key
+SELECT coalesce(max(key), 0) FROM tasks;
+
 -- name: find_tasks
--- All tasks, for a check.
-SELECT key, id FROM tasks WHERE key > $1::int8 ORDER BY key LIMIT 200;
+-- Tasks for a check: behind a key, up to another.
+SELECT key, id FROM tasks WHERE key > $1::int8 AND key <= $2::int8 ORDER BY key LIMIT 200;
 
 -- name: count_tasks_without_scope
 SELECT count(*) FROM tasks AS t WHERE NOT EXISTS (SELECT FROM scopes AS s WHERE s.id = t.scope);
@@ -290,11 +299,12 @@ WHERE r.task IS NOT NULL AND NOT EXISTS (SELECT FROM tasks AS t WHERE t.key = r.
 -- name: count_tags_without_record
 SELECT count(*) FROM record_tags AS t WHERE NOT EXISTS (
     SELECT FROM records AS r
-    WHERE r.kind = t.kind AND r.scope = t.scope AND r.id = t.id AND t.tag = ANY (r.tags)
+    WHERE r.kind = t.kind AND r.scope = t.scope AND r.id = t.id AND r.tags::jsonb ? t.tag
 );
 
 -- name: count_records_without_tag
-SELECT count(*) FROM records AS r CROSS JOIN unnest(r.tags) AS j (tag) WHERE NOT EXISTS (
+SELECT count(*) FROM records AS r CROSS JOIN jsonb_array_elements_text(r.tags::jsonb) AS j (tag)
+WHERE NOT EXISTS (
     SELECT FROM record_tags AS t
     WHERE t.kind = r.kind AND t.tag = j.tag AND t.scope = r.scope AND t.id = r.id
 );

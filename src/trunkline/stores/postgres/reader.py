@@ -107,7 +107,8 @@ class Reader:
         return count
 
     async def value_sizes(self, scope: port.Scope, ids: Sequence[str]) -> dict[str, int]:
-        return dict(await self._read("get_value_sizes", texts(ids), *_owner(scope)))
+        storable = [value_id for value_id in ids if searched(value_id) is not None]
+        return dict(await self._read("get_value_sizes", texts(storable), *_owner(scope)))
 
     async def value_slices(self, value_id: str, first: int, limit: int) -> tuple[bytes, ...]:
         rows = await self._read("get_slices", searched(value_id), int4(first), int4(limit))
