@@ -57,6 +57,8 @@ def _print_findings(found: "Findings") -> None:
         print(f"{text}. {fault.remedy}".rstrip())
     if found.more:
         print(f"and {found.more} more")
+    for note in found.notes:
+        print(f"note: {note}")
     problems = len(found.faults) + found.more
     result = counted(problems, "problem") if problems else "sound"
     sizes = f"{found.tasks} tasks, {found.entries} journal entries, {found.records} records"

@@ -12,7 +12,7 @@ _MAX_FAULTS = 1000
 
 
 class Fault(Struct, frozen=True):
-    # One of: file, page, reference, count, task, record, log. Scripts rely on these words.
+    # One of: file, page, schema, reference, count, task, record, log. Scripts rely on these words.
     kind: str
     what: str
     remedy: str
@@ -28,6 +28,8 @@ class Findings(Struct):
     faults: list[Fault] = []
     # How many more there are than `faults` has room for.
     more: int = 0
+    # What an operator should know, although nothing is damaged.
+    notes: list[str] = []
 
     @property
     def is_sound(self) -> bool:
