@@ -16,6 +16,14 @@ from trunkline.testing.stores.lanes import Node
 PATIENT = Times(beat_s=20.0, lease_s=60.0)
 
 
+async def end_lease(url: str, node: int) -> None:
+    """Let the lease of the node end now, by the clock of the database."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        await connection.execute(
+            "UPDATE nodes SET lease_until = clock_timestamp() WHERE node = %s", [node]
+        )
+
+
 class PostgresNode:
     """The store and the cluster of one node, in one object, as checks want them."""
 
@@ -48,12 +56,7 @@ class PostgresNodes:
         return cast("Node", await self.add(heard.append))
 
     async def let_die(self, node: Node) -> None:
-        """Let the lease of the node end now, by the clock of the database."""
-        async with await psycopg.AsyncConnection.connect(self.url, autocommit=True) as connection:
-            await connection.execute(
-                "UPDATE nodes SET lease_until = clock_timestamp() WHERE node = %s",
-                [cast("PostgresNode", node).store.node],
-            )
+        await end_lease(self.url, cast("PostgresNode", node).store.node)
 
     async def close(self) -> None:
         for node in self.made:
