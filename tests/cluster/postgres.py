@@ -68,7 +68,9 @@ async def on_postgres(url: str, count: int = 2, **options: Any) -> AsyncIterator
         yield cluster
     finally:
         await cluster.close()
-    left = [task for task in asyncio.all_tasks() if "src/trunkline" in repr(task.get_stack(limit=1))]
+    left = [
+        task for task in asyncio.all_tasks() if "src/trunkline" in repr(task.get_stack(limit=1))
+    ]
     assert not left, f"left behind: {left}"
 
 

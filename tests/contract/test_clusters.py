@@ -3,10 +3,11 @@
 import pytest
 from tests.postgres.nodes import postgres_nodes
 
+from trunkline.engine.slot_shares import WAITS_MS
 from trunkline.ports.cluster import Notice
 from trunkline.testing import FakeClock
 from trunkline.testing.check_store import CLUSTER_CHECKS, ClusterCheck
-from trunkline.testing.shared_store import LEASE_MS, WAITS_MS, SharedStore
+from trunkline.testing.shared_store import LEASE_MS, SharedStore
 from trunkline.testing.stores.lanes import Node
 from trunkline.testing.stores.slots import ask
 

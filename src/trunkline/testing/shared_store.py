@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from trunkline.background import next_pass
+from trunkline.engine.slot_shares import NodeSlots, share
 from trunkline.model.errors import LeaseLost, StoreError, StoreUnusable
 from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
@@ -35,8 +36,6 @@ Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 TIMES = Times()
 # How long a node that does not beat keeps its lanes.
 LEASE_MS = int(TIMES.lease_s * 1000)
-# How long a node waits for slots after it has asked for them, unless it asks again.
-WAITS_MS = 3000
 
 
 class _Lane(Struct, eq=False):
@@ -44,16 +43,6 @@ class _Lane(Struct, eq=False):
 
     owner: str
     epoch: int
-
-
-class _Slots(Struct, eq=False):
-    """The slots of one agent at one node."""
-
-    held: int = 0
-    wanted: int = 0
-    # Rises with every change, so that the node that waits longest has the lowest number.
-    since: int = 0
-    asked_ms: int = 0
 
 
 class SharedStore(MemoryStore):
@@ -79,8 +68,7 @@ class SharedStore(MemoryStore):
         self._alive_until_ms: dict[str, int] = {}
         self._last_epoch = 0
         # By agent and node.
-        self._slots: dict[str, dict[str, _Slots]] = {}
-        self._last_since = 0
+        self._slots: dict[str, dict[str, NodeSlots]] = {}
         self._lane_of: dict[str, str] = {}
         # The node of each append in the queue, by the identity of the append.
         self._nodes_of: dict[int, str] = {}
@@ -204,30 +192,7 @@ class SharedStore(MemoryStore):
         slots = self._slots.setdefault(request.agent, {})
         for other in [each for each in slots if not self.is_alive(each)]:
             del slots[other]
-        own = slots.pop(node, None) or _Slots()
-        others, now_ms = slots.values(), self._clock.now_ms()
-        was_waiting, before = own.wanted > own.held, own.held
-        own.held, own.wanted = min(own.held, request.keep), request.wanted
-        own.asked_ms = now_ms
-        if not was_waiting or own.held != before:
-            self._queue_up(own)
-        waiting = [
-            each for each in others if each.wanted > each.held and now_ms - each.asked_ms < WAITS_MS
-        ]
-        free = request.limit - own.held - sum(each.held for each in others)
-        while own.held < own.wanted and free > _ahead(own, waiting):
-            own.held += 1
-            free -= 1
-            self._queue_up(own)
-        if own.held or own.wanted:
-            slots[node] = own
-        is_contended = free < 0 or any(_lacks(each, own, free) for each in waiting)
-        return SlotShare(own.held, is_contended and own.held > 0)
-
-    def _queue_up(self, own: _Slots) -> None:
-        """Let the nodes that wait already go first."""
-        self._last_since += 1
-        own.since = self._last_since
+        return share(slots, node, request, now_ms=self._clock.now_ms())
 
     def slots_of(self, agent: str) -> dict[str, int]:
         """The number of slots that each living node holds."""
@@ -239,23 +204,6 @@ class SharedStore(MemoryStore):
         for node in self.nodes:
             if node is not sender and not self.loses_notice():
                 loop.call_soon(node.hear, notice)
-
-
-def _ahead(own: _Slots, waiting: Sequence[_Slots]) -> int:
-    """The number of slots that go to other nodes before this one gets its next."""
-    ahead = 0
-    for each in waiting:
-        until = own.held + (each.since < own.since)
-        ahead += max(0, min(each.wanted, until) - each.held)
-    return ahead
-
-
-def _lacks(other: _Slots, own: _Slots, free: int) -> bool:
-    """Whether this node should give a slot to the other, which may take the free ones first."""
-    could_hold = other.held + free
-    if could_hold >= other.wanted:
-        return False
-    return own.held > own.wanted or not could_hold or could_hold + 1 < own.held
 
 
 def _passed_on(method: Method) -> Method:

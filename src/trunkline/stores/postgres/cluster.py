@@ -71,7 +71,7 @@ class PostgresCluster:
         self._beats = LastingConnection(database, "beat", statement_s=times.beat_s / 2)
         self._lanes = LastingConnection(database, "lanes")
         self._slots = Slots(self._lanes, SQL)
-        self._notices = Notices(
+        self.notices = Notices(
             database, SQL, clock=clock, listen_url=listen_url or url, proof_s=proof_s
         )
         self._node = 0
@@ -87,7 +87,7 @@ class PostgresCluster:
 
     async def join(self, hear: Callable[[Notice], None]) -> None:
         # First, so that nothing is told between the reading of a row and the listening.
-        await self._notices.start(hear)
+        await self.notices.start(hear)
         node = secrets.randbits(63) or 1
         lease = int8(int(self.times.lease_s * 1000))
         rows = await self._beats.run(SQL["join"], (int8(node), text(_about(self._clock)), lease))
@@ -119,14 +119,14 @@ class PostgresCluster:
     async def resign(self) -> None:
         try:
             await self._beats.run(SQL["resign"], (int8(self._node),))
-            await self._notices.farewell(self._beats, NodeLeft())
+            await self.notices.farewell(self._beats, NodeLeft())
         finally:
             await self.close()
 
     async def close(self) -> None:
         """Close the connections, without a word to the others."""
         await self._tasks.close()
-        await self._notices.close()
+        await self.notices.close()
         self._beats.close()
         self._lanes.close()
 
@@ -191,7 +191,7 @@ class PostgresCluster:
         return await self._slots.share(self._node, requests)
 
     def tell(self, notice: Notice) -> None:
-        self._notices.tell(notice)
+        self.notices.tell(notice)
 
     async def _forget_nodes(self) -> None:
         while True:

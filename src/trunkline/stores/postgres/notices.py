@@ -89,6 +89,11 @@ class Notices:
         self._wake = asyncio.Event()
         self._listener: Connection | None = None
         self._has_heard_itself = False
+        # Since the start of the process: notices that were told and heard, and how often this node
+        # missed some.
+        self.told = 0
+        self.heard = 0
+        self.missed = 0
         self._tasks = BackgroundTasks("notices")
 
     async def start(self, hear: Callable[[Notice], None]) -> None:
@@ -138,6 +143,8 @@ class Notices:
                 _log.warning("notices are lost", extra={"reason": error.message})
                 self.tell(_MISSED)
                 await self._clock.sleep(_RETRY_S)
+            else:
+                self.told += len(pending)
             await self._clock.sleep(_PAUSE_S)
 
     async def _listen(self) -> Connection:
@@ -200,6 +207,10 @@ class Notices:
             self._pass_on(notice)
 
     def _pass_on(self, notice: Notice) -> None:
+        if isinstance(notice, Missed):
+            self.missed += 1
+        else:
+            self.heard += 1
         try:
             self._hear(notice)
         except Exception:  # noqa: BLE001 - logged; the notices behind it count too
