@@ -1,4 +1,4 @@
-"""Several runtimes on one PostgreSQL in one process, each with a scripted agent and a real clock."""
+"""Several runtimes on one PostgreSQL in one process, with scripted agents and a real clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -45,6 +45,8 @@ class PostgresCluster:
     async def kill(self, number: int) -> None:
         """End the process of a node, without a word to the others, and let its lease end."""
         self._dead.add(number)
+        # From now on nothing leaves it, whatever its runs do when they are ended.
+        self.nodes[number].store.submit = lambda appends: None  # type: ignore[method-assign]
         await self.worlds[number].vanish()
         await self.nodes[number].close()
         await self.end_lease(number)

@@ -6,7 +6,7 @@ import pytest
 from tests.cluster.nodes import nodes
 from tests.runtime.world import opened, world
 
-from trunkline.model.errors import TrunklineError
+from trunkline.model.errors import TaskNotCancelable, TrunklineError
 from trunkline.model.values import Task, TaskState
 from trunkline.ports.cluster import lane_name
 from trunkline.ports.records import Key, Put
@@ -15,10 +15,27 @@ from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import CutOff, Item, Opening
 from trunkline.runtime.forwarding import INBOX, OUTCOME
 from trunkline.settings.profiles import preset
-from trunkline.testing import ScriptedBackend
+from trunkline.testing import FakeClock, ScriptedBackend
+from trunkline.testing.shared_store import SharedStore
 
 ALICE = Scope("test/agent", "", "alice")
 COMPLETED, FAILED = TaskState.COMPLETED, TaskState.FAILED
+
+
+@pytest.mark.parametrize("is_heard", [False, True])
+async def test_a_second_cancel_at_another_node_is_refused(is_heard: bool) -> None:
+    """Also when its owner is about to leave the lane, and finds the request in the inbox then."""
+    clock = FakeClock()
+    store = SharedStore(clock, loses_notice=lambda: not is_heard)
+    async with nodes(clock=clock, store=store) as cluster:
+        a, b = cluster.worlds
+        task = await a.submit("wait gate")
+        await a.gates.reached("gate")
+        await a.cancel(task.id)
+        canceling = b.soon(b.cancel(task.id))
+        await clock.advance(5)
+        with pytest.raises(TaskNotCancelable):
+            await canceling
 
 
 async def test_requests_leave_no_records_behind(monkeypatch: pytest.MonkeyPatch) -> None:

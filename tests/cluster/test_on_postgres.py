@@ -8,7 +8,7 @@ from tests.postgres.nodes import PostgresNode
 from tests.postgres.proxy import database_proxy
 from tests.runtime.world import World, said
 
-from trunkline.model.errors import TaskNotCancelable, TaskNotFound, TooManyRequests
+from trunkline.model.errors import TaskNotFound, TooManyRequests
 from trunkline.model.values import TaskState, text_of
 from trunkline.runtime.fanout import CutOff
 from trunkline.runtime.forwarding import INBOX
@@ -57,8 +57,6 @@ async def test_a_cancel_at_the_other_node_stops_the_agent(postgres_url: str) -> 
         await a.gates.reached("gate")
         assert (await b.cancel(task.id)).status.state is CANCELED
         assert a.scripted.canceled
-        with pytest.raises(TaskNotCancelable):
-            await b.cancel(task.id)
 
 
 async def test_a_subscriber_at_the_other_node_gets_every_entry_once(postgres_url: str) -> None:
@@ -68,14 +66,14 @@ async def test_a_subscriber_at_the_other_node_gets_every_entry_once(postgres_url
         task = await a.submit(f"{script}\nwait gate\n{script}")
         reading = await b.follow(task.id, after=0)
         await a.gates.reached("gate")
-        resumed = await b.follow(task.id, after=50)
+        seen = len(await b.journal(task.id))
+        resumed = await b.follow(task.id, after=seen)
         a.gates.open("gate")
         await reading.all()
         await resumed.all()
         last = len(await a.journal(task.id))
-        assert last > 200
         assert reading.seqs == list(range(1, last + 1))
-        assert resumed.seqs == list(range(51, last + 1))
+        assert resumed.seqs == list(range(seen + 1, last + 1))
 
 
 @pytest.mark.parametrize("context", ["", "c"])

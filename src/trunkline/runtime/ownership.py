@@ -130,6 +130,7 @@ class Ownership(Struct, kw_only=True, eq=False):
         while not self._joined.is_set():
             await self._until_joined()
         lease = self.held[lane] = Lease(name_of(lane))
+        lease.is_inbox_known = True
         return lease
 
     async def own(self, lane: Lane) -> Lease | None:
@@ -339,7 +340,8 @@ class Ownership(Struct, kw_only=True, eq=False):
             for lane, lease in idle.items():
                 self._moved(lane, left)
                 if lease.lane in stay and term == self._term:
-                    self.held[lane] = Lease(lease.lane, lease.epoch)
+                    again = self.held[lane] = Lease(lease.lane, lease.epoch)
+                    again.is_inbox_known = lease.is_inbox_known
             left.set_result(None)
         if is_closing:
             for lane, lease in idle.items():

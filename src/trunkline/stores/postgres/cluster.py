@@ -68,7 +68,7 @@ class PostgresCluster:
         database = self._database = Database(url, prepares=prepares)
         # Apart from all others, because no beat may wait for a lane. A beat that takes long gets a
         # second attempt on a new connection before the lease is over.
-        self._beats = LastingConnection(database, "beat", statement_s=times.beat_s / 2)
+        self._beats = LastingConnection(database, "beat", statement_s=times.lease_s / 6)
         self._lanes = LastingConnection(database, "lanes")
         self._slots = Slots(self._lanes, SQL)
         self.notices = Notices(
