@@ -5,14 +5,22 @@ import random
 from collections.abc import Sequence
 from itertools import chain
 
+import psycopg
 import pytest
 from tests.postgres.fixtures import ON_EVERY_POSTGRES
 from tests.postgres.record_nodes import RecordNode, key, record_nodes
 
-from trunkline.model.errors import LimitReached, RecordConflict, StoreError, Unstorable
+from trunkline.model.errors import (
+    LimitReached,
+    RecordConflict,
+    StoreError,
+    StoreUnusable,
+    Unstorable,
+)
 from trunkline.ports.records import Add, Change, Defer, Delete, Group, Key, Put
 from trunkline.stores.postgres.database import Database
 from trunkline.stores.postgres.records import Records, why_unstorable
+from trunkline.stores.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -40,8 +48,8 @@ async def assert_whole(node: RecordNode) -> None:
         assert await node.run(query) == [], what
 
 
-async def test_a_new_key_waits_for_the_node_that_is_putting_it(postgres_url: str) -> None:
-    async with record_nodes(postgres_url, 3) as (first, second, observer):
+async def test_a_new_key_waits_for_the_node_that_is_putting_it(cleared_postgres_url: str) -> None:
+    async with record_nodes(cleared_postgres_url, 3) as (first, second, observer):
         for end, wins in (("COMMIT", False), ("ROLLBACK", True)):
             put = Put(key=key(end), body=b"1", expected=0)
             await first.run("BEGIN")
@@ -57,8 +65,8 @@ async def test_a_new_key_waits_for_the_node_that_is_putting_it(postgres_url: str
             assert await observer.record(key(f"{end} beside")) is not None
 
 
-async def test_counts_of_two_nodes_add_up_and_stop_at_the_limit(postgres_url: str) -> None:
-    async with record_nodes(postgres_url, 3) as (first, second, observer):
+async def test_counts_of_two_nodes_add_up_and_stop_at_the_limit(cleared_postgres_url: str) -> None:
+    async with record_nodes(cleared_postgres_url, 3) as (first, second, observer):
         add = [Group((Add(key=key("n"), amount=2, at_most=9),))]
         await first.run("BEGIN")
         assert await first.batch(add, add) == [(), ()]
@@ -73,9 +81,11 @@ async def test_counts_of_two_nodes_add_up_and_stop_at_the_limit(postgres_url: st
         assert (found.count, found.version) == (8, 4)
 
 
-async def test_a_record_that_goes_while_a_put_waits_for_it_is_new(postgres_url: str) -> None:
+async def test_a_record_that_goes_while_a_put_waits_for_it_is_new(
+    cleared_postgres_url: str,
+) -> None:
     """Two nodes wait for it; one of them makes it, and the other one meets that."""
-    async with record_nodes(postgres_url, 4) as (first, second, third, observer):
+    async with record_nodes(cleared_postgres_url, 4) as (first, second, third, observer):
         await first.must_change(Put(key=key("a"), body=b"old"))
         await first.run("BEGIN")
         await first.must_change(Delete(key=key("a"), expected=1))
@@ -93,8 +103,8 @@ async def test_a_record_that_goes_while_a_put_waits_for_it_is_new(postgres_url: 
         assert (found.version, found.body) == (1, b"new")
 
 
-async def test_a_claim_neither_waits_nor_takes_what_another_has(postgres_url: str) -> None:
-    async with record_nodes(postgres_url, 2) as (first, second):
+async def test_a_claim_neither_waits_nor_takes_what_another_has(cleared_postgres_url: str) -> None:
+    async with record_nodes(cleared_postgres_url, 2) as (first, second):
         for scope in "abc":
             await first.must_change(Put(key=key("1", scope), due_in_ms=0))
         await first.run("BEGIN")
@@ -105,8 +115,10 @@ async def test_a_claim_neither_waits_nor_takes_what_another_has(postgres_url: st
         assert await second.claim() == []
 
 
-async def test_a_claim_that_is_undone_leaves_the_record_to_others(postgres_url: str) -> None:
-    async with record_nodes(postgres_url, 2) as (first, second):
+async def test_a_claim_that_is_undone_leaves_the_record_to_others(
+    cleared_postgres_url: str,
+) -> None:
+    async with record_nodes(cleared_postgres_url, 2) as (first, second):
         await first.must_change(Put(key=key("a"), due_in_ms=0))
         await first.run("BEGIN")
         assert await first.claim_ids() == ["a"]
@@ -116,10 +128,10 @@ async def test_a_claim_that_is_undone_leaves_the_record_to_others(postgres_url: 
 
 
 async def test_a_claim_passes_by_a_scope_whose_first_record_is_being_changed(
-    postgres_url: str,
+    cleared_postgres_url: str,
 ) -> None:
     """It does not take the second one out of turn."""
-    async with record_nodes(postgres_url, 2) as (first, second):
+    async with record_nodes(cleared_postgres_url, 2) as (first, second):
         await first.must_change(Put(key=key("a"), due_in_ms=0))
         await first.must_change(Put(key=key("b"), due_in_ms=0))
         await first.must_change(Put(key=key("c", "other"), due_in_ms=0))
@@ -132,10 +144,10 @@ async def test_a_claim_passes_by_a_scope_whose_first_record_is_being_changed(
 
 @pytest.mark.parametrize("is_put_first", [True, False])
 async def test_a_timer_is_not_lost_while_its_scope_is_released(
-    postgres_url: str, is_put_first: bool
+    cleared_postgres_url: str, is_put_first: bool
 ) -> None:
     """The node that releases a scope looks for its next record after the other one's commit."""
-    async with record_nodes(postgres_url, 3) as (first, second, observer):
+    async with record_nodes(cleared_postgres_url, 3) as (first, second, observer):
         await first.must_change(Put(key=key("held"), due_in_ms=0))
         (held,) = await first.claim()
         put = Put(key=key("timer"), due_in_ms=0)
@@ -151,9 +163,9 @@ async def test_a_timer_is_not_lost_while_its_scope_is_released(
         await assert_whole(second)
 
 
-async def test_a_claim_does_not_lose_a_timer_that_is_being_put(postgres_url: str) -> None:
+async def test_a_claim_does_not_lose_a_timer_that_is_being_put(cleared_postgres_url: str) -> None:
     """Neither does it wait for it: a scope that looks empty is left alone meanwhile."""
-    async with record_nodes(postgres_url, 2) as (first, second):
+    async with record_nodes(cleared_postgres_url, 2) as (first, second):
         await first.must_change(Put(key=key("gone"), due_in_ms=0), Put(key=key("x"), due_in_ms=0))
         await first.must_change(Delete(key=key("gone")), Delete(key=key("x")))
         await first.run("BEGIN")
@@ -165,8 +177,8 @@ async def test_a_claim_does_not_lose_a_timer_that_is_being_put(postgres_url: str
         assert await second.run("SELECT * FROM due_scopes") == []
 
 
-async def test_nodes_put_due_records_into_one_scope_side_by_side(postgres_url: str) -> None:
-    async with record_nodes(postgres_url, 2) as (first, second):
+async def test_nodes_put_due_records_into_one_scope_side_by_side(cleared_postgres_url: str) -> None:
+    async with record_nodes(cleared_postgres_url, 2) as (first, second):
         await first.must_change(Put(key=key("a"), due_in_ms=0))
         await first.run("BEGIN")
         await first.must_change(Put(key=key("b"), due_in_ms=0))
@@ -177,9 +189,9 @@ async def test_nodes_put_due_records_into_one_scope_side_by_side(postgres_url: s
 
 
 async def test_a_due_time_that_follows_a_release_in_the_same_batch_counts(
-    postgres_url: str,
+    cleared_postgres_url: str,
 ) -> None:
-    async with record_nodes(postgres_url, 1) as (node,):
+    async with record_nodes(cleared_postgres_url, 1) as (node,):
         await node.must_change(Put(key=key("b")))
         await node.must_change(Put(key=key("a"), due_in_ms=0))
         (held,) = await node.claim()
@@ -188,8 +200,8 @@ async def test_a_due_time_that_follows_a_release_in_the_same_batch_counts(
         assert await node.claim_ids() == ["b"]
 
 
-async def test_groups_of_an_append_may_change_the_same_record(postgres_url: str) -> None:
-    async with record_nodes(postgres_url, 1) as (node,):
+async def test_groups_of_an_append_may_change_the_same_record(cleared_postgres_url: str) -> None:
+    async with record_nodes(cleared_postgres_url, 1) as (node,):
         for _ in range(2):
             groups = [Group((Put(key=key("a"), tags=(tag,), due_in_ms=0),)) for tag in "bc"]
             groups.append(Group((Put(key=key("a"), tags=("d",)),), is_required=False))
@@ -200,8 +212,8 @@ async def test_groups_of_an_append_may_change_the_same_record(postgres_url: str)
             await assert_whole(node)
 
 
-async def test_what_a_refused_unit_locked_leaves_no_record(postgres_url: str) -> None:
-    async with record_nodes(postgres_url, 1) as (node,):
+async def test_what_a_refused_unit_locked_leaves_no_record(cleared_postgres_url: str) -> None:
+    async with record_nodes(cleared_postgres_url, 1) as (node,):
         refusing = Add(key=key("n"), amount=2, at_most=1)
         every: list[Change] = [
             Put(key=key("put"), tags=("tag",), due_in_ms=0),
@@ -222,8 +234,8 @@ async def test_what_a_refused_unit_locked_leaves_no_record(postgres_url: str) ->
         await assert_whole(node)
 
 
-async def test_records_of_tasks_go_with_their_claims_and_tags(postgres_url: str) -> None:
-    async with record_nodes(postgres_url, 1) as (node,):
+async def test_records_of_tasks_go_with_their_claims_and_tags(cleared_postgres_url: str) -> None:
+    async with record_nodes(cleared_postgres_url, 1) as (node,):
         mine = Put(key=key("mine"), tags=("tag",), due_in_ms=0, goes_with_task=True)
         later = Put(key=key("later"), due_in_ms=0, tags=("tag",))
         other = Put(key=key("other", "elsewhere"), goes_with_task=True)
@@ -237,10 +249,10 @@ async def test_records_of_tasks_go_with_their_claims_and_tags(postgres_url: str)
         await assert_whole(node)
 
 
-async def test_due_records_are_deleted_the_oldest_first(postgres_url: str) -> None:
-    database = Database(postgres_url)
+async def test_due_records_are_deleted_the_oldest_first(cleared_postgres_url: str) -> None:
+    database = Database(cleared_postgres_url)
     records = Records(database)
-    async with record_nodes(postgres_url, 2) as (node, other):
+    async with record_nodes(cleared_postgres_url, 2) as (node, other):
         for number in range(5):
             await node.must_change(Put(key=key(f"{number}"), due_in_ms=0, tags=("tag",)))
         (held,) = await node.claim()
@@ -318,6 +330,19 @@ async def _rows_read(observer: RecordNode, *others: RecordNode | Database) -> in
     return int(read)
 
 
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+async def test_the_isolation_of_the_database_does_not_matter(postgres_url: str, level: str) -> None:
+    """Behind a pooler it cannot be chosen, and has to be right."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = '{level}'")
+    async with record_nodes(postgres_url, 1) as (node,):
+        assert await node.run("SHOW transaction_isolation") == [("read committed",)]
+    store = PostgresStore(postgres_url, prepares=False, allow_unsafe=True)
+    with pytest.raises(StoreUnusable, match=f"'{level}'.*default_transaction_isolation"):
+        await store.open()
+
+
 def _random_change(chance: random.Random) -> Change:
     name = str(chance.randrange(6))
     place = key(name, scope=f"s{int(name) % 3}")
@@ -383,9 +408,9 @@ async def _disturb(node: RecordNode, seed: int, rounds: int) -> int:
 
 @pytest.mark.parametrize("rounds", [150, pytest.param(5000, marks=pytest.mark.full)])
 async def test_nodes_that_change_the_same_records_never_deadlock(
-    postgres_url: str, rounds: int
+    cleared_postgres_url: str, rounds: int
 ) -> None:
-    async with record_nodes(postgres_url, 6) as nodes:
+    async with record_nodes(cleared_postgres_url, 6) as nodes:
         added = await asyncio.gather(
             *[_disturb(node, seed, rounds) for seed, node in enumerate(nodes)]
         )
@@ -409,8 +434,10 @@ async def test_nodes_that_change_the_same_records_never_deadlock(
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.full)])
-async def test_nodes_that_claim_at_once_never_claim_the_same(postgres_url: str, count: int) -> None:
-    async with record_nodes(postgres_url, 3) as nodes:
+async def test_nodes_that_claim_at_once_never_claim_the_same(
+    cleared_postgres_url: str, count: int
+) -> None:
+    async with record_nodes(cleared_postgres_url, 3) as nodes:
         puts = [
             Put(key=key(f"{number}", f"s{number % (count // 2)}"), due_in_ms=0, expected=0)
             for number in range(count)
@@ -435,7 +462,9 @@ async def test_nodes_that_claim_at_once_never_claim_the_same(postgres_url: str, 
         assert await nodes[0].run("SELECT * FROM due_scopes") == []
 
 
-async def test_a_text_that_postgresql_cannot_store_is_refused_by_name(postgres_url: str) -> None:
+async def test_a_text_that_postgresql_cannot_store_is_refused_by_name(
+    cleared_postgres_url: str,
+) -> None:
     long = "ü" * 1400
     for bad, reason in (
         (Put(key=key("a\0b")), "U+0000"),
@@ -448,14 +477,14 @@ async def test_a_text_that_postgresql_cannot_store_is_refused_by_name(postgres_u
         refused = why_unstorable([bad])
         assert isinstance(refused, Unstorable)
         assert reason in refused.message
-    database = Database(postgres_url)
+    database = Database(cleared_postgres_url)
     records = Records(database)
     for name in ("a\0b", "\ud800"):
         assert await records.get(key(name)) is None
         assert await records.of_task(name) == ()
     # The longest key that is allowed, of bytes that do not become shorter in an index.
     name = random.Random(1).randbytes(1300).hex()[: 2600 - len("check.1scope")]
-    async with record_nodes(postgres_url, 1) as (node,):
+    async with record_nodes(cleared_postgres_url, 1) as (node,):
         put = Put(key=key(name), due_in_ms=0)
         assert why_unstorable([put]) is None
         await node.must_change(put)

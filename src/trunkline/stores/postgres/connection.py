@@ -24,6 +24,8 @@ STATEMENT_S = 10.0
 CONNECT_S = 5.0
 ALL_HOSTS_S = 20.0
 
+# Each statement of a function has to see what the locks of the one before it waited for.
+ISOLATION = "read committed"
 # How PostgreSQL plans prepared statements. All of them find their rows by an index, at any size.
 PLANNING = (
     # One plan for all values, from the first time on: to plan takes longer than to run.
@@ -75,7 +77,8 @@ async def connect(
     settings["application_name"] = f"trunkline {role}"
     if prepares:
         # A pooler refuses these, and unprepared statements are planned each time anyway.
-        options = [settings.get("options", ""), *[f"-c {setting}" for setting in PLANNING]]
+        chosen = (*PLANNING, "default_transaction_isolation=" + ISOLATION.replace(" ", r"\ "))
+        options = [settings.get("options", ""), *[f"-c {setting}" for setting in chosen]]
         settings["options"] = " ".join(options).strip()
     try:
         async with asyncio.timeout(ALL_HOSTS_S):

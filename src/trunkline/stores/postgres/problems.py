@@ -46,3 +46,10 @@ def unsafe(name: object, settings: Sequence[str]) -> StoreUnusable:
         f"The store {name} may lose what it acknowledged: its server has {', '.join(settings)} "
         "switched off. Switch it on, in postgresql.conf or for the user and the database."
     )
+
+
+def wrong_isolation(name: object, level: str) -> StoreUnusable:
+    return StoreUnusable(
+        f"The store {name} runs transactions as {level!r}, in which due work could be lost. "
+        "Set default_transaction_isolation to 'read committed' for the user or the database."
+    )

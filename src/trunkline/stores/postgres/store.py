@@ -12,11 +12,11 @@ from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Key, Record
 from trunkline.stores.postgres.commit_queue import CommitQueue, Opened
-from trunkline.stores.postgres.connection import ConnectionLost, DatabaseError
+from trunkline.stores.postgres.connection import ISOLATION, ConnectionLost, DatabaseError
 from trunkline.stores.postgres.database import Database, display_name
 from trunkline.stores.postgres.large_values import LargeValues
 from trunkline.stores.postgres.maintenance import Maintenance
-from trunkline.stores.postgres.problems import unsafe
+from trunkline.stores.postgres.problems import unsafe, wrong_isolation
 from trunkline.stores.postgres.reader import Reader
 from trunkline.stores.postgres.records import Records
 from trunkline.stores.postgres.schema import migrate
@@ -67,6 +67,9 @@ class PostgresStore(CommitQueue):
             off = [name for (name,) in await database.read(SQL["get_unsafe"])]
             if off and not self._allow_unsafe:
                 raise unsafe(self._name, off)
+            ((level,),) = await database.read(SQL["get_isolation"])
+            if level != ISOLATION:
+                raise wrong_isolation(self._name, level)
             await writer.open()
             await opened.maintenance.start()
         except (psycopg.Error, ConnectionLost, DatabaseError) as error:

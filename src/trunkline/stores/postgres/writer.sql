@@ -28,6 +28,9 @@ ON CONFLICT DO NOTHING;
 SELECT name FROM pg_settings
 WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') AND setting = 'off' ORDER BY name;
 
+-- name: get_isolation
+SELECT current_setting('transaction_isolation');
+
 -- name: add_writer
 INSERT INTO writers (writer, batch, used_at) VALUES ($1::int8, 0, clock_timestamp());
 
