@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from tests.postgres.fixtures import clear
 from tests.runtime.world import Reading, World, next_morning, said, state_of
 
 from trunkline.engine.recovery import restart_reason
@@ -17,6 +18,7 @@ from trunkline.ports.store import Scope, Store
 from trunkline.runtime.fanout import Opening
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
+from trunkline.stores.postgres.store import PostgresStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import CrashingStore, FakeClock, settle
 
@@ -200,5 +202,19 @@ async def test_json_files(tmp_path: Path, when: Literal["before", "after"]) -> N
 async def test_sqlite(tmp_path: Path, when: Literal["before", "after"]) -> None:
     def make(call: int) -> Store:
         return SqliteStore(tmp_path / f"{call}.db", synchronous="normal")
+
+    assert await crash_at_every_call(make, when) > 25
+
+
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.full), "after"])
+async def test_postgres(cleared_postgres_url: str, when: Literal["before", "after"]) -> None:
+    last = 1
+
+    def make(call: int) -> Store:
+        nonlocal last
+        if call > last:
+            last = call
+            clear(cleared_postgres_url)
+        return PostgresStore(cleared_postgres_url, allow_unsafe=True)
 
     assert await crash_at_every_call(make, when) > 25
