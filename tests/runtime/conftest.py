@@ -2,6 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.runtime.stores import POSTGRES_URL
 
 from trunkline.ports.store import Scope, Store
 from trunkline.stores.jsonfile import JsonFileStore
@@ -32,3 +33,12 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], S
         return lambda: PostgresStore(url, allow_unsafe=True)
     memory = MemoryStore()
     return lambda: memory
+
+
+@pytest.fixture(autouse=True)
+def database_of_folder(request: pytest.FixtureRequest) -> None:
+    """Gives a test on PostgreSQL a database, which `tests.runtime.stores` finds by its folder."""
+    params = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    if "postgres" in params.values():
+        folder: Path = request.getfixturevalue("tmp_path")
+        (folder / POSTGRES_URL).write_text(request.getfixturevalue("cleared_postgres_url"))

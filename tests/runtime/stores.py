@@ -7,8 +7,12 @@ from pathlib import Path
 from trunkline.ports.store import Append, Result, Scope, Settled, Store, StoredTask
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
+from trunkline.stores.postgres.store import PostgresStore
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import FakeClock
+
+# The file in a folder that leads to its database: see the conftest of these tests.
+POSTGRES_URL = "postgres.url"
 
 # Makes the store of a folder, and takes a clock as well; made anew, a durable one has what the
 # one before left.
@@ -23,12 +27,19 @@ def _json_files(folder: Path, clock: FakeClock | None = None) -> Store:
     return JsonFileStore(folder / "tasks", clock=clock or FakeClock(), adopts=Scope("", "", ""))
 
 
+def _postgres(folder: Path, clock: FakeClock | None = None) -> Store:
+    # PostgreSQL goes by its own clock.
+    return PostgresStore((folder / POSTGRES_URL).read_text(), allow_unsafe=True)
+
+
 def _memory(_: Path, clock: FakeClock | None = None) -> Store:
     return MemoryStore(clock)
 
 
-DURABLE: dict[str, MakeStore] = {"sqlite": _sqlite, "json-file": _json_files}
-STORES: dict[str, MakeStore] = {"memory": _memory, **DURABLE}
+# Stores of this process, which go by the clock of the test.
+LOCAL: dict[str, MakeStore] = {"memory": _memory, "sqlite": _sqlite, "json-file": _json_files}
+STORES: dict[str, MakeStore] = {**LOCAL, "postgres": _postgres}
+DURABLE: dict[str, MakeStore] = {name: make for name, make in STORES.items() if name != "memory"}
 
 
 class SlowReads(MemoryStore):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from tests.runtime.stores import STORES
+from tests.runtime.stores import LOCAL
 from tests.runtime.world import world
 
 from trunkline.model.events import Entry
@@ -114,7 +114,7 @@ def deltas_in(items: list[Item]) -> int:
 
 
 async def cost(kind: str, folder: Path, preset_name: str, deltas: int) -> Work:
-    store, paced = STORES[kind](folder), Paced(deltas)
+    store, paced = LOCAL[kind](folder), Paced(deltas)
     before = written()
     with counted(store) as work:
         async with world(
@@ -134,7 +134,7 @@ async def cost(kind: str, folder: Path, preset_name: str, deltas: int) -> Work:
     return work
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", LOCAL)
 @pytest.mark.parametrize("preset_name", ["standard", "openclaw-inbound"])
 async def test_d9_twice_the_deltas_cost_twice_the_work(
     kind: str, preset_name: str, tmp_path: Path

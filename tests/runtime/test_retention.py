@@ -4,7 +4,7 @@ answers without a task by age."""
 from pathlib import Path
 
 import pytest
-from tests.runtime.stores import STORES
+from tests.runtime.stores import LOCAL, STORES
 from tests.runtime.world import World, world
 
 from trunkline.model.errors import TaskNotFound
@@ -22,9 +22,9 @@ async def ids(w: World) -> set[str]:
     return {task.id for task in await w.listed(page_size=100)}
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", LOCAL)
 async def test_d24_x03_tasks_go_once_they_ended_long_enough_ago(store: str, tmp_path: Path) -> None:
-    async with world(store=STORES[store](tmp_path), retention_s=100.0) as w:
+    async with world(store=LOCAL[store](tmp_path), retention_s=100.0) as w:
         ended = [
             (await w.send(script)).id for script in ("say one", "fail no", "refuse no", "ask size?")
         ]
@@ -74,10 +74,10 @@ async def transcript(w: World) -> list[str]:
     return [text_of(message.parts) for message in await session.transcript()]
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", LOCAL)
 async def test_x03_answers_without_a_task_go_when_they_are_old(store: str, tmp_path: Path) -> None:
     clock = FakeClock()
-    kept = STORES[store](tmp_path, clock)
+    kept = LOCAL[store](tmp_path, clock)
     async with world(direct=True, store=kept, clock=clock, retention_s=100.0) as w:
         await w.ask("reply one", context="c")
         await w.clock.advance(59)
