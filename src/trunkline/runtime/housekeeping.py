@@ -59,7 +59,7 @@ class Housekeeping(Struct, kw_only=True, eq=False):
         """A sentence for operators while the store does not answer; empty while it does."""
         if self.commits_wait_s < COMMITS_STUCK_S:
             return ""
-        return f"the store has not answered for {self.commits_wait_s} s; check its disk"
+        return f"the store has not answered for {self.commits_wait_s} s; check its disk or database"
 
     def watch_commits(self) -> None:
         """Notice a store that neither commits nor refuses."""

@@ -78,6 +78,8 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
     is_refusing: bool = False
     # The number of entries committed since the start, for the metrics.
     committed_entries: int = 0
+    # Appends that the store refused because another node owns the lane.
+    fenced_appends: int = 0
     _dirty: list[LiveTask] = []
     # The task that has a large append under way. There is one at a time, because a large append
     # takes several times its size in memory and blocks the event loop for a while.
@@ -398,6 +400,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
 
     def _settle_refused(self, live: LiveTask, error: StoreError) -> None:
         is_unusable = isinstance(error, StoreUnusable)
+        self.fenced_appends += isinstance(error, LeaseLost)
         # A full disk is logged once, and not for every task that runs into it.
         if not (is_unusable and self.is_refusing) and not isinstance(error, LimitReached):
             _log.error(

@@ -63,6 +63,8 @@ class Ownership(Struct, kw_only=True, eq=False):
     # Lanes that the store may have given to this node, which does not hold them, because a call
     # failed on its way.
     _unsure: set[Lane] = set()
+    # How many lanes of other nodes it took over.
+    taken_over: int = 0
     # When the last beat that succeeded was sent.
     _beaten_at: float = 0.0
     # Set while this node may own lanes: not from the moment it gave them up until it has joined
@@ -265,6 +267,7 @@ class Ownership(Struct, kw_only=True, eq=False):
 
     def _hold_granted(self, grant: Grant, term: int) -> "asyncio.Future[Any]":
         lane = lane_of_name(grant.lane)
+        self.taken_over += 1
         _log.info("took over a lane", extra={"lane": grant.lane, "epoch": grant.epoch})
         before = self._moving.get(lane)
         return self._move(lane, partial(self._hold_after, before, lane, grant, term))

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from trunkline.background import BackgroundTasks
@@ -14,6 +14,8 @@ from trunkline.model.values import TaskState
 from trunkline.ports.backend import Abandons
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.cluster import Cluster
+from trunkline.ports.copying import require_whole
+from trunkline.ports.figures import Figure, Measured
 from trunkline.ports.gate import Gate
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
@@ -237,8 +239,22 @@ class Runtime:
             found.append("this node has lost touch with the others")
         return found
 
+    def figures(self) -> Iterator[Figure]:
+        """Figures of a runtime that shares its store, for `/metrics`."""
+        if self.ownership is None:
+            return
+        lanes, taken_over = len(self.ownership.held), self.ownership.taken_over
+        fenced = self.journal.fenced_appends
+        yield "trunkline_lanes_owned", "Lanes that this node owns.", lanes
+        yield "trunkline_lanes_taken_over_total", "Lanes taken over from others.", taken_over
+        yield "trunkline_appends_fenced_total", "Commits refused as a former owner's.", fenced
+        for part in (self._store, self.ownership.cluster):
+            if isinstance(part, Measured):
+                yield from part.figures()
+
     async def open(self) -> None:
         await self._store.open()
+        await require_whole(self._store)
         await self._housekeeping.start()
         self.due.start()
         for agent in self.agents.values():

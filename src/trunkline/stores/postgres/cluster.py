@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreUnusable
 from trunkline.ports.clock import Clock
 from trunkline.ports.cluster import Grant, NodeLeft, Notice, SlotRequest, SlotShare, Times
+from trunkline.ports.figures import Figure
 from trunkline.ports.store import Scope, StoredTask
 from trunkline.stores.postgres.database import Database, LastingConnection
 from trunkline.stores.postgres.notices import PROOF_S, Notices
@@ -115,6 +116,16 @@ class PostgresCluster:
         )
         self._takes_over_from = self._clock.monotonic() + self.times.lease_s
         return True
+
+    def figures(self) -> Iterator[Figure]:
+        notices = self._notices
+        yield "trunkline_notices_sent_total", "Notices told to other nodes.", notices.told
+        yield "trunkline_notices_heard_total", "Notices heard from other nodes.", notices.heard
+        yield (
+            "trunkline_notices_missed_total",
+            "Times that notices of other nodes may have been lost.",
+            notices.missed,
+        )
 
     async def resign(self) -> None:
         try:

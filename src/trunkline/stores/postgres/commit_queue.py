@@ -73,6 +73,14 @@ class CommitQueue(BatchingStore[Opened]):
         self._given_up: set[int] = set()
         # Set when nothing is under way and nothing waits.
         self._idle = asyncio.Event()
+        # For `/metrics`: the items of all batches, and how long their commits took.
+        self.committed_items = 0
+        self.commit_s = 0.0
+
+    @property
+    def waiting_items(self) -> int:
+        """Items that wait for their batch, or for its commit."""
+        return len(self._under_way) + sum([len(items) for items in self._queue])
 
     @property
     def node(self) -> int:
@@ -201,6 +209,8 @@ class CommitQueue(BatchingStore[Opened]):
             results = [self._explain(error)] * len(items)
         else:
             self._health.wrote()
+            self.committed_items += len(items)
+            self.commit_s += self._clock.monotonic() - self._began_at
         if again:
             self._take_back([[items[place] for place in again]], node)
             items = [item for place, item in enumerate(items) if place not in again]

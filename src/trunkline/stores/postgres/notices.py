@@ -189,7 +189,7 @@ class Notices:
                 if not self._has_heard_itself:
                     return (
                         f"this node did not hear its own message for {self._proof_s:g} s. Behind a "
-                        "pooler, set cluster.listen_url to an address of the database itself"
+                        "pooler, set listen_url in [store] to an address of the database itself"
                     )
         return connection.closed
 

@@ -13,7 +13,10 @@ from typing import Any
 import psycopg
 from msgspec import Struct
 
+from trunkline.config.urls import postgres_place
 from trunkline.model.errors import StoreUnusable
+from trunkline.stores.postgres.connect_problems import no_connection, not_migrated, why_unsuitable
+from trunkline.stores.postgres.connection import CONNECT_S
 
 _log = logging.getLogger("trunkline.store")
 
@@ -47,7 +50,7 @@ def why_unusable(found: Version, latest: int) -> str | None:
     """Why this release cannot use a database; None when it can."""
     if found.min_code > latest:
         return (
-            f"The database was changed by a newer release (schema {found.version}, for releases "
+            f"the database was changed by a newer release (schema {found.version}, for releases "
             f"that know {found.min_code}; this one knows {latest}). Run that release or newer."
         )
     return None
@@ -66,14 +69,26 @@ async def read_version(connection: psycopg.AsyncConnection[Any]) -> Version:
 
 
 async def migrate(url: str) -> Version:
-    """Run the migrations that the database lacks. Several nodes may try at once. Raises
-    StoreUnusable and psycopg.Error."""
+    """Run the migrations that the database lacks. Several nodes may try at once. The URL must lead
+    to the server itself, because a lock does not last behind a pooler. Raises StoreUnusable."""
     scripts = migrations()
-    connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
+    name = postgres_place(url)
+    try:
+        return await _migrate(url, name, scripts)
+    except psycopg.Error as error:
+        raise no_connection(name, error) from error
+
+
+async def _migrate(url: str, name: str, scripts: dict[int, str]) -> Version:
+    connection = await psycopg.AsyncConnection.connect(
+        url, autocommit=True, connect_timeout=int(CONNECT_S)
+    )
     async with connection:
+        if (unsuitable := why_unsuitable(name, connection)) is not None:
+            raise unsuitable
         found = await read_version(connection)
         if (reason := why_unusable(found, len(scripts))) is not None:
-            raise StoreUnusable(reason)
+            raise StoreUnusable(f"The store {name} cannot be used: {reason}")
         if found.version >= len(scripts):
             return found
         # Asked for again and again: waiting inside PostgreSQL would hold a snapshot, which an index
@@ -83,7 +98,10 @@ async def migrate(url: str) -> Version:
         try:
             for number in range((await read_version(connection)).version + 1, len(scripts) + 1):
                 _log.info("migrating the store", extra={"schema": number})
-                await _run(connection, number, scripts[number])
+                try:
+                    await _run(connection, number, scripts[number])
+                except psycopg.Error as error:
+                    raise not_migrated(name, number, error) from error
         finally:
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", _LOCK)
         return await read_version(connection)

@@ -1,7 +1,7 @@
 """`PostgresStore`: durable tasks in PostgreSQL, for one process or for several nodes."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import psycopg
 
@@ -10,6 +10,7 @@ from trunkline.model.errors import StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
+from trunkline.ports.figures import Figure
 from trunkline.ports.records import Key, Record
 from trunkline.stores.postgres.commit_queue import CommitQueue, Opened
 from trunkline.stores.postgres.connection import ISOLATION, ConnectionLost, DatabaseError
@@ -31,13 +32,16 @@ class PostgresStore(CommitQueue):
         url: str,
         *,
         clock: Clock | None = None,
+        direct_url: str = "",
         prepares: bool = True,
         allow_unsafe: bool = False,
     ) -> None:
-        """`prepares`: whether statements may be prepared, as they may not behind some poolers.
-        `allow_unsafe` is for tests: the server may lose what it acknowledged."""
+        """`direct_url` reaches the database itself where `url` leads to a pooler. `prepares`:
+        whether statements may be prepared, as they may not behind some poolers. `allow_unsafe` is
+        for tests: the server may lose what it acknowledged."""
         super().__init__(display_name(url), clock or SystemClock())
         self._url = url
+        self._direct_url = direct_url or url
         self._prepares = prepares
         self._allow_unsafe = allow_unsafe
 
@@ -49,6 +53,19 @@ class PostgresStore(CommitQueue):
     def writer_id(self) -> int:
         """The number under which this store counts tasks and batches."""
         return self._require_open().writer.id
+
+    def figures(self) -> Iterator[Figure]:
+        opened = self._opened
+        if opened is None:
+            return
+        batches, items, seconds = opened.writer.committed, self.committed_items, self.commit_s
+        reconnects, reads = opened.database.reconnects, opened.database.waiting
+        yield "trunkline_store_batches_total", "Batches that the database committed.", batches
+        yield "trunkline_store_batch_items_total", "Appends and changes in them.", items
+        yield "trunkline_store_batch_seconds_total", "Time until they were committed.", seconds
+        yield "trunkline_store_queue", "Appends and changes that wait.", self.waiting_items
+        yield "trunkline_store_reads_waiting", "Reads that wait for a connection.", reads
+        yield "trunkline_store_reconnects_total", "Times the database was back.", reconnects
 
     async def open(self) -> None:
         database = Database(self._url, prepares=self._prepares)
@@ -63,7 +80,7 @@ class PostgresStore(CommitQueue):
             Maintenance(database, self._clock),
         )
         try:
-            await migrate(self._url)
+            await migrate(self._direct_url)
             off = [name for (name,) in await database.read(SQL["get_unsafe"])]
             if off and not self._allow_unsafe:
                 raise unsafe(self._name, off)
