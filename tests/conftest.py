@@ -1,6 +1,8 @@
 """Which tests run, and what the processes inherit that they start."""
 
+import logging
 import signal
+from collections.abc import Iterator
 
 import pytest
 from tests.failures_at_once import FailuresAtOnce
@@ -28,6 +30,16 @@ OPT_IN = ("openclaw", "claude", "codex")
 # What a shell starts in the background ignores Ctrl+C, and so does all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    """For tests that run `serve` in their own process, whose logging it sets up."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -22,6 +22,7 @@ from trunkline.settings.agent_card import (
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
 from trunkline.settings.backends import BackendSettings
+from trunkline.settings.cluster import ClusterSettings
 from trunkline.settings.decode import (
     allows_none,
     bare_type,
@@ -66,6 +67,7 @@ key = "${TRUNKLINE_KEY}"
 SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("[server]", ServerSettings),
     ("[store]", StoreSettings),
+    ("[cluster]", ClusterSettings),
     ("[auth]", AuthSettings),
     ("[auth.keys.NAME]", ApiKey),
     ('[agents."OWNER/SLUG"]', AgentSettings),

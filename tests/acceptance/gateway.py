@@ -113,6 +113,10 @@ class Gateway:
     def start(self, *options: str) -> "Gateway":
         """Start the process and wait for the screen that it prints once it listens."""
         self.launch(*options)
+        return self.finish_start()
+
+    def finish_start(self) -> "Gateway":
+        """Wait for the screen of a process that was launched."""
         deadline = time.monotonic() + DEADLINE_S
         while "Stop with Ctrl+C." not in self.stdout:
             if self.process.poll() is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from trunkline.app.postgres import make_postgres_cluster, make_postgres_store
 from trunkline.backends.kind import Resources
 from trunkline.backends.python import Agent
 from trunkline.backends.python.loader import load
@@ -11,6 +12,7 @@ from trunkline.model.principal import ANONYMOUS
 from trunkline.model.session import Routing
 from trunkline.ports.backend import Backend, Finding
 from trunkline.ports.clock import Clock
+from trunkline.ports.cluster import Cluster, Times
 from trunkline.ports.store import Scope, Store
 from trunkline.ports.tools import TurnTool
 from trunkline.runtime.agents import PublishedAgent
@@ -18,7 +20,7 @@ from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.agents import handle_of, stands_for_many
 from trunkline.settings.backends import kind_of
 from trunkline.settings.root import publish
-from trunkline.settings.stores import database_path
+from trunkline.settings.stores import database_path, own_folder
 from trunkline.stores.jsonfile import JsonFileStore, by_handle
 from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite import SqliteStore
@@ -46,10 +48,21 @@ def make_store(
 
             path = database_path(settings)
             return JsonFileStore(path, clock=clock, adopts=adopts, route=route)
+        case "postgres":
+            return make_postgres_store(settings, clock=clock)
         case "sqlite":
             return SqliteStore(
                 database_path(settings), synchronous=settings.synchronous, clock=clock
             )
+
+
+def make_cluster(
+    settings: StoreSettings, store: Store, *, times: Times, clock: Clock
+) -> Cluster | None:
+    """The nodes that share the store; None for a store of one process."""
+    if settings.kind != "postgres":
+        return None
+    return make_postgres_cluster(settings, store, times=times, clock=clock)
 
 
 def adopting_scope(settings: StoreSettings, *, agent: str) -> Scope:
@@ -68,7 +81,7 @@ def resources_for(
     """`code` is the agent that a Python backend runs, `tools` are those that models may use."""
     return Resources(
         clock=clock,
-        data_dir=database_path(settings.store).parent,
+        data_dir=own_folder(settings.store),
         tools=tools or {},
         code=code,
         allow_private=settings.network.allow_private_addresses,

@@ -12,15 +12,16 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from trunkline.app.adapters import check_backend, resources_for
+from trunkline.app.postgres import read_nodes
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
-from trunkline.model.errors import StoreInUse, StoreUnusable
+from trunkline.model.errors import ConfigError, StoreInUse, StoreUnusable
 from trunkline.ports.backend import Finding
 from trunkline.server.listener import address, listen
 from trunkline.settings import Settings, StoreSettings
 from trunkline.settings.server import is_loopback_url
-from trunkline.settings.stores import database_path
+from trunkline.settings.stores import database_path, place_of
 from trunkline.stores.locks import FileLock
 from trunkline.stores.sqlite.connections import cannot_open, connect_reader
 from trunkline.stores.sqlite.schema import check_version, shipped_schema
@@ -51,7 +52,8 @@ async def examine(settings: Settings) -> AsyncIterator[Examined]:
     if settings.network.allow_private_addresses:
         yield Examined("network", _PRIVATE)
     for store in settings.stores():
-        yield Examined("store", _store(store))
+        is_postgres = store.kind == "postgres"
+        yield Examined("store", await _postgres(store) if is_postgres else _store(store))
     async for handle, findings in _agents(settings):
         for finding in findings:
             yield Examined(f'agents."{handle}"', finding)
@@ -156,6 +158,15 @@ def _store(store: StoreSettings) -> Finding:
         return _database(path)
     except StoreUnusable as error:
         return Finding("error", error.message)
+
+
+async def _postgres(store: StoreSettings) -> Finding:
+    try:
+        nodes = await read_nodes(store)
+    except (ConfigError, StoreUnusable) as error:
+        return Finding("error", error.message)
+    living = sum(node.is_alive for node in nodes)
+    return Finding("ok", f"{place_of(store)} can be reached; gateways that use it now: {living}")
 
 
 def _database(path: Path) -> Finding:

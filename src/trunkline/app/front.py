@@ -155,6 +155,13 @@ class Front:
         held_bytes = self.budget.held_bytes
         yield "trunkline_held_bytes", "Bytes of bodies and unread answers in memory.", held_bytes
         yield "trunkline_journal_entries_total", "Journal entries committed.", committed
+        shared: dict[str, tuple[str, float]] = {}
+        for runtime in runtimes:
+            # Two agents may have a PostgreSQL store each.
+            for name, text, value in runtime.figures():
+                shared[name] = (text, value + shared.get(name, (text, 0.0))[1])
+        for name, (text, value) in shared.items():
+            yield name, text, value
 
 
 def _keys(settings: Settings) -> ApiKeys:

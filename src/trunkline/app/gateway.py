@@ -66,7 +66,9 @@ def build(
     signer = None
     if server.card_key_path:
         signer = card_signer(server.card_key_path, base_url=base_url)
-    runtimes = Runtimes(main=settings.store, server=server, clock=clock, gate=gate)
+    runtimes = Runtimes(
+        main=settings.store, server=server, clock=clock, times=settings.cluster.times, gate=gate
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -10,7 +10,13 @@ from trunkline.model.errors import ConfigError, OperatorRefused, TrunklineError
 from trunkline.server import operator_credential
 from trunkline.server.operator_channel import Answer, Request
 from trunkline.server.operator_credential import Credential
-from trunkline.settings.stores import StoreSettings, database_path, operator_path, place_of
+from trunkline.settings.stores import (
+    StoreSettings,
+    database_path,
+    operator_path,
+    own_folder,
+    place_of,
+)
 from trunkline.stores.locks import holder_of
 
 # A reload opens backends and waits for turns of agents that are replaced while they leave.
@@ -47,7 +53,8 @@ def call_gateway(
 def _without_credential(store: StoreSettings, path: Path) -> TrunklineError:
     """Why there is no credential: no gateway runs, or one runs without it."""
     try:
-        holder = holder_of(database_path(store))
+        # A PostgreSQL store has no lock on this machine.
+        holder = None if store.kind == "postgres" else holder_of(database_path(store))
     except OSError as error:
         return OperatorRefused(
             f"{error.filename}: cannot be opened: {error.strerror}. Run the command as the user "
@@ -55,14 +62,20 @@ def _without_credential(store: StoreSettings, path: Path) -> TrunklineError:
         )
     if holder is None:
         return NotRunning(
-            f"no gateway is running on this store ({place_of(store)}). Name the store of the "
-            "gateway with --config FILE, --data DIR or --db sqlite:///FILE."
+            f"no gateway is running on this store ({place_of(store)}){_on_this_machine(store)}. "
+            "Name the store of the gateway with --config FILE, --data DIR or --db URL."
         )
     return OperatorRefused(
         f"process {holder or 'unknown'} uses the store ({place_of(store)}), and takes no commands: "
         f"there is no file {path}. If it is a gateway, SIGHUP reloads its configuration, and its "
         "log says why the file is missing."
     )
+
+
+def _on_this_machine(store: StoreSettings) -> str:
+    if store.kind != "postgres":
+        return ""
+    return f" with its own files in {own_folder(store)} on this machine"
 
 
 def _asked(credential: Credential, data: bytes) -> Answer:

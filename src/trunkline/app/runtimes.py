@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from weakref import WeakValueDictionary
 
-from trunkline.app.adapters import make_store
+from trunkline.app.adapters import make_cluster, make_store
 from trunkline.background import BackgroundTasks
 from trunkline.clock import Uuid7Ids
 from trunkline.model.errors import Unavailable
 from trunkline.ports.clock import Clock
+from trunkline.ports.cluster import Times
 from trunkline.ports.gate import Gate
 from trunkline.ports.store import Store
 from trunkline.runtime.outbox import MainStore
@@ -27,9 +28,12 @@ class Runtimes:
         main: StoreSettings,
         server: ServerSettings,
         clock: Clock,
+        times: Times | None = None,
         gate: Gate | None = None,
     ) -> None:
+        """`times` are those of gateways that share a store."""
         self._main = main
+        self._times = times or Times()
         self._gate = gate
         self._server = server
         self._clock = clock
@@ -121,13 +125,15 @@ class Runtimes:
         main = None
         if store != self._main:
             main = MainStore(open=self._main_store, has_tasks=False, clock=self._clock, ids=ids)
+        made = make_store(
+            store,
+            agent=adopting,
+            clock=self._clock,
+            find=lambda handle: runtime.publishing.find(handle),
+        )
         runtime = Runtime(
-            store=make_store(
-                store,
-                agent=adopting,
-                clock=self._clock,
-                find=lambda handle: runtime.publishing.find(handle),
-            ),
+            store=made,
+            cluster=make_cluster(store, made, times=self._times, clock=self._clock),
             clock=self._clock,
             ids=ids,
             agents=(),

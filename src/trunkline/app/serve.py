@@ -6,14 +6,18 @@ import socket
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
+from functools import partial
+from typing import Any
 
 import uvloop
 from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.app.gateway import Gateway, build
+from trunkline.app.nodes import NodeInfo, this_gateway
 from trunkline.app.reload import Load, Reload
 from trunkline.background import BackgroundTasks
+from trunkline.clock import SystemClock
 from trunkline.config.secret import secrets_in
 from trunkline.model.errors import TrunklineError
 from trunkline.protocol.versions import Version
@@ -135,6 +139,7 @@ async def _serve(
 
                 reload = Reload(gateway, load, local_url=local_url, on_apply=apply)
                 commands.add("reload", lambda _: reload())
+                commands.add("nodes", partial(_tell_node, this_gateway(SystemClock().now_ms())))
                 await channel.open()
                 _tune_garbage_collection()
                 await listener.serve(sockets=[sock])
@@ -151,6 +156,10 @@ async def _reload(reload: Reload) -> None:
     # The log has the error, because a signal has no answer.
     with suppress(TrunklineError):
         await reload()
+
+
+async def _tell_node(itself: NodeInfo, _: dict[str, Any]) -> NodeInfo:
+    return itself
 
 
 async def _drain(gateway: Gateway, grace_s: float) -> None:

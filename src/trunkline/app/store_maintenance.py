@@ -1,4 +1,4 @@
-"""Maintenance of the stores of a gateway that is not running: check, prune, settle orphans."""
+"""Maintenance of the stores of a gateway: check, migrate, prune, settle orphans."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from trunkline.app import postgres
 from trunkline.app.adapters import adopting_scope, make_store
 from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.engine.recovery import Recovery, recover
@@ -27,10 +28,11 @@ from trunkline.runtime.runtime import Runtime
 from trunkline.settings import Settings, StoreSettings
 from trunkline.settings.agents import EVERY
 from trunkline.settings.backends import kind_of
-from trunkline.settings.stores import database_path
+from trunkline.settings.stores import database_path, place_of
 from trunkline.stores.findings import Findings
 from trunkline.stores.jsonfile.check import check as check_folder
 from trunkline.stores.sqlite.check import check as check_database
+from trunkline.stores.sqlite.schema import shipped_schema
 
 T = TypeVar("T")
 _PAGE = 100
@@ -50,11 +52,37 @@ def check_stores(settings: Settings) -> list[Findings]:
 
 
 def _check_store(settings: Settings, store: StoreSettings) -> Findings:
+    if store.kind == "postgres":
+        raise ConfigError(f"{place_of(store)}: `db check` reads SQLite and json-file stores.")
     path = database_path(store)
     if store.kind == "sqlite":
         return check_database(path)
     adopts = adopting_scope(store, agent=settings.adopting_agent(store))
     return asyncio.run(check_folder(path, clock=SystemClock(), adopts=adopts))
+
+
+class Migrated(Struct, frozen=True):
+    place: str
+    what: str
+
+
+def migrate_stores(settings: Settings) -> list[Migrated]:
+    """Bring every store to the format of this release. Raises StoreError."""
+    return [
+        Migrated(place_of(store), asyncio.run(_migrate_store(settings, store)))
+        for store in existing_stores(settings)
+    ]
+
+
+async def _migrate_store(settings: Settings, store: StoreSettings) -> str:
+    if store.kind == "postgres":
+        return await postgres.migrate(store)
+    # To open it is to migrate it.
+    async with _opened(settings, store):
+        pass
+    if store.kind == "sqlite":
+        return f"has schema {shipped_schema().version}"
+    return "has the format of this release"
 
 
 def prune_stores(
@@ -93,6 +121,11 @@ def settle_stores(
     settings: Settings, *, agent: str = "", reason: str = "", dry_run: bool = False
 ) -> list[StoredTask]:
     """Fail orphaned tasks: those that a restart leaves as they are and that never run again."""
+
+    for each in settings.stores():
+        if each.kind == "postgres" and not dry_run:
+            # A gateway owns the lanes of the tasks that it runs, and this process owns none.
+            asyncio.run(postgres.require_unused(each))
 
     async def work(store: Store, _: Iterable[str]) -> list[StoredTask]:
         query = OperatorQuery(agent=agent, states=tuple(HAS_WORK), limit=_PAGE)
@@ -141,11 +174,13 @@ def existing_stores(settings: Settings) -> list[StoreSettings]:
             "the store is memory, which is gone when the gateway stops. "
             'Give a file with --db sqlite:///FILE, or set kind = "sqlite" in [store].'
         )
-    existing = [store for store in kept if database_path(store).exists()]
+    existing = [
+        store for store in kept if store.kind == "postgres" or database_path(store).exists()
+    ]
     if not existing:
         raise ConfigError(
             f"there is no store at {database_path(kept[0])}. Name the gateway's own with "
-            "--config FILE, --data DIR or --db sqlite:///FILE."
+            "--config FILE, --data DIR or --db URL."
         )
     return existing
 

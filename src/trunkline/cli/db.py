@@ -1,6 +1,7 @@
-"""`trunkline db check | prune | settle`."""
+"""`trunkline db check | migrate | copy | prune | settle`."""
 
 import re
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,9 +10,12 @@ from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.output import counted, json_document, one_line
 from trunkline.cli.usage import command
+from trunkline.clock import SystemClock
 from trunkline.model.errors import ConfigError
+from trunkline.ports.clock import Clock
 
 if TYPE_CHECKING:
+    from trunkline.stores.copying import Progress
     from trunkline.stores.findings import Findings
 
 app = typer.Typer(help="Check and maintain the store of a gateway.", no_args_is_help=True)
@@ -63,6 +67,89 @@ def _print_findings(found: "Findings") -> None:
     result = counted(problems, "problem") if problems else "sound"
     sizes = f"{found.tasks} tasks, {found.entries} journal entries, {found.records} records"
     print(f"{found.path}: {sizes}, {result}")
+
+
+@command(app, "migrate")
+def migrate(flags: options.StoreFlags, output: options.Output = "text") -> None:
+    """Bring a store to the format of this release.
+
+    A gateway does the same when it starts. Migrate a PostgreSQL database before you start the
+    first gateway of a newer release if the user of the gateways may not change tables; gateways of
+    the release before may run meanwhile. A SQLite file or a json-file folder must not be in use.
+    """
+    settings = flags.settings()
+    from trunkline.app.store_maintenance import migrate_stores
+
+    done = migrate_stores(settings)
+    if output == "json":
+        print(json_document({"stores": done}))
+        return
+    for each in done:
+        print(f"{each.place}: {each.what}")
+
+
+@command(app, "copy")
+def copy(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FROM",
+            help="Store to copy: sqlite:///FILE, json-file:///FOLDER, postgresql://…, or a "
+            "configuration file (.toml), whose [store] is meant.",
+        ),
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="Empty store to copy to, in the same forms.")
+    ],
+    output: options.Output = "text",
+) -> None:
+    """Copy all tasks and records of a store to an empty one of any kind.
+
+    No gateway may use either of them. Afterwards both are read again and compared. A copy that was
+    interrupted continues when the same command is run again, and no gateway starts on its target
+    before it is complete. The source keeps everything.
+    """
+    from trunkline.app.store_copy import StorePlace, copy_store
+
+    from_, to = StorePlace.of(source), StorePlace.of(target)
+    copied = copy_store(from_, to, ProgressLines(SystemClock()).report)
+    if output == "json":
+        print(json_document(copied))
+        return
+    sizes = f"{counted(copied.tasks, 'task')} and {counted(copied.records, 'record')}"
+    print(f"copied {from_.name} to {to.name}: {sizes}, hash {copied.hash}")
+
+
+class ProgressLines:
+    """Prints how far a copy is, on stderr and at most every two seconds."""
+
+    EVERY_S = 2.0
+
+    def __init__(self, clock: Clock) -> None:
+        self._now = clock.monotonic
+        self._step = ""
+        self._began_at = self._printed_at = self._now()
+        self._began_with = 0
+
+    def report(self, progress: "Progress") -> None:
+        now = self._now()
+        if progress.step != self._step:
+            self._step, self._began_at, self._began_with = progress.step, now, progress.done
+        if now - self._printed_at < self.EVERY_S:
+            return
+        self._printed_at = now
+        print(self._line(progress, now - self._began_at), file=sys.stderr, flush=True)
+
+    def _line(self, progress: "Progress", seconds: float) -> str:
+        line = f"{progress.step}: {progress.done}"
+        if progress.total is not None:
+            line += f" of {progress.total}"
+        rate = (progress.done - self._began_with) / seconds if seconds else 0
+        if rate:
+            line += f", {rate:.0f}/s"
+            if progress.total is not None:
+                line += f", {max(0, progress.total - progress.done) / rate:.0f} s left"
+        return line
 
 
 @command(app, "prune")

@@ -98,11 +98,17 @@ OpenClawConfig = Annotated[
 DataFolder = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Folder of the database.", show_default="the user's data folder"
+        metavar="DIR",
+        help="Folder of the database; with PostgreSQL, of the gateway's own files.",
+        show_default="the user's data folder",
     ),
 ]
 Database = Annotated[
-    str | None, typer.Option(metavar="URL", help="Database URL: sqlite:///FILE or memory:.")
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Database URL: sqlite:///FILE, json-file:///FOLDER, postgresql://… or memory:.",
+    ),
 ]
 
 # Flags of commands that call agents.
@@ -221,47 +227,57 @@ class StoreFlags(ConfigFlags, frozen=True, kw_only=True):
 
     def settings(self) -> "Settings":
         """Raises ConfigError."""
-        return self.load(overrides=store_overrides(self.data, self.db))[0]
+        return self.load(overrides=store_overrides(self.config, self.data, self.db))[0]
 
     def operator_store(self) -> "StoreSettings":
         """The store beside which a running gateway is found. Raises ConfigError."""
+        return self.store_and_lease()[0]
+
+    def store_and_lease(self) -> tuple["StoreSettings", float]:
+        """The same, and the lease of gateways that share it, in seconds. Raises ConfigError."""
         from trunkline.settings import demo
         from trunkline.settings.load import load_store
 
-        overrides = store_overrides(self.data, self.db)
-        if overrides or self.file is None:
-            return demo(overrides=overrides).store
+        overrides = store_overrides(self.config, self.data, self.db)
+        if "kind" in overrides.get("store", {}) or self.file is None:
+            settings = demo(overrides=overrides)
+            return settings.store, settings.cluster.lease_s
         try:
-            return self.settings().operator_store()
+            settings = self.settings()
         except ConfigError:
             # The gateway itself says what is wrong with the file, and it has the environment that
             # the file refers to.
             if self.config is None:
                 raise
-            return load_store(self.config)
+            return load_store(self.config), demo().cluster.lease_s
+        return settings.operator_store(), settings.cluster.lease_s
 
 
-def store_overrides(data: Path | None, db: str | None) -> dict[str, Mapping[str, str]]:
-    """`--data` and `--db` as overrides of the table `[store]`. Raises ConfigError."""
+def store_overrides(
+    config: Path | None, data: Path | None, db: str | None
+) -> dict[str, Mapping[str, Any]]:
+    """`--data` and `--db` as overrides of the table `[store]` in `config`. Raises ConfigError."""
     from trunkline.settings.environment import literal
-    from trunkline.settings.stores import DATABASE_NAME
+    from trunkline.settings.load import read_toml
+    from trunkline.settings.stores import DATABASE_NAME, table_of_url
 
-    if data is not None and db is not None:
-        raise ConfigError(
-            "--data and --db both say where the database is. Give one of them: --data DIR for "
-            "a folder, --db sqlite:///FILE for a file."
-        )
-    if db in ("memory:", "memory://"):
-        return {"store": {"kind": "memory"}}
-    if data is not None:
-        file = data / DATABASE_NAME
-    elif db is None:
-        return {}
-    elif db.startswith("sqlite:///") and db != "sqlite:///":
-        file = Path(db.removeprefix("sqlite:///"))
-    else:
-        raise ConfigError(
-            f"--db {db}: expected sqlite:///FILE or memory:. An absolute file has four slashes: "
-            "sqlite:////var/lib/trunkline/trunkline.db."
-        )
-    return {"store": {"kind": "sqlite", "path": literal(str(file.expanduser().absolute()))}}
+    folder = None if data is None else literal(str(data.expanduser().absolute()))
+    if db is None:
+        if folder is None:
+            return {}
+        table = {} if config is None else read_toml(config).get("store", {})
+        if isinstance(table, Mapping) and table.get("kind") == "postgres":
+            return {"store": {"path": folder}}
+        return {"store": {"kind": "sqlite", "path": f"{folder}/{DATABASE_NAME}"}}
+    try:
+        table = table_of_url(db)
+    except ConfigError as error:
+        raise ConfigError(f"--db {error.message}") from None
+    if folder is not None:
+        if table["kind"] != "postgres":
+            raise ConfigError(
+                "--data and --db both say where the database is. Give one of them: --data DIR for "
+                "a folder, --db sqlite:///FILE for a file."
+            )
+        table["path"] = folder
+    return {"store": table}

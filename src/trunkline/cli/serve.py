@@ -78,12 +78,12 @@ def serve(
     answers. The keys of --config override those of the openclaw.json.
     """
     from trunkline.settings.environment import literal
-    from trunkline.settings.stores import database_path, make_private_dir
+    from trunkline.settings.stores import database_path, make_private_dir, own_folder
 
     server = {"host": host, "port": port, "log_level": log_level, "log_format": log_format}
     overrides: dict[str, Any] = {
         "server": {key: literal(value) for key, value in server.items() if value is not None},
-        **store_overrides(data, db),
+        **store_overrides(files.config, data, db),
     }
 
     def load() -> tuple["Settings", tuple[str, ...]]:
@@ -101,8 +101,8 @@ def serve(
         notes = (*notes, warning)
     for kept in settings.stores():
         if kept.kind != "memory":
-            path = database_path(kept)
-            make_private_dir(path.parent if kept.kind == "sqlite" else path)
+            is_folder = kept.kind == "json-file"
+            make_private_dir(database_path(kept) if is_folder else own_folder(kept))
     # Imported here because it loads the whole gateway, which no other command needs.
     from trunkline.app.serve import serve as serve_gateway
 

@@ -35,7 +35,7 @@ class ToolFlags(ConfigFlags, frozen=True, kw_only=True):
 
     def settings(self) -> "Settings":
         """Raises ConfigError."""
-        overrides: dict[str, Any] = {**store_overrides(self.data, None)}
+        overrides: dict[str, Any] = {**store_overrides(self.config, self.data, None)}
         if self.allow_target_url:
             overrides["remote"] = {"allow_target_url": True}
         return self.load_to_call(overrides)

@@ -18,6 +18,7 @@ NEEDS_RESTART: Final = frozenset(
         "server.stream_buffer_events",
         "server.heartbeat_s",
         "store",
+        "cluster",
         "remote.mcp",
         "remote.max_mcp_sessions",
         "remote.max_mcp_sessions_per_caller",

@@ -12,6 +12,7 @@ from trunkline.config.problems import Path
 from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings, handle_of, stands_for_many
 from trunkline.settings.auth import AuthSettings
+from trunkline.settings.cluster import ClusterSettings
 from trunkline.settings.server import ServerSettings, is_loopback_host, is_loopback_url
 from trunkline.settings.stores import StoreSettings
 from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSettings
@@ -25,6 +26,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     store: Annotated[StoreSettings, doc("Store of the tasks and their journal.")] = field(
         default_factory=StoreSettings
+    )
+    cluster: Annotated[ClusterSettings, doc("Gateways that share a PostgreSQL store.")] = field(
+        default_factory=ClusterSettings
     )
     auth: Annotated[AuthSettings, doc("Access control.")] = field(default_factory=AuthSettings)
     agents: Annotated[

@@ -13,6 +13,7 @@ from trunkline.config.problems import Path, Problem, bad_value, shown
 from trunkline.config.urls import web_url_fault
 from trunkline.settings.agents import address_problems, agent_problems
 from trunkline.settings.auth import key_problems
+from trunkline.settings.cluster import cluster_problems
 from trunkline.settings.profiles import profile_problems
 from trunkline.settings.root import Settings
 from trunkline.settings.server import is_loopback_host, is_loopback_url, server_problems
@@ -67,6 +68,7 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from profile_problems(settings.agents)
     yield from address_problems(settings.agents, default=settings.default_agent())
     yield from store_problems(_stores(settings), principals=settings.auth.keys)
+    yield from cluster_problems(settings.cluster)
     yield from target_problems(settings.targets, settings.remote)
     yield from _tool_problems(settings)
 

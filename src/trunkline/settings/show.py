@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from trunkline.config.problems import dotted
 from trunkline.config.secret import MASK, Secret
 from trunkline.settings.root import Settings
-from trunkline.settings.stores import StoreSettings, database_path
+from trunkline.settings.stores import StoreSettings, database_path, own_folder
 
 
 def effective(settings: Settings) -> dict[str, Any]:
@@ -25,7 +25,13 @@ def effective(settings: Settings) -> dict[str, Any]:
 
 
 def _placed(store: StoreSettings) -> StoreSettings:
-    return replace(store, path=str(database_path(store))) if store.kind == "sqlite" else store
+    match store.kind:
+        case "sqlite":
+            return replace(store, path=str(database_path(store)))
+        case "postgres":
+            return replace(store, path=str(own_folder(store)))
+        case _:
+            return store
 
 
 def to_toml(document: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from trunkline.config.called_agents import (
 )
 from trunkline.config.problems import Path, Problem, bad_value
 from trunkline.config.secret import Secret
-from trunkline.settings.stores import StoreSettings, data_dir, database_path
+from trunkline.settings.stores import StoreSettings, data_dir, own_folder
 
 HANDLES_NAME = "handles.db"
 MAX_ALIAS_CHARS = 100
@@ -153,8 +153,8 @@ class RemoteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         str,
         doc(
             "File of the task handles. Relative paths start at the folder of this "
-            "file. Empty: `handles.db` beside the SQLite database of `[store]`, or "
-            "in the user's data folder."
+            "file. Empty: `handles.db` beside the SQLite database of `[store]`, in the "
+            "`path` of a PostgreSQL store, or in the user's data folder."
         ),
     ] = ""
 
@@ -163,7 +163,8 @@ def handles_path(remote: RemoteSettings, store: StoreSettings) -> File:
     """The file of the task handles."""
     if remote.handles_path:
         return File(remote.handles_path)
-    folder = database_path(store).parent if store.kind == "sqlite" else data_dir()
+    has_own = store.kind in ("sqlite", "postgres")
+    folder = own_folder(store) if has_own else data_dir()
     return folder / HANDLES_NAME
 
 

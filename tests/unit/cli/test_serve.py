@@ -186,8 +186,8 @@ def test_0_3_is_tried_where_that_is_spoken() -> None:
     ("arguments", "expected"),
     [
         (["--openclaw-config", "none.json"], "none.json: no such file."),
-        (["--db", "mysql://x"], "--db mysql://x: expected sqlite:///FILE or memory:."),
-        (["--db", "sqlite:///"], "--db sqlite:///: expected sqlite:///FILE or memory:."),
+        (["--db", "mysql://x"], "--db mysql://x: expected sqlite:///FILE, json-file"),
+        (["--db", "sqlite:///"], "--db sqlite:///: expected sqlite:///FILE, json-file"),
         (["--db", "memory:", "--data", "d"], "--data and --db both say where the database is."),
         (
             ["--host", "0.0.0.0"],

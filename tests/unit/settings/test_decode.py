@@ -52,7 +52,7 @@ def test_a_misfit_says_what_the_key_is_for_and_its_default() -> None:
 
 def test_a_choice_lists_the_choices_and_guesses() -> None:
     problem = only(store={"kind": "sqlit"})
-    assert problem.what == 'expected one of "sqlite", "json-file", "memory"'
+    assert problem.what == 'expected one of "sqlite", "json-file", "memory", "postgres"'
     assert problem.remedy.startswith('Did you mean "sqlite"?')
 
 

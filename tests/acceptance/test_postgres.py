@@ -1,0 +1,175 @@
+"""Gateways on PostgreSQL as operators have them: processes, commands, a database that is away."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from signal import SIGCONT, SIGSTOP
+from typing import Any
+
+import httpx
+import pytest
+from tests.acceptance.command import Shell
+from tests.acceptance.conftest import Make, eventually
+from tests.acceptance.gateway import Gateway, http_client
+from tests.acceptance.nginx import NGINX, free_port, nginx
+from tests.acceptance.raw import Stream, envelope, message_params
+from tests.postgres.server import PostgresServer, embedded_binaries, postgres
+
+ROOT = Path(__file__).parents[2]
+PASSWORD = "s3cret-of-the-database"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """It asks for no password, and so takes any."""
+    with postgres(embedded_binaries()) as server:
+        yield server
+
+
+@pytest.fixture
+def config(server: PostgresServer) -> str:
+    """For gateways that share a database of the test's own."""
+    url = server.create_database(lambda _: None).replace("postgres@", f"postgres:{PASSWORD}@")
+    return f'[store]\nkind = "postgres"\nurl = "{url}"\n[cluster]\nbeat_s = 0.5\nlease_s = 1.5\n'
+
+
+async def call(gateway: Gateway, method: str, params: dict[str, Any]) -> httpx.Response:
+    async with http_client(headers={"A2A-Version": "1.0"}) as http:
+        return await http.post(gateway.jsonrpc_url, json=envelope(method, params))
+
+
+async def sent(gateway: Gateway, text: str = "say hi") -> str:
+    """The id of the task, which has ended."""
+    answer = await call(gateway, "SendMessage", message_params(text))
+    task = answer.json()["result"]["task"]
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    return str(task["id"])
+
+
+def nodes(gateway: Gateway, shell: Shell) -> list[dict[str, Any]]:
+    arguments = ("--config", str(gateway.folder / "trunkline.toml"))
+    done = shell.run("nodes", *arguments, "--data", str(gateway.folder / "data"), "-o", "json")
+    assert PASSWORD not in done.out + done.err
+    found: list[dict[str, Any]] = json.loads(done.out)["nodes"]
+    return found
+
+
+async def test_two_gateways_share_a_database(config: str, make: Make, tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    one, two = make(config), make(config)
+    one.launch()
+    two.start()
+    one.finish_start()
+    task_id = await sent(one)
+    answer = await call(two, "GetTask", {"id": task_id})
+    assert answer.json()["result"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    here = {each["pid"]: each["isHere"] for each in nodes(one, shell)}
+    assert here == {one.process.pid: True, two.process.pid: False}
+    for gateway in (one, two):
+        arguments = ("--config", str(gateway.folder / "trunkline.toml"))
+        done = shell.run("reload", *arguments, "--data", str(gateway.folder / "data"))
+        assert (done.code, done.out) == (0, "Nothing has changed.\n")
+    async with http_client() as http:
+        figures = (await http.get(f"{one.url}/metrics")).text
+    for name in ("lanes_owned", "store_batches_total", "notices_sent_total"):
+        assert f"\ntrunkline_{name} " in figures
+    # A gateway that stops says so; no other waits for its lease.
+    assert one.stop() == 0
+    alive = {each["pid"] for each in nodes(two, shell) if each["isAlive"]}
+    assert alive == {two.process.pid}
+    assert await sent(two)
+    for gateway in (one, two):
+        assert PASSWORD not in gateway.stdout + gateway.stderr
+
+
+async def test_a_database_that_is_away_is_told(
+    server: PostgresServer, config: str, make: Make
+) -> None:
+    gateway = make(config).start()
+    task_id = await sent(gateway)
+    server.kill()
+    await assert_unavailable(gateway, task_id)
+    server.start()
+    await eventually(lambda: is_ready(gateway))
+    assert (await call(gateway, "GetTask", {"id": task_id})).status_code == 200
+    assert await sent(gateway)
+
+
+@pytest.mark.full
+async def test_a_database_that_hangs_is_told(
+    server: PostgresServer, config: str, make: Make
+) -> None:
+    gateway = make(config).start()
+    task_id = await sent(gateway)
+    server.signal_backends(SIGSTOP)
+    try:
+        await assert_unavailable(gateway, task_id)
+    finally:
+        server.signal_backends(SIGCONT)
+    await eventually(lambda: is_ready(gateway))
+    assert await sent(gateway)
+
+
+async def assert_unavailable(gateway: Gateway, task_id: str) -> None:
+    """Every request gets an answer, long before a client would give up."""
+    requests: dict[str, dict[str, Any]] = {
+        "SendMessage": message_params("say hi"),
+        "GetTask": {"id": task_id},
+        "ListTasks": {},
+        "CancelTask": {"id": task_id},
+    }
+    for method, params in requests.items():
+        answer = await call(gateway, method, params)
+        assert (answer.status_code, "retry-after" in answer.headers) == (503, True), method
+        assert "postgres" not in answer.text
+    async with http_client() as http:
+        ready = await http.get(f"{gateway.url}/readyz")
+        assert ready.status_code == 503
+        assert "database" in ready.text
+        assert PASSWORD not in ready.text
+        assert (await http.get(f"{gateway.url}/healthz")).status_code == 200
+
+
+async def is_ready(gateway: Gateway) -> bool:
+    async with http_client() as http:
+        return (await http.get(f"{gateway.url}/readyz")).status_code == 200
+
+
+@pytest.mark.full
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed: apt-get install nginx-light")
+async def test_the_example_for_nginx_spreads_requests(
+    config: str, make: Make, tmp_path: Path
+) -> None:
+    port, ports = free_port(), (free_port(), free_port())
+    public = f'[server]\nport = 0\npublic_url = "http://127.0.0.1:{port}"\n[auth]\n'
+    keys = '[auth.keys.alice]\nkey = "alice-has-this-key"\n'
+    gateways = [make(f"{public}{keys}{config}") for _ in ports]
+    for gateway, own in zip(gateways, ports, strict=True):
+        gateway.launch("--port", str(own))
+    for gateway in gateways:
+        gateway.finish_start()
+    block = (ROOT / "docs" / "examples" / "nginx-cluster.conf").read_text()
+    for address, own in zip(("10.0.0.11:8642", "10.0.0.12:8642"), ports, strict=True):
+        block = block.replace(address, f"127.0.0.1:{own}")
+    done = tmp_path / "done"
+    headers = {"A2A-Version": "1.0", "Authorization": "Bearer alice-has-this-key"}
+    with nginx(tmp_path / "nginx", block, port=port, upstream_port=0):
+        async with http_client(headers=headers) as http:
+            body = envelope("SendStreamingMessage", message_params(str(done)))
+            url = gateways[0].agent_url("test/patient")
+            assert str(port) in url
+            async with http.stream("POST", url, json=body) as response:
+                stream = Stream(response)
+                task = (await stream.event()).result["task"]
+                # Whichever gateway these meet, they are about the same task.
+                for _ in range(4):
+                    answer = await http.post(url, json=envelope("GetTask", {"id": task["id"]}))
+                    assert answer.json()["result"]["id"] == task["id"]
+                done.touch()
+                *_, last = await stream.events()
+            assert last.result["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+            # The other one answers when one is gone.
+            gateways[0].kill()
+            for _ in range(4):
+                answer = await http.post(url, json=envelope("GetTask", {"id": task["id"]}))
+                assert answer.status_code == 200
