@@ -15,7 +15,6 @@ from trunkline.stores.postgres import connect_problems, schema
 from trunkline.stores.postgres.store import PostgresStore
 from trunkline.testing.stores.kit import create, must_get, must_put
 
-
 pytestmark = pytest.mark.usefixtures("logging_as_before")
 
 

@@ -17,7 +17,6 @@ from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import FakeClock
 from trunkline.testing.stores.kit import ALICE, create, must_put, opened
 
-
 pytestmark = pytest.mark.usefixtures("logging_as_before")
 
 
