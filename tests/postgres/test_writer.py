@@ -239,6 +239,8 @@ async def test_progress_waits_for_a_database_that_is_away_and_new_tasks_do_not(
         waiting = [submit(store, follow("t", seq)) for seq in (2, 3)]
         refused = await put(store, create("new"))
         assert_refused(refused[0], StoreUnusable)
+        with pytest.raises(StoreUnusable):
+            await store.change(Put(key=key("k")))
         assert "/tmp" not in str(store.problem)
         assert not behind.done()
         proxy.accept()
@@ -276,6 +278,21 @@ async def test_close_gives_up_on_a_database_that_is_away(cleared_postgres_url: s
         await store.close()
         for result in (one, two):
             assert_refused(await result, StoreUnusable)
+
+
+async def test_close_waits_for_the_batch_under_way(cleared_postgres_url: str) -> None:
+    async with opened(cleared_postgres_url) as store:
+        await must_put(store, create("t"))
+        async with locked_task(cleared_postgres_url, "t"):
+            result = submit(store, follow("t", 1))
+            await until_waiting(cleared_postgres_url)
+            closing = asyncio.ensure_future(store.close())
+            await asyncio.sleep(0)
+            refused = submit(store, create("late"))
+            assert_refused(await refused, StoreUnusable)
+            assert not closing.done()
+        await closing
+        assert await result is None
 
 
 async def test_node_that_joins_again_lets_go_of_what_waits(postgres_url: str) -> None:

@@ -10,6 +10,7 @@ from trunkline.model.errors import LeaseLost, StoreError, StoreUnusable
 from trunkline.model.large_values import SLICE_BYTES
 from trunkline.ports import store as port
 from trunkline.ports.clock import Clock
+from trunkline.ports.records import Change
 from trunkline.stores.commits import Batch, BatchingStore, Item, refuse, settle
 from trunkline.stores.health import Problem
 from trunkline.stores.postgres.batches import StagedBatch
@@ -56,8 +57,8 @@ class CommitQueue(BatchingStore[Opened]):
     """One call of the database commits a batch, and one batch is under way at a time. Appends that
     arrive meanwhile are the next batch.
 
-    While the database is away, the store refuses new tasks at once, and keeps the progress of those
-    that exist until the database is back.
+    While the database is away, the store refuses new tasks and changes of records at once, because
+    their callers can try again. The progress of tasks that exist waits until it is back.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -107,15 +108,17 @@ class CommitQueue(BatchingStore[Opened]):
 
     async def _finish(self, opened: Opened) -> None:
         """Commit all that was submitted, unless the database is away."""
-        committed = -1
-        while self._has_work(opened) and committed != opened.writer.committed:
-            committed = opened.writer.committed
+        while self._has_work(opened):
+            done = self._progress(opened)
             self._idle.clear()
-            opened.values.when_idle(self._continue)
+            if opened.values.waiting:
+                opened.values.when_idle(self._continue)
             idle = self._tasks.start(self._idle.wait(), name="idle")
             is_away = self._health.problem is not None
             await asyncio.wait({idle}, timeout=_CLOSE_AWAY_S if is_away else _CLOSE_S)
             idle.cancel()
+            if not self._idle.is_set() and done == self._progress(opened):
+                break
         self._opened = None
         if self._commit_task is not None:
             self._commit_task.cancel()
@@ -124,6 +127,9 @@ class CommitQueue(BatchingStore[Opened]):
         refuse(left, UNREACHABLE.at(self._name))
         self._refuse_waiting(lambda _: True, UNREACHABLE.at(self._name))
         await opened.close()
+
+    def _progress(self, opened: Opened) -> int:
+        return opened.writer.committed + opened.values.slices
 
     def _has_work(self, opened: Opened) -> bool:
         return self._is_busy or bool(self._queue or opened.values.waiting)
@@ -154,10 +160,10 @@ class CommitQueue(BatchingStore[Opened]):
             refuse(appends, self._not_open())
             return
         if self._health.problem is not None:
-            new = [item for item in appends if _is_new(item[0])]
-            if new:
-                refuse(new, self._health.refusal())
-                appends = [item for item in appends if not _is_new(item[0])]
+            refused = [item for item in appends if _can_be_repeated(item[0])]
+            if refused:
+                refuse(refused, self._health.refusal())
+                appends = [item for item in appends if not _can_be_repeated(item[0])]
         large = opened.values
         for append, _ in appends:
             # `size_bytes` only when the size is not known yet: this runs for every append.
@@ -176,6 +182,11 @@ class CommitQueue(BatchingStore[Opened]):
             refuse(appends, _given_up())
         else:
             self._submit(appends)
+
+    async def change(self, *changes: Change) -> None:
+        if self._health.problem is not None:
+            raise self._health.refusal()
+        await super().change(*changes)
 
     def _start_next(self) -> None:
         opened = self._opened
@@ -254,8 +265,7 @@ class CommitQueue(BatchingStore[Opened]):
 
     def _failed(self, problem: Problem, detail: str = "") -> StoreUnusable:
         if self._health.problem is None:
-            # Their callers wait for an answer, and can try again.
-            self._refuse_waiting(_is_new, problem.at(self._name))
+            self._refuse_waiting(_can_be_repeated, problem.at(self._name))
         return self._health.failed(problem, detail=detail)
 
     def _explain(self, error: BaseException) -> StoreError:
@@ -268,8 +278,9 @@ class CommitQueue(BatchingStore[Opened]):
         return self._failed(problem_of(error), f"{error.sqlstate}: {error}")
 
 
-def _is_new(item: Item) -> bool:
-    return isinstance(item, port.Append) and not item.expected_seq
+def _can_be_repeated(item: Item) -> bool:
+    """Whether its caller waits for it, and can try again."""
+    return not isinstance(item, port.Append) or not item.expected_seq
 
 
 def _has_lane(item: Item) -> bool:

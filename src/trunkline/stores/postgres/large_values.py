@@ -38,6 +38,8 @@ class LargeValues(LargeAppends):
         self._clock = clock
         # One slice at a time, so that readers find free connections.
         self._turn = asyncio.Lock()
+        # How many slices were written.
+        self.slices = 0
         # Number and size of the values whose slices are written: texts by the id of the value,
         # bodies by the identity of the object.
         self.written: dict[str | int, tuple[int, int]] = {}
@@ -64,7 +66,9 @@ class LargeValues(LargeAppends):
         while True:
             try:
                 async with self._turn:
-                    return await self._database.execute(SQL[name], params)
+                    rows = await self._database.execute(SQL[name], params)
+                self.slices += 1
+                return rows
             except StoreUnusable as error:
                 # The progress of a task that exists waits for the database, a new task does not.
                 if append.creation is not None or not isinstance(error.__cause__, ConnectionLost):

@@ -99,9 +99,8 @@ class Writer:
         while True:
             try:
                 await self._connected()
-            except ConnectionLost as again:
-                # The first reason says more.
-                self._lost(error if "just now" in str(again) else again)
+            except ConnectionLost:
+                self._lost(error)
                 await self._clock.sleep(_RETRY_S)
             else:
                 return
