@@ -3,7 +3,12 @@ from pathlib import Path
 
 import pytest
 from tests.bindings.clients import CLIENTS, Client
-from tests.bindings.world import World, open_world
+from tests.bindings.world import Database, World, open_world
+
+from trunkline.stores.postgres.store import PostgresStore
+
+# The dialects under which a database runs, where not under all of them.
+_DIALECTS = {"sqlite": ("jsonrpc-1.0", "rest-0.3"), "postgres": ("jsonrpc-1.0",)}
 
 
 @pytest.fixture(params=list(CLIENTS))
@@ -13,14 +18,19 @@ def dialect(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
-    """None stands for the store in memory."""
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.full)])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    if request.param == "postgres":
+        url: str = request.getfixturevalue("cleared_postgres_url")
+        request.getfixturevalue("monkeypatch").setitem(
+            PostgresStore.__init__.__kwdefaults__, "allow_unsafe", True
+        )
+        return url
     return None if request.param == "memory" else tmp_path / "trunkline.db"
 
 
 @pytest.fixture
-async def world(database: Path | None) -> AsyncIterator[World]:
+async def world(database: Database) -> AsyncIterator[World]:
     async with open_world(database=database) as world:
         yield world
 
@@ -41,10 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_one_too_many(item: pytest.Item) -> bool:
     params = item.callspec.params if isinstance(item, pytest.Function) and _has(item) else {}
-    return params.get("database") == "sqlite" and params.get("dialect") in (
-        "rest-1.0",
-        "jsonrpc-0.3",
-    )
+    runs_under = _DIALECTS.get(str(params.get("database")))
+    return runs_under is not None and params.get("dialect", runs_under[0]) not in runs_under
 
 
 def _has(item: pytest.Function) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.bindings.cases import V10, over, refused, states
 from tests.bindings.clients import CLIENTS, Client, message
-from tests.bindings.world import HANDLE, World, open_world
+from tests.bindings.world import HANDLE, Database, World, open_world
 
 KEY = {"idempotency-key": "order-17"}
 
@@ -223,7 +223,7 @@ async def test_a_follow_up_with_a_key_holds_after_a_restart(tmp_path: Path, dial
 
 
 @pytest.fixture
-def strict(database: Path | None) -> dict[str, object]:
+def strict(database: Database) -> dict[str, object]:
     return {"database": database, "deduplicate_messages": True}
 
 

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from tests.bindings.asgi import Asgi
 from tests.bindings.clients import CLIENTS, Address, Client
@@ -18,6 +18,7 @@ from trunkline.ports.gate import Gate
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
+from trunkline.settings.cluster import ClusterSettings
 from trunkline.settings.server import ServerSettings
 from trunkline.testing import FakeClock, settle
 from trunkline.testing import ScriptedBackend as ScriptedAgent
@@ -25,6 +26,9 @@ from trunkline.testing import ScriptedBackend as ScriptedAgent
 HANDLE = "test/scripted"
 KEYS = {"alice": "alice-has-a-long-key", "bob": "bob-has-another-long-key"}
 BASE_URL = "https://gateway.example"
+
+# A file, the URL of a PostgreSQL database, or None for a store in memory.
+Database: TypeAlias = Path | str | None
 
 
 class World:
@@ -69,7 +73,7 @@ class World:
 
 def settings(
     *,
-    database: Path | None = None,
+    database: Database = None,
     store_kind: Literal["sqlite", "json-file"] = "sqlite",
     anonymous: str = "never",
     server: dict[str, Any] | None = None,
@@ -79,16 +83,19 @@ def settings(
 ) -> Settings:
     """One scripted agent with these settings, or several by handle, for Alice and Bob, whose keys
     may have `grants`."""
-    store = (
-        StoreSettings(kind="memory")
-        if database is None
-        else StoreSettings(kind=store_kind, path=str(database), synchronous="normal")
-    )
+    if database is None:
+        store = StoreSettings(kind="memory")
+    elif isinstance(database, str):
+        store = StoreSettings(kind="postgres", url=Secret(database))
+    else:
+        store = StoreSettings(kind=store_kind, path=str(database), synchronous="normal")
     published: dict[str, dict[str, Any]] = agents or {HANDLE: agent}
     defaults: dict[str, Any] = {"name": "Scripted", "description": "Does as told"}
     return Settings(
         server=ServerSettings(**(server or {})),
         store=store,
+        # By the clock of the database, which a test on a slow machine may take long for.
+        cluster=ClusterSettings(beat_s=20.0, lease_s=60.0),
         auth=AuthSettings(
             keys={
                 name: ApiKey(key=Secret(key), grants=(grants or {}).get(name))
