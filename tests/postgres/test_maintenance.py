@@ -318,6 +318,41 @@ async def test_tables_of_months_are_added_by_two_nodes_at_once(postgres_url: str
         assert await reader.entries("t", 0, 9) == entries(0, 1)
 
 
+async def test_tables_of_past_months_go_with_their_last_task(postgres_url: str) -> None:
+    months = "SELECT relname FROM pg_class WHERE relname ~ '^(events|snapshots)_[0-9_]+$'"
+    async with opened(postgres_url) as (store, _, _):
+        await must_put(store, create("t", state=COMPLETED))
+    # Without a store, which would drop tables too.
+    async with maintained(postgres_url) as (reader, maintenance):
+        now = len(await rows(postgres_url, months))
+        # The task is three months old, and the month before that has none.
+        await rows(
+            postgres_url,
+            "SELECT add_month(clock_timestamp() - n * interval '1 month')"
+            " FROM generate_series(1, 4) AS n",
+        )
+        await rows(
+            postgres_url,
+            "WITH old AS (SELECT key, key - (3::int8 << 40) AS was FROM tasks),"
+            " t AS (UPDATE tasks SET key = was FROM old WHERE tasks.key = old.key)"
+            " UPDATE events SET task = was FROM old WHERE task = old.key",
+        )
+        assert len(await rows(postgres_url, months)) == now + 8
+        await maintenance.drop_months()
+        # Those of the task, and of the last month.
+        assert len(await rows(postgres_url, months)) == now + 4
+        assert await reader.entries("t", 0, 9) == entries(0, 1)
+        assert await maintenance.prune("agent", limit=9, before_ms=None) == 1
+        async with session(postgres_url, autocommit=False) as long:
+            await long.execute("SELECT FROM events")
+            # Nothing waits for a transaction that lasts.
+            await maintenance.drop_months()
+            assert await reader.entries("t", 0, 9) == ()
+            assert len(await rows(postgres_url, months)) > now + 2
+        await maintenance.drop_months()
+        assert len(await rows(postgres_url, months)) == now + 2
+
+
 async def test_a_database_that_is_away_is_named(postgres_url: str) -> None:
     async with database_proxy(postgres_url) as proxy:
         database = Database(proxy.url)

@@ -223,6 +223,19 @@ async def test_bodies_in_slices_are_put_together(postgres_url: str) -> None:
         assert page.tasks == (found,)
 
 
+async def test_reads_work_without_prepared_statements(postgres_url: str) -> None:
+    async with opened(postgres_url) as (store, prepared, _):
+        await must_put(store, create("t0", count=3, snapshot=Snapshot(1, b"{}")), create("t1"))
+        database = Database(postgres_url, prepares=False)
+        reader = Reader(database)
+        with pytest.raises(StoreUnusable, match="lacks the slices of value 1"):
+            await read_all(reader)
+        for query in (TaskQuery(scope=ALICE), TaskQuery(scope=ALICE, context_id="context")):
+            assert await reader.list(query) == await prepared.list(query)
+        assert await reader.get(ALICE, "t0") == await prepared.get(ALICE, "t0")
+        await database.close()
+
+
 async def test_pages_of_any_size_share_few_statements(postgres_url: str) -> None:
     async with opened(postgres_url) as (store, _, _):
         await must_put(store, *[create(f"t{n}", status_ms=n) for n in range(150)])

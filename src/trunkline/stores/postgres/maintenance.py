@@ -77,6 +77,10 @@ class Maintenance:
     async def add_months(self) -> None:
         await self._run("add_months")
 
+    async def drop_months(self) -> None:
+        """Drop the tables of past months that have no task any more."""
+        await self._run("drop_months")
+
     async def sweep_values(self) -> None:
         """Delete the slices of values that no task has."""
         while True:
@@ -95,7 +99,7 @@ class Maintenance:
 
     async def _repeat(self) -> None:
         while True:
-            for work in (self.add_months, self.fold_counts, self.sweep_values):
+            for work in (self.add_months, self.drop_months, self.fold_counts, self.sweep_values):
                 try:
                     await work()
                 except StoreError as error:

@@ -220,6 +220,9 @@ SELECT sweep_values_1($1::int4);
 -- The tables for this month and the next two.
 SELECT add_month(clock_timestamp() + n * interval '1 month') FROM generate_series(0, 2) AS n;
 
+-- name: drop_months
+SELECT drop_months_1();
+
 -- name: fold_counts
 -- Add the counts of writers that are gone to those of writer 0.
 WITH gone AS (

@@ -85,3 +85,37 @@ BEGIN
     WHERE v.value = ANY (due) AND NOT EXISTS (SELECT FROM slices AS s WHERE s.value = v.value);
     RETURN true;
 END $$;
+
+-- Drop the tables of past months whose tasks are all gone: every read of a journal has to consider
+-- each table. A month gets no new task once it is over. Where readers do not let the tables go at
+-- once, they stay until the next time, so that nothing waits behind this.
+CREATE FUNCTION drop_months_1() RETURNS int4
+LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
+DECLARE
+    dropped int4 := 0;
+    month record;
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(x'54524E4B'::int4, 2) THEN
+        RETURN 0;
+    END IF;
+    FOR month IN
+        SELECT c.relname AS name,
+            month_key(to_timestamp(right(c.relname, 7) || ' UTC', 'YYYY_MM TZ')) AS first_key
+        FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+        WHERE i.inhparent IN ('events'::regclass, 'snapshots'::regclass)
+    LOOP
+        -- Not the last month: a batch that began in it may still be under way.
+        IF month.first_key < month_key(clock_timestamp()) - (1::int8 << 40) AND NOT EXISTS (
+            SELECT FROM tasks AS t
+            WHERE t.key >= month.first_key AND t.key < month.first_key + (1::int8 << 40)
+        ) THEN
+            BEGIN
+                EXECUTE format('DROP TABLE %I', month.name);
+                dropped := dropped + 1;
+            EXCEPTION WHEN lock_not_available THEN
+                RETURN dropped;
+            END;
+        END IF;
+    END LOOP;
+    RETURN dropped;
+END $$;
