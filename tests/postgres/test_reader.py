@@ -223,6 +223,27 @@ async def test_bodies_in_slices_are_put_together(postgres_url: str) -> None:
         assert page.tasks == (found,)
 
 
+async def test_damaged_rows_are_named(postgres_url: str) -> None:
+    async with opened(postgres_url) as (store, reader, _):
+        await must_put(store, create("t", count=3))
+        await rows(postgres_url, "UPDATE events SET body = 'x'")
+        for read in (reader.get(ALICE, "t"), reader.entries("t", 0, 9)):
+            with pytest.raises(StoreUnusable, match=r"damaged data in .*task t: .*db check"):
+                await read
+        with pytest.raises(StoreUnusable, match="damaged data in a page"):
+            await reader.list(TaskQuery(scope=ALICE))
+
+
+async def test_a_migration_does_not_disturb_reads(postgres_url: str) -> None:
+    async with opened(postgres_url) as (store, reader, _):
+        await must_put(store, create("t"))
+        assert await reader.owner("t") == ALICE
+        # PostgreSQL then refuses what was prepared: the type of the answer has changed.
+        await rows(postgres_url, "ALTER TABLE scopes ALTER COLUMN agent TYPE varchar")
+        for _ in range(9):
+            assert await reader.owner("t") == ALICE
+
+
 async def test_reads_work_without_prepared_statements(postgres_url: str) -> None:
     async with opened(postgres_url) as (store, prepared, _):
         await must_put(store, create("t0", count=3, snapshot=Snapshot(1, b"{}")), create("t1"))

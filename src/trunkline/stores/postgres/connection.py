@@ -44,6 +44,8 @@ _BINARY = 1
 _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 # What a server says before it closes the connection.
 _CLOSING = ("08", "57P")
+# Prepared statements do not fit the tables any more, after a migration, or are gone.
+OUTDATED = ("0A000", "26000")
 
 
 class ConnectionLost(Exception):
@@ -268,8 +270,12 @@ class Connection:
         if not sqlstate or sqlstate.startswith(_CLOSING):
             self._answer = answer
             self.close(message)
-        elif not answer.done():
+            return
+        if not answer.done():
             answer.set_exception(DatabaseError(sqlstate, message))
+        if sqlstate in OUTDATED and self._prepares:
+            # The next connection prepares them anew.
+            self.close("its prepared statements are out of date")
 
 
 def _nothing() -> None:

@@ -9,6 +9,7 @@ from psycopg import conninfo
 from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.postgres.connection import (
+    OUTDATED,
     STATEMENT_S,
     Connection,
     ConnectionLost,
@@ -20,8 +21,8 @@ from trunkline.stores.postgres.connection import (
 
 # Reads that go on at the same time. More of them wait, and cost the server no process each.
 READERS = 4
-# The database undid the statement because of another one: a deadlock, a conflict.
-UNDONE = ("40P01", "40001")
+# The database undid the statement, which may be repeated: a deadlock, a conflict, an old plan.
+UNDONE = ("40P01", "40001", *OUTDATED)
 _ATTEMPTS = 5
 # After a failed attempt to connect, the next one waits this long, twice as long each time.
 _FIRST_WAIT_S = 0.1
@@ -105,7 +106,9 @@ class Database:
         try:
             try:
                 return await self._read(sql, params)
-            except ConnectionLost:
+            except (ConnectionLost, DatabaseError) as error:
+                if isinstance(error, DatabaseError) and error.sqlstate not in UNDONE:
+                    raise
                 if asyncio.get_running_loop().time() - began > _REPEAT_WITHIN_S:
                     raise
                 # Reading twice does no harm. The idle connections broke as well, most likely.

@@ -9,6 +9,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
 
+import msgspec
+
 from trunkline.model.errors import StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
@@ -28,6 +30,8 @@ _ALL_STATES = int2s(tuple(CODES.values()))
 _SLICES = 16
 _MAX_SEQ = (1 << 31) - 1
 _MAX_SCOPES = 65536
+# Errors of reading a row that has changed since it was written.
+_UNREADABLE = (msgspec.DecodeError, LookupError, ValueError)
 
 
 class Reads(Protocol):
@@ -65,7 +69,10 @@ class Reader:
         sql = _entries(_most(limit))
         params = (searched(task_id), int4(min(after, _MAX_SEQ)), int4(limit))
         rows: list[Any] = await self._database.read(sql, params)
-        return entries_after(rows, after, limit, await self._bodies(numbers_in(rows)))
+        try:
+            return entries_after(rows, after, limit, await self._bodies(numbers_in(rows)))
+        except _UNREADABLE as error:
+            raise self._damaged(f"the journal of task {task_id}", error) from error
 
     async def list(self, query: port.TaskQuery) -> port.TaskPage:
         context = query.context_id
@@ -125,7 +132,10 @@ class Reader:
             return None
         if scope is None:
             scope = (await self._scopes_of(rows))[rows[0][2]]
-        return _stored(rows[0], scope, await self._bodies(_numbers(rows[0])))
+        try:
+            return _stored(rows[0], scope, await self._bodies(_numbers(rows[0])))
+        except _UNREADABLE as error:
+            raise self._damaged(f"task {rows[0][1]}", error) from error
 
     async def _page(
         self, rows: Sequence[Row], limit: int, scope: port.Scope | None
@@ -137,10 +147,17 @@ class Reader:
         del found[limit:]
         scopes = await self._scopes_of(found) if scope is None else {}
         bodies = await self._bodies([number for row in found for number in _numbers(row)])
-        return port.TaskPage(
-            tasks=tuple([_stored(row, scope or scopes[row[2]], bodies) for row in found]),
-            total=total,
-            next=(found[-1][5], found[-1][0]) if has_more else None,
+        try:
+            tasks = tuple([_stored(row, scope or scopes[row[2]], bodies) for row in found])
+        except _UNREADABLE as error:
+            raise self._damaged("a page of tasks", error) from error
+        next_after = (found[-1][5], found[-1][0]) if has_more else None
+        return port.TaskPage(tasks=tasks, total=total, next=next_after)
+
+    def _damaged(self, what: str, error: Exception) -> StoreUnusable:
+        return StoreUnusable(
+            f"The store {self._database.name} has damaged data in {what}: {error!r}. "
+            "Run `trunkline db check`."
         )
 
     async def _scopes_of(self, rows: Iterable[Row]) -> dict[int, port.Scope]:
