@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
+import psycopg
 import pytest
+from tests.postgres.clock import ClockedStore, DatabaseClock
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.background import BackgroundTasks
@@ -23,7 +26,7 @@ COUNT = Key("count.1", "", "done")
 RECORDS = [Key(KIND, "s", "1"), Key(KIND, "s", "2"), Key(KIND, "late", "3")]
 
 MakeStore = Callable[[Path, Clock], Store]
-MAKERS: dict[str, MakeStore] = {
+FILES: dict[str, MakeStore] = {
     "sqlite": lambda path, clock: SqliteStore(path / "x.db", synchronous="normal", clock=clock),
     "json-file": lambda path, clock: store_on(path / "tasks", clock=clock),
 }
@@ -110,18 +113,43 @@ def attempts_to_come(record: Record) -> range:
     return range(record.attempts + 1, max(record.attempts + 1, last) + 1)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("kind", MAKERS)
-async def test_a_handler_runs_again_only_after_a_crash_before_its_commit(
-    tmp_path: Path, kind: str, when: Literal["before", "after"]
+async def crash_at_every_call(
+    make: MakeStore, tmp_path: Path, when: Literal["before", "after"]
 ) -> None:
     crash_on = 0
     while True:
         crash_on += 1
         folder = tmp_path / str(crash_on)
         folder.mkdir()
-        life = await crash(MAKERS[kind], folder, crash_on, when)
+        life = await crash(make, folder, crash_on, when)
         if life is None:
             break
-        await check_restart(MAKERS[kind], folder, life)
+        await check_restart(make, folder, life)
     assert crash_on > 2 * len(RECORDS)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("kind", FILES)
+async def test_a_handler_runs_again_only_after_a_crash_before_its_commit(
+    tmp_path: Path, kind: str, when: Literal["before", "after"]
+) -> None:
+    await crash_at_every_call(FILES[kind], tmp_path, when)
+
+
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.full), "after"])
+async def test_a_handler_on_postgresql_runs_again_only_after_a_crash_before_its_commit(
+    tmp_path: Path, postgres_url: str, when: Literal["before", "after"]
+) -> None:
+    """Another node may have the claim, so that it lasts as long as its lease."""
+    seen = tmp_path
+    with closing(DatabaseClock(postgres_url)) as database_clock:
+
+        def make(folder: Path, clock: Clock) -> Store:
+            nonlocal seen
+            if folder != seen:
+                seen = folder
+                with psycopg.connect(postgres_url, autocommit=True) as connection:
+                    connection.execute("TRUNCATE records, due_scopes")
+            return ClockedStore(postgres_url, clock, database_clock)
+
+        await crash_at_every_call(make, tmp_path, when)
