@@ -17,8 +17,8 @@ COMPLETED, CANCELED, FAILED = TaskState.COMPLETED, TaskState.CANCELED, TaskState
 INPUT = TaskState.INPUT_REQUIRED
 
 
-async def test_a_request_at_any_node(postgres_url: str) -> None:
-    async with on_postgres(postgres_url) as cluster:
+async def test_a_request_at_any_node(cleared_postgres_url: str) -> None:
+    async with on_postgres(cleared_postgres_url) as cluster:
         a, b = cluster.worlds
         asked = await a.send("ask Which one?")
         assert asked.status.state is INPUT
@@ -32,8 +32,8 @@ async def test_a_request_at_any_node(postgres_url: str) -> None:
             await b.cancel("unknown")
 
 
-async def test_messages_of_one_context_queue_up_at_its_owner(postgres_url: str) -> None:
-    async with on_postgres(postgres_url) as cluster:
+async def test_messages_of_one_context_queue_up_at_its_owner(cleared_postgres_url: str) -> None:
+    async with on_postgres(cleared_postgres_url) as cluster:
         a, b = cluster.worlds
         first = a.soon(a.send("wait gate\nsay one", context="c"))
         await a.gates.reached("gate")
@@ -50,8 +50,8 @@ async def test_messages_of_one_context_queue_up_at_its_owner(postgres_url: str) 
         assert not b.scripted.turns
 
 
-async def test_a_cancel_at_the_other_node_stops_the_agent(postgres_url: str) -> None:
-    async with on_postgres(postgres_url) as cluster:
+async def test_a_cancel_at_the_other_node_stops_the_agent(cleared_postgres_url: str) -> None:
+    async with on_postgres(cleared_postgres_url) as cluster:
         a, b = cluster.worlds
         task = await a.submit("wait gate")
         await a.gates.reached("gate")
@@ -59,8 +59,10 @@ async def test_a_cancel_at_the_other_node_stops_the_agent(postgres_url: str) -> 
         assert a.scripted.canceled
 
 
-async def test_a_subscriber_at_the_other_node_gets_every_entry_once(postgres_url: str) -> None:
-    async with on_postgres(postgres_url) as cluster:
+async def test_a_subscriber_at_the_other_node_gets_every_entry_once(
+    cleared_postgres_url: str,
+) -> None:
+    async with on_postgres(cleared_postgres_url) as cluster:
         a, b = cluster.worlds
         script = "\n".join(f"say {number}" for number in range(100))
         task = await a.submit(f"{script}\nwait gate\n{script}")
@@ -77,8 +79,10 @@ async def test_a_subscriber_at_the_other_node_gets_every_entry_once(postgres_url
 
 
 @pytest.mark.parametrize("context", ["", "c"])
-async def test_two_sends_with_one_key_at_once_are_one(postgres_url: str, context: str) -> None:
-    async with on_postgres(postgres_url, 3) as cluster:
+async def test_two_sends_with_one_key_at_once_are_one(
+    cleared_postgres_url: str, context: str
+) -> None:
+    async with on_postgres(cleared_postgres_url, 3) as cluster:
         calls = [each.send("say one", key="k", id="m", context=context) for each in cluster.worlds]
         tasks = await asyncio.gather(*calls)
         assert len({task.id for task in tasks}) == 1
@@ -86,9 +90,9 @@ async def test_two_sends_with_one_key_at_once_are_one(postgres_url: str, context
 
 
 async def test_an_answer_without_a_task_comes_back_through_the_other_node(
-    postgres_url: str,
+    cleared_postgres_url: str,
 ) -> None:
-    async with on_postgres(postgres_url, direct=True) as cluster:
+    async with on_postgres(cleared_postgres_url, direct=True) as cluster:
         a, b = cluster.worlds
         first = a.soon(a.ask("wait gate; reply one", context="c"))
         await a.gates.reached("gate")
@@ -104,8 +108,10 @@ async def _has_inbox(world: World) -> bool:
     return bool(await world.store.records(INBOX, limit=1))
 
 
-async def test_an_error_at_the_owner_is_the_error_of_the_caller(postgres_url: str) -> None:
-    async with on_postgres(postgres_url, max_queue_per_context=1, overflow="error") as cluster:
+async def test_an_error_at_the_owner_is_the_error_of_the_caller(cleared_postgres_url: str) -> None:
+    async with on_postgres(
+        cleared_postgres_url, max_queue_per_context=1, overflow="error"
+    ) as cluster:
         a, b = cluster.worlds
         await a.submit("wait gate", context="c")
         await a.gates.reached("gate")
@@ -116,9 +122,9 @@ async def test_an_error_at_the_owner_is_the_error_of_the_caller(postgres_url: st
 
 
 async def test_queued_tasks_of_a_dead_node_run_at_another_in_their_order(
-    postgres_url: str,
+    cleared_postgres_url: str,
 ) -> None:
-    async with on_postgres(postgres_url) as cluster:
+    async with on_postgres(cleared_postgres_url) as cluster:
         a, b = cluster.worlds
         running = await a.submit("wait gate", context="c")
         await a.gates.reached("gate")
@@ -138,9 +144,11 @@ async def test_queued_tasks_of_a_dead_node_run_at_another_in_their_order(
         assert "restarted" in said(failed)
 
 
-async def test_a_turn_of_an_agent_that_resumes_goes_on_at_another_node(postgres_url: str) -> None:
+async def test_a_turn_of_an_agent_that_resumes_goes_on_at_another_node(
+    cleared_postgres_url: str,
+) -> None:
     restart = ("resume_queued", "resume_running")
-    async with on_postgres(postgres_url, resumable=True, on_restart=restart) as cluster:
+    async with on_postgres(cleared_postgres_url, resumable=True, on_restart=restart) as cluster:
         a, b = cluster.worlds
         task = await a.submit("say one; wait gate; say two", context="c")
         await a.gates.reached("gate")
@@ -150,8 +158,8 @@ async def test_a_turn_of_an_agent_that_resumes_goes_on_at_another_node(postgres_
         assert [turn.is_resumed for turn in b.scripted.turns] == [True]
 
 
-async def test_a_node_that_stops_hands_its_queue_over(postgres_url: str) -> None:
-    async with on_postgres(postgres_url) as cluster:
+async def test_a_node_that_stops_hands_its_queue_over(cleared_postgres_url: str) -> None:
+    async with on_postgres(cleared_postgres_url) as cluster:
         a, b = cluster.worlds
         await a.submit("wait gate", context="c")
         await a.gates.reached("gate")
@@ -160,9 +168,12 @@ async def test_a_node_that_stops_hands_its_queue_over(postgres_url: str) -> None
         assert (await b.ended(queued.id)).status.state is COMPLETED
 
 
-async def test_a_node_cut_off_from_the_database_is_fenced(postgres_url: str) -> None:
+async def test_a_node_cut_off_from_the_database_is_fenced(cleared_postgres_url: str) -> None:
     """It hears and says nothing for longer than its lease, as a process that was stopped."""
-    async with database_proxy(postgres_url) as proxy, on_postgres(postgres_url, 1) as cluster:
+    async with (
+        database_proxy(cleared_postgres_url) as proxy,
+        on_postgres(cleared_postgres_url, 1) as cluster,
+    ):
         (b,) = cluster.worlds
         a = await cluster.add(proxy.url)
         task = await a.submit("wait gate; say late", context="c")

@@ -37,8 +37,8 @@ async def test_shared_store(check: ClusterCheck) -> None:
 
 
 @pytest.mark.parametrize("check", CLUSTER_CHECKS, ids=lambda check: check.__name__)
-async def test_postgres(check: ClusterCheck, postgres_url: str) -> None:
-    async with postgres_nodes(postgres_url) as nodes:
+async def test_postgres(check: ClusterCheck, cleared_postgres_url: str) -> None:
+    async with postgres_nodes(cleared_postgres_url) as nodes:
         await check(nodes)
 
 

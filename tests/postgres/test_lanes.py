@@ -69,8 +69,8 @@ async def two(nodes: PostgresNodes) -> tuple[PostgresNode, PostgresNode]:
     return await nodes.add(), await nodes.add()
 
 
-async def test_a_post_that_comes_before_a_leave_keeps_the_lane(postgres_url: str) -> None:
-    async with postgres_nodes(postgres_url) as nodes, held(postgres_url) as other:
+async def test_a_post_that_comes_before_a_leave_keeps_the_lane(cleared_postgres_url: str) -> None:
+    async with postgres_nodes(cleared_postgres_url) as nodes, held(cleared_postgres_url) as other:
         one, there = await two(nodes)
         grant = await must_take(one)
         # The node that posts looks at the lane: the leave waits, and then sees the request.
@@ -82,8 +82,10 @@ async def test_a_post_that_comes_before_a_leave_keeps_the_lane(postgres_url: str
         assert await leaving == [LANE]
 
 
-async def test_a_post_that_comes_behind_a_leave_finds_a_free_lane(postgres_url: str) -> None:
-    async with postgres_nodes(postgres_url) as nodes, held(postgres_url) as leaving:
+async def test_a_post_that_comes_behind_a_leave_finds_a_free_lane(
+    cleared_postgres_url: str,
+) -> None:
+    async with postgres_nodes(cleared_postgres_url) as nodes, held(cleared_postgres_url) as leaving:
         one, there = await two(nodes)
         grant = await must_take(one)
         sql = "SELECT leave_1(%s, %s::text[], %s::int8[])"
@@ -94,8 +96,10 @@ async def test_a_post_that_comes_behind_a_leave_finds_a_free_lane(postgres_url: 
         assert (await taking).epoch > grant.epoch
 
 
-async def test_an_append_under_way_is_part_of_what_a_takeover_finds(postgres_url: str) -> None:
-    async with postgres_nodes(postgres_url) as nodes, held(postgres_url) as other:
+async def test_an_append_under_way_is_part_of_what_a_takeover_finds(
+    cleared_postgres_url: str,
+) -> None:
+    async with postgres_nodes(cleared_postgres_url) as nodes, held(cleared_postgres_url) as other:
         one, there = await two(nodes)
         grant = await must_take(one)
         assert_results(await put(one, of_lane(create("t"), grant)), None)
@@ -114,8 +118,10 @@ async def test_an_append_under_way_is_part_of_what_a_takeover_finds(postgres_url
 
 
 @pytest.mark.parametrize("what", ["take", "take_over"])
-async def test_an_append_that_waits_for_a_takeover_is_refused(postgres_url: str, what: str) -> None:
-    async with postgres_nodes(postgres_url) as nodes, held(postgres_url) as taking:
+async def test_an_append_that_waits_for_a_takeover_is_refused(
+    cleared_postgres_url: str, what: str
+) -> None:
+    async with postgres_nodes(cleared_postgres_url) as nodes, held(cleared_postgres_url) as taking:
         one, there = await two(nodes)
         grant = await must_take(one)
         assert_results(await put(one, of_lane(create("t"), grant)), None)
@@ -130,8 +136,8 @@ async def test_an_append_that_waits_for_a_takeover_is_refused(postgres_url: str,
         assert_results(await late, LeaseLost)
 
 
-async def test_a_verdict_waits_for_a_beat_under_way(postgres_url: str) -> None:
-    async with postgres_nodes(postgres_url) as nodes, held(postgres_url) as beat:
+async def test_a_verdict_waits_for_a_beat_under_way(cleared_postgres_url: str) -> None:
+    async with postgres_nodes(cleared_postgres_url) as nodes, held(cleared_postgres_url) as beat:
         one, there = await two(nodes)
         await must_take(one)
         await nodes.let_die(one)
@@ -144,8 +150,8 @@ async def test_a_verdict_waits_for_a_beat_under_way(postgres_url: str) -> None:
         assert await one.beat()
 
 
-async def test_a_beat_that_waits_for_the_verdict_is_too_late(postgres_url: str) -> None:
-    async with postgres_nodes(postgres_url) as nodes, held(postgres_url) as verdict:
+async def test_a_beat_that_waits_for_the_verdict_is_too_late(cleared_postgres_url: str) -> None:
+    async with postgres_nodes(cleared_postgres_url) as nodes, held(cleared_postgres_url) as verdict:
         one, there = await two(nodes)
         over = "UPDATE nodes SET lease_until = clock_timestamp() WHERE node = %s RETURNING 1"
         await verdict.run(over, one.store.node)
@@ -157,10 +163,10 @@ async def test_a_beat_that_waits_for_the_verdict_is_too_late(postgres_url: str) 
 
 
 async def test_lanes_that_change_owner_during_a_takeover_stay_with_their_owner(
-    postgres_url: str,
+    cleared_postgres_url: str,
 ) -> None:
     """Two takeovers at once, many times: no lane goes to both."""
-    async with postgres_nodes(postgres_url) as nodes:
+    async with postgres_nodes(cleared_postgres_url) as nodes:
         several = [await nodes.add() for _ in range(3)]
         lanes = [lane_name(ALICE, str(number)) for number in range(60)]
         owner = several[0]
@@ -191,8 +197,8 @@ async def behind_proxy(url: str) -> AsyncIterator[tuple[DatabaseProxy, PostgresN
         yield proxy, one, await nodes.add()
 
 
-async def test_a_call_whose_answer_was_lost_gives_it_again(postgres_url: str) -> None:
-    async with behind_proxy(postgres_url) as (proxy, one, there):
+async def test_a_call_whose_answer_was_lost_gives_it_again(cleared_postgres_url: str) -> None:
+    async with behind_proxy(cleared_postgres_url) as (proxy, one, there):
         proxy.lose_answer("lanes", "take_1")
         grant = await must_take(there)
         assert await one.take(LANE) is None
@@ -210,8 +216,8 @@ async def test_a_call_whose_answer_was_lost_gives_it_again(postgres_url: str) ->
         assert proxy.lost["lanes"] == 3
 
 
-async def test_a_takeover_that_failed_is_made_good_later(postgres_url: str) -> None:
-    async with behind_proxy(postgres_url) as (proxy, one, there):
+async def test_a_takeover_that_failed_is_made_good_later(cleared_postgres_url: str) -> None:
+    async with behind_proxy(cleared_postgres_url) as (proxy, one, there):
         grant = await must_take(one)
         assert_results(await put(one, of_lane(create("t"), grant)), None)
         await one.resign()
@@ -232,8 +238,8 @@ async def test_a_takeover_that_failed_is_made_good_later(postgres_url: str) -> N
         assert [task.task_id for task in taken[0].tasks] == ["t"]
 
 
-async def test_lanes_with_work_are_free_when_they_are_left(postgres_url: str) -> None:
-    async with postgres_nodes(postgres_url) as nodes:
+async def test_lanes_with_work_are_free_when_they_are_left(cleared_postgres_url: str) -> None:
+    async with postgres_nodes(cleared_postgres_url) as nodes:
         one, there = await two(nodes)
         lanes = [lane_name(ALICE, str(number)) for number in range(600)]
         grants = [await must_take(one, lane) for lane in lanes]
@@ -244,14 +250,14 @@ async def test_lanes_with_work_are_free_when_they_are_left(postgres_url: str) ->
         assert await one.leave(left) == [lanes[7]]
         taken = await there.take_over(agents=AGENTS, limit=64)
         assert {grant.lane for grant in taken} == {append.lane for append in appends}
-        async with held(postgres_url) as looking:
+        async with held(cleared_postgres_url) as looking:
             assert await looking.run("SELECT count(*) FROM lanes") == [(4,)]
         await one.change(Delete(key=Key("inbox.1", lanes[7], "1")))
         assert not await one.leave(left)
 
 
-async def test_rows_of_dead_nodes_go_after_a_while(postgres_url: str) -> None:
-    async with postgres_nodes(postgres_url) as nodes, held(postgres_url) as looking:
+async def test_rows_of_dead_nodes_go_after_a_while(cleared_postgres_url: str) -> None:
+    async with postgres_nodes(cleared_postgres_url) as nodes, held(cleared_postgres_url) as looking:
         one, there = await two(nodes)
         grant = await must_take(one)
         assert_results(await put(one, of_lane(create("t"), grant)), None)

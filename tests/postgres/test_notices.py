@@ -67,8 +67,8 @@ async def through_proxy(
         yield proxy, one, two
 
 
-async def test_notices_reach_all_others_and_not_the_sender(postgres_url: str) -> None:
-    nodes = [Node(postgres_url) for _ in range(3)]
+async def test_notices_reach_all_others_and_not_the_sender(cleared_postgres_url: str) -> None:
+    nodes = [Node(cleared_postgres_url) for _ in range(3)]
     async with listening(*nodes) as (one, two, three):
         told: list[Notice] = [
             Posted('["agent","","alice","✓\\u0000"]'),
@@ -86,8 +86,8 @@ async def test_notices_reach_all_others_and_not_the_sender(postgres_url: str) ->
         assert one.heard == [Posted("back")]
 
 
-async def test_notices_of_one_task_become_one(postgres_url: str) -> None:
-    async with listening(Node(postgres_url), Node(postgres_url)) as (one, two):
+async def test_notices_of_one_task_become_one(cleared_postgres_url: str) -> None:
+    async with listening(Node(cleared_postgres_url), Node(cleared_postgres_url)) as (one, two):
         for seq in range(1, 1001):
             for task in ("a", "b"):
                 one.notices.tell(Advanced(task, seq))
@@ -95,9 +95,9 @@ async def test_notices_of_one_task_become_one(postgres_url: str) -> None:
         assert two.heard == [Advanced("a", 1000), Advanced("b", 1000)]
 
 
-async def test_many_notices_are_all_heard(postgres_url: str) -> None:
+async def test_many_notices_are_all_heard(cleared_postgres_url: str) -> None:
     told = [Posted(f"lane {number} {'x' * 100}") for number in range(2000)]
-    async with listening(Node(postgres_url), Node(postgres_url)) as (one, two):
+    async with listening(Node(cleared_postgres_url), Node(cleared_postgres_url)) as (one, two):
         for notice in told:
             one.notices.tell(notice)
         await two.until_heard(told[-1])
@@ -113,10 +113,10 @@ def test_messages_stay_within_what_postgresql_takes() -> None:
 
 
 async def test_too_many_notices_become_a_hint_to_look(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    cleared_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trunkline.stores.postgres.notices._MAX_PENDING", 100)
-    async with listening(Node(postgres_url), Node(postgres_url)) as (one, two):
+    async with listening(Node(cleared_postgres_url), Node(cleared_postgres_url)) as (one, two):
         for number in range(1000):
             one.notices.tell(Posted(str(number)))
         await two.until_heard(Posted("999"))
@@ -124,8 +124,8 @@ async def test_too_many_notices_become_a_hint_to_look(
         assert len(two.heard) <= 101
 
 
-async def test_what_another_release_tells_is_a_hint_to_look(postgres_url: str) -> None:
-    async with listening(Node(postgres_url), Node(postgres_url)) as (one, two):
+async def test_what_another_release_tells_is_a_hint_to_look(cleared_postgres_url: str) -> None:
+    async with listening(Node(cleared_postgres_url), Node(cleared_postgres_url)) as (one, two):
         other = LastingConnection(one.database, "test")
         for number, payload in enumerate(["", "{", '["x",[["newer",1]]]', '["x"]', "☂" * 1000]):
             sql = "SELECT pg_notify('trunkline', $1::text)"
@@ -137,8 +137,8 @@ async def test_what_another_release_tells_is_a_hint_to_look(postgres_url: str) -
         await two.until_heard(NodeLeft())
 
 
-async def test_a_listener_that_raises_hears_the_next_notice(postgres_url: str) -> None:
-    two = Node(postgres_url)
+async def test_a_listener_that_raises_hears_the_next_notice(cleared_postgres_url: str) -> None:
+    two = Node(cleared_postgres_url)
     hear = two.hear
 
     def fail(notice: Notice) -> None:
@@ -146,7 +146,7 @@ async def test_a_listener_that_raises_hears_the_next_notice(postgres_url: str) -
         raise ZeroDivisionError
 
     two.hear = fail  # type: ignore[method-assign]
-    async with listening(Node(postgres_url), two) as (one, _):
+    async with listening(Node(cleared_postgres_url), two) as (one, _):
         told = [Posted("a"), Posted("b")]
         for notice in told:
             one.notices.tell(notice)
@@ -154,8 +154,10 @@ async def test_a_listener_that_raises_hears_the_next_notice(postgres_url: str) -
         assert two.heard == told
 
 
-async def test_a_lost_connection_is_made_again_and_the_listener_looks(postgres_url: str) -> None:
-    async with through_proxy(postgres_url) as (proxy, one, two):
+async def test_a_lost_connection_is_made_again_and_the_listener_looks(
+    cleared_postgres_url: str,
+) -> None:
+    async with through_proxy(cleared_postgres_url) as (proxy, one, two):
         assert proxy.cut("listen") == 1
         await two.until_heard(Missed())
         one.notices.tell(Posted("a"))
@@ -168,8 +170,8 @@ async def test_a_lost_connection_is_made_again_and_the_listener_looks(postgres_u
         await one.until_heard(Posted("c"))
 
 
-async def test_notices_that_could_not_be_sent_are_a_hint_to_look(postgres_url: str) -> None:
-    async with through_proxy(postgres_url) as (proxy, one, two):
+async def test_notices_that_could_not_be_sent_are_a_hint_to_look(cleared_postgres_url: str) -> None:
+    async with through_proxy(cleared_postgres_url) as (proxy, one, two):
         proxy.refuse("notify")
         proxy.cut("notify")
         two.notices.tell(Posted("a"))
@@ -181,22 +183,22 @@ async def test_notices_that_could_not_be_sent_are_a_hint_to_look(postgres_url: s
 
 
 async def test_a_pooler_that_swallows_listen_is_noticed(
-    postgres_url: str, caplog: pytest.LogCaptureFixture
+    cleared_postgres_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     swallowed = Statements("-- name: listen\nSELECT 1;")
     swallowed["notify"] = SQL["notify"]
-    deaf = Node(postgres_url, sql=swallowed, proof_s=0.2)
+    deaf = Node(cleared_postgres_url, sql=swallowed, proof_s=0.2)
     with caplog.at_level(logging.WARNING):
         async with listening(deaf):
             await deaf.until_heard(Missed())
-    assert "cluster.listen_url" in str(caplog.records[0].__dict__["reason"])
+    assert "listen_url in [store]" in str(caplog.records[0].__dict__["reason"])
 
 
 async def test_a_connection_that_is_silent_is_made_again(
-    postgres_url: str, caplog: pytest.LogCaptureFixture
+    cleared_postgres_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Half-open: nothing arrives, and nothing says so."""
-    async with through_proxy(postgres_url, proof_s=0.3) as (proxy, one, two):
+    async with through_proxy(cleared_postgres_url, proof_s=0.3) as (proxy, one, two):
         proxy.freeze("listen")
         one.notices.tell(Posted("a"))
         async with asyncio.timeout(PATIENCE_S):
@@ -208,14 +210,14 @@ async def test_a_connection_that_is_silent_is_made_again(
         await two.until_heard(Posted("b"))
 
 
-async def test_nothing_is_left_after_the_end(postgres_url: str) -> None:
-    node = Node(postgres_url)
+async def test_nothing_is_left_after_the_end(cleared_postgres_url: str) -> None:
+    node = Node(cleared_postgres_url)
     async with listening(node):
         node.notices.tell(Posted("a"))
     node.notices.tell(Posted("b"))
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert not left
     # It begins anew, as a node does that was given up.
-    async with listening(node, Node(postgres_url)) as (_, other):
+    async with listening(node, Node(cleared_postgres_url)) as (_, other):
         node.notices.tell(Posted("c"))
         await other.until_heard(Posted("c"))

@@ -26,6 +26,8 @@ from trunkline.runtime.ownership import Ownership
 
 _log = logging.getLogger("trunkline.cluster")
 
+# After a call that failed, because a store that restarts is away for a second or two.
+_RETRY_S = 0.5
 # Between two sweeps that notices ask for, so that many of them cost no more than a few.
 _PAUSE_S = 0.05
 
@@ -112,11 +114,15 @@ class Membership(Struct, kw_only=True, eq=False):
         self._tasks.spawn(self._loop(seconds, action, name), name=name)
 
     async def _loop(self, seconds: float, action: Callable[[], Awaitable[None]], name: str) -> None:
+        pause_s = seconds
         while True:
-            await self.clock.sleep(seconds)
+            await self.clock.sleep(pause_s)
+            pause_s = seconds
             try:
                 await action()
             except StoreError as error:
                 _log.error("the cluster cannot be reached", extra={"reason": error.message})
+                # Soon, because a node that does not beat in time loses its lanes.
+                pause_s = min(seconds, _RETRY_S)
             except Exception:  # noqa: BLE001 - logged, and the next round tries again
                 _log.exception("the cluster failed", extra={"what": name})

@@ -72,7 +72,7 @@ class PostgresCluster:
         self._beats = LastingConnection(database, "beat", statement_s=times.lease_s / 6)
         self._lanes = LastingConnection(database, "lanes")
         self._slots = Slots(self._lanes, SQL)
-        self.notices = Notices(
+        self._notices = Notices(
             database, SQL, clock=clock, listen_url=listen_url or url, proof_s=proof_s
         )
         self._node = 0
@@ -88,7 +88,7 @@ class PostgresCluster:
 
     async def join(self, hear: Callable[[Notice], None]) -> None:
         # First, so that nothing is told between the reading of a row and the listening.
-        await self.notices.start(hear)
+        await self._notices.start(hear)
         node = secrets.randbits(63) or 1
         lease = int8(int(self.times.lease_s * 1000))
         rows = await self._beats.run(SQL["join"], (int8(node), text(_about(self._clock)), lease))
@@ -130,14 +130,14 @@ class PostgresCluster:
     async def resign(self) -> None:
         try:
             await self._beats.run(SQL["resign"], (int8(self._node),))
-            await self.notices.farewell(self._beats, NodeLeft())
+            await self._notices.farewell(self._beats, NodeLeft())
         finally:
             await self.close()
 
     async def close(self) -> None:
         """Close the connections, without a word to the others."""
         await self._tasks.close()
-        await self.notices.close()
+        await self._notices.close()
         self._beats.close()
         self._lanes.close()
 
@@ -202,7 +202,7 @@ class PostgresCluster:
         return await self._slots.share(self._node, requests)
 
     def tell(self, notice: Notice) -> None:
-        self.notices.tell(notice)
+        self._notices.tell(notice)
 
     async def _forget_nodes(self) -> None:
         while True:
