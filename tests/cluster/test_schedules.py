@@ -66,10 +66,10 @@ class Turn:
 class Ledger:
     """All turns that any agent ever began."""
 
-    def __init__(self, limit: int) -> None:
-        # The maximum number of turns at once; 0 for no limit.
+    def __init__(self, limit: int, per_node: int) -> None:
+        # The maximum number of turns at once, at all nodes and at each; 0 for no limit.
         self.limit = limit
-        self.most = 0
+        self.per_node = per_node
         self.turns: list[Turn] = []
         self.faults: list[str] = []
 
@@ -80,10 +80,11 @@ class Ledger:
                 continue
             self.faults.append(f"{request.run_id} began beside {other.request.run_id}")
         self.turns.append(turn)
-        at_once = [each.request.run_id for each in self.under_way()]
-        self.most = max(self.most, len(at_once))
-        if self.limit and len(at_once) > self.limit:
-            self.faults.append(f"{len(at_once)} turns at once: {at_once}")
+        at_once = self.under_way()
+        here = [each for each in at_once if each.agent is turn.agent]
+        if len(at_once) > self.limit > 0 or len(here) > self.per_node > 0:
+            names = [each.request.run_id for each in at_once]
+            self.faults.append(f"{len(at_once)} turns at once, {len(here)} at one node: {names}")
 
     def under_way(self) -> list[Turn]:
         return [turn for turn in self.turns if not turn.is_over and not turn.is_stale]
@@ -198,9 +199,9 @@ class Schedule:
         # Not a secret: the same number gives the same schedule.
         self.random = random.Random(number)
         self.clock = QuickClock()
-        # Every fourth schedule has no limit.
-        self.limit = number % 4
-        self.ledger = Ledger(self.limit)
+        # Every fourth schedule has no limit over all nodes, every second none for each.
+        limit, per_node = number % 4, (0, 1, 0, 2)[number // 4 % 4]
+        self.ledger = Ledger(limit, per_node)
         loss = self.random.choice([0, 0, 0.2, 1])
         store = SharedStore(
             self.clock,
@@ -213,7 +214,12 @@ class Schedule:
         if self.kind == "pure":
             restart = ("resume_queued", "retry_running")
         self.nodes = Nodes(
-            0, clock=self.clock, store=store, on_restart=restart, max_concurrency=self.limit
+            0,
+            clock=self.clock,
+            store=store,
+            on_restart=restart,
+            max_concurrency=limit,
+            max_concurrency_per_node=per_node,
         )
         self.agents: list[Agent] = []
         self.tasks: dict[str, Task] = {}

@@ -6,7 +6,7 @@ are held up by them start in the order in which their turn came.
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field
@@ -26,6 +26,9 @@ class _Queue(Struct, Generic[Ticket], eq=False):
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def __iter__(self) -> Iterator[Ticket]:
+        return iter(self._numbers)
 
     def append(self, ticket: Ticket) -> None:
         numbers = self._numbers
@@ -75,6 +78,8 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
     # Lanes whose first ticket waits only because of the limits, in order.
     _held: dict[Lane, None] = {}
     _running: set[Lane] = set()
+    # The number of tickets that left their lanes and still run.
+    _lingering: int = 0
 
     def waiting(self, lane: Lane) -> int:
         """The number of tickets of the lane that have not started."""
@@ -92,7 +97,7 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
     @property
     def has_room(self) -> bool:
         """Whether one more lane may run."""
-        running = len(self._running)
+        running = len(self._running) + self._lingering
         if self.max_running and running >= self.max_running:
             return False
         return self.slots is None or running < self.slots
@@ -164,14 +169,33 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
         place = None if behind is None else behind.place(ticket)
         return None if place is None else place + is_held
 
+    def linger(self) -> None:
+        """Let a ticket count as one that runs after it has left its lane."""
+        self._lingering += 1
+
+    def end_lingering(self) -> tuple[Ticket, ...]:
+        """Count such a ticket no more; returns the tickets that start now."""
+        self._lingering -= 1
+        return self._start_held()
+
     @property
     def running(self) -> int:
-        return len(self._running)
+        return len(self._running) + self._lingering
+
+    @property
+    def held_up(self) -> tuple[Lane, ...]:
+        """The lanes that would run without the limits, in order."""
+        return tuple(self._held)
+
+    def tickets(self, lane: Lane) -> tuple[Ticket, ...]:
+        """The tickets of the lane, in order."""
+        head = self._heads.get(lane)
+        return () if head is None else (head, *self._behind.get(lane, ()))
 
     @property
     def busy(self) -> int:
-        """The number of lanes that run, or would run without the limits."""
-        return len(self._heads)
+        """The number of tickets that run, or would run without the limits."""
+        return len(self._heads) + self._lingering
 
     @property
     def total_waiting(self) -> int:

@@ -111,7 +111,8 @@ class ProfileKeys(Struct, frozen=True, kw_only=True):
     max_concurrency_per_node: Annotated[
         int,
         doc(
-            "Maximum number of turns that run at once at one node of the gateway. 0: no limit.",
+            "Maximum number of turns that run at once at one node of the gateway. Contexts that "
+            "wait go to a node that has room. 0: no limit.",
             ge=0,
         ),
     ] = 0

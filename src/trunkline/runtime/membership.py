@@ -23,6 +23,7 @@ from trunkline.ports.cluster import (
 from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.inbox import Inbox
 from trunkline.runtime.ownership import Ownership
+from trunkline.runtime.spreading import Spreading
 
 _log = logging.getLogger("trunkline.cluster")
 
@@ -36,6 +37,7 @@ class Membership(Struct, kw_only=True, eq=False):
     ownership: Ownership
     forwarding: Forwarding
     inbox: Inbox
+    spreading: Spreading
     clock: Clock
     # Set when a sweep must not wait for its time.
     _urgent: asyncio.Event = field(default_factory=asyncio.Event)
@@ -65,6 +67,7 @@ class Membership(Struct, kw_only=True, eq=False):
         """Stop all work of the node without a word to the others."""
         await self._tasks.close()
         await self.inbox.close()
+        await self.spreading.close()
         await self.ownership.followers.close()
         await self.ownership.slots.close()
         await self.ownership.close()
@@ -79,8 +82,10 @@ class Membership(Struct, kw_only=True, eq=False):
                 self.forwarding.hear(notice.request_id)
             case SlotsMoved():
                 self.ownership.slots.hear(notice.agent)
-            case RoomLeft() | LanesFreed():
-                """The sweep looks after these."""
+            case RoomLeft():
+                self.spreading.hear_room(notice.agent, notice.turns)
+            case LanesFreed():
+                self.spreading.hear_freed(notice.agent)
             case NodeLeft() | Missed():
                 self._urgent.set()
 
@@ -107,6 +112,7 @@ class Membership(Struct, kw_only=True, eq=False):
             if not is_closing:
                 await self.ownership.make_sure()
                 await self.ownership.take_over()
+            self.spreading.sweep()
             await self.ownership.leave_idle(is_closing=is_closing)
             await self.inbox.sweep()
 

@@ -254,12 +254,14 @@ class Ownership(Struct, kw_only=True, eq=False):
             if self.registry.participants is not None:
                 await self.registry.participants.rejoin(live)
 
-    async def take_over(self) -> None:
-        """Own the lanes that nodes have left with work to do."""
+    async def take_over(self, agent: str = "", *, limit: int = _TAKE_OVER) -> None:
+        """Own the lanes that nodes have left with work to do: of one agent, or of all."""
+        agents = (agent,) if agent else tuple(self.agents)
         grants: Sequence[Grant] = ()
-        while not grants or len(grants) == _TAKE_OVER:
+        # The store may still take a node that is about to join for the one that it was.
+        while self._joined.is_set() and (not grants or len(grants) == _TAKE_OVER):
             term = self._term
-            grants = await self.cluster.take_over(agents=tuple(self.agents), limit=_TAKE_OVER)
+            grants = await self.cluster.take_over(agents=agents, limit=min(limit, _TAKE_OVER))
             if not grants:
                 break
             # All at once, so that no request takes one of these lanes before it is held.
@@ -351,19 +353,34 @@ class Ownership(Struct, kw_only=True, eq=False):
                 if self.held.pop(lane, None) is not None:
                     await self.cluster.free(lease.lane, lease.epoch)
 
+    async def free(self, lanes: Sequence[Lane], release: Callable[[Lane], None]) -> None:
+        """Give up lanes in which turns wait, so that another node takes them over. `release` takes
+        the turns out of a lane that this node does not hold any more."""
+        freed = asyncio.get_running_loop().create_future()
+        leases = {lane: self.held.pop(lane) for lane in lanes}
+        for lane, lease in leases.items():
+            self._moving[lane] = freed
+            _release(lease)
+            release(lane)
+        term = self._term
+        try:
+            for lease in leases.values():
+                await self.cluster.free(lease.lane, lease.epoch)
+        except BaseException:
+            if term == self._term:
+                self._unsure |= leases.keys()
+            raise
+        finally:
+            for lane in leases:
+                self._moved(lane, freed)
+            freed.set_result(None)
+
     def _is_idle(self, lane: Lane, lease: Lease) -> bool:
         agent = self.find(lane.scope.agent)
-        if lease.users or (agent is not None and agent.lanes.is_taken(lane)):
+        if not is_quiet(lease) or (agent is not None and agent.lanes.is_taken(lane)):
             return False
-        return not any(
-            live.unflushed
-            or live.in_flight
-            or live.is_stuck
-            or live.pins
-            # The tasks of an agent that was withdrawn here continue where it is published.
-            or (live.is_orphan and agent is not None)
-            for live in lease.tasks
-        )
+        # The tasks of an agent that was withdrawn here continue where it is published.
+        return agent is None or not any(live.is_orphan for live in lease.tasks)
 
     async def resign(self) -> None:
         """Hand all lanes to the other nodes."""
@@ -374,6 +391,13 @@ class Ownership(Struct, kw_only=True, eq=False):
 
     async def close(self) -> None:
         await self._tasks.close()
+
+
+def is_quiet(lease: Lease) -> bool:
+    """Whether no request is about to write to the lane, and the store has all of its tasks."""
+    return not lease.users and not any(
+        live.unflushed or live.in_flight or live.is_stuck or live.pins for live in lease.tasks
+    )
 
 
 def _lease_to(live: LiveTask, lease: Lease) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -32,6 +33,9 @@ from trunkline.runtime.slots import Slots
 from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
 
+if TYPE_CHECKING:
+    from trunkline.runtime.spreading import Spreading
+
 _log = logging.getLogger("trunkline.turns")
 
 # The agent works or has answered, and its output counts.
@@ -50,8 +54,10 @@ class Runs(Struct, kw_only=True, eq=False):
     turns: Turns
     tasks: BackgroundTasks
     gate: TurnGate | None = None
-    # The limits that hold over all nodes, where several share the store.
+    # The limits that hold over all nodes, and the runs that other nodes may take over, where
+    # several share the store.
     slots: Slots | None = None
+    spreading: "Spreading | None" = None
     running: set[Run] = set()
     # Runs in the queue without a task, which only their lanes know.
     without_task: set[Run] = set()
@@ -97,10 +103,14 @@ class Runs(Struct, kw_only=True, eq=False):
                 )
         elif not live.waiting or live.waiting[-1] is not run:
             live.waiting.append(run)
-        if run.agent.lanes.enter(run.lane, run):
+        lanes = run.agent.lanes
+        if lanes.enter(run.lane, run):
             self.begin(run)
-        elif self.slots is not None and run.agent.lanes.slots is not None:
+            return
+        if self.slots is not None and lanes.slots is not None:
             self.slots.want(run.agent)
+        if self.spreading is not None and lanes.max_running:
+            self.spreading.waits(run)
 
     def begin(self, run: Run) -> None:
         """Begin a run that has its lane. A turn with effects starts when the store has committed
@@ -261,10 +271,18 @@ class Runs(Struct, kw_only=True, eq=False):
         # Before the next run, which may need what this one held.
         if self.gate is not None:
             self.gate.settle(run)
-        for granted in run.agent.lanes.leave(run.lane, run):
+        lanes = run.agent.lanes
+        for granted in lanes.leave(run.lane, run):
             self.begin(granted)
-        if self.slots is not None and run.agent.lanes.slots is not None:
-            self.slots.ended(run.agent)
+        if self.slots is not None and (lanes.max_running or lanes.slots is not None):
+            self._tell_nodes(run.agent)
+
+    def _tell_nodes(self, agent: PublishedAgent) -> None:
+        """Let other nodes know that a turn of an agent with a limit has ended."""
+        if self.slots is not None and agent.lanes.slots is not None:
+            self.slots.ended(agent)
+        if self.spreading is not None and agent.lanes.max_running:
+            self.spreading.offer(agent)
 
     def give_up(self, lanes: Collection[Lane]) -> None:
         """Give up the runs of these lanes that have no task, because other nodes have the lanes."""
@@ -361,7 +379,17 @@ class Runs(Struct, kw_only=True, eq=False):
             self.happen(run, RunEvent.STOPPED)
 
     def _abort_agent(self, run: Run) -> None:
-        _ = self.tasks.start(self._abort(run), name=f"abort {run.run_id}")
+        # The agent may go on for a moment, and counts as long as it does.
+        run.agent.lanes.linger()
+        self.tasks.spawn(self._abort_given_up(run), name=f"abort {run.run_id}")
+
+    async def _abort_given_up(self, run: Run) -> None:
+        try:
+            await self._abort(run)
+        finally:
+            for granted in run.agent.lanes.end_lingering():
+                self.begin(granted)
+            self._tell_nodes(run.agent)
 
     async def _abort(self, run: Run) -> bool:
         """Ask the backend and the run to end; True when the run ended within the grace period."""

@@ -49,6 +49,7 @@ from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
 from trunkline.runtime.shared_service import SharedService
 from trunkline.runtime.slots import Slots
+from trunkline.runtime.spreading import Spreading
 from trunkline.runtime.store_refusals import StoreRefusals
 from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
@@ -204,8 +205,15 @@ class Runtime:
                 queued_replies=self.queued_replies,
                 agents=self.agents,
             )
+            runs.spreading = Spreading(
+                ownership=self.ownership, runs=runs, agents=self.agents, clock=clock
+            )
             self._membership = Membership(
-                ownership=self.ownership, forwarding=forwarding, inbox=inbox, clock=clock
+                ownership=self.ownership,
+                forwarding=forwarding,
+                inbox=inbox,
+                spreading=runs.spreading,
+                clock=clock,
             )
         self.retention = Retention(
             store=store,

@@ -220,3 +220,23 @@ def test_without_slots_nothing_starts_and_fewer_slots_stop_none() -> None:
     # The lower of the two limits holds.
     assert lanes.resize(max_waiting=9, max_running=1, slots=5) == ()
     assert lanes.leave("b", 1) == (2,)
+
+
+def test_a_ticket_that_lingers_counts_as_one_that_runs() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9, max_running=1)
+    lanes.enter("a", 0)
+    lanes.enter("b", 1)
+    lanes.linger()
+    assert lanes.leave("a", 0) == ()
+    assert (lanes.running, lanes.busy, lanes.total_waiting) == (1, 2, 1)
+    assert lanes.end_lingering() == (1,)
+    assert lanes.tickets("b") == (1,)
+    assert lanes.tickets("a") == ()
+
+
+def test_tickets_and_lanes_that_are_held_up_come_in_order() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9, max_running=1)
+    for number, lane in enumerate("acbcb"):
+        lanes.enter(lane, number)
+    assert lanes.held_up == ("c", "b")
+    assert lanes.tickets("c") == (1, 3)
