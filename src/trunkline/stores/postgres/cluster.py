@@ -118,7 +118,7 @@ class PostgresCluster:
         return True
 
     def figures(self) -> Iterator[Figure]:
-        notices = self.notices
+        notices = self._notices
         yield "trunkline_notices_sent_total", "Notices told to other nodes.", notices.told
         yield "trunkline_notices_heard_total", "Notices heard from other nodes.", notices.heard
         yield (
