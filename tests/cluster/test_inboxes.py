@@ -6,8 +6,8 @@ import pytest
 from tests.cluster.nodes import nodes
 from tests.runtime.world import opened, world
 
-from trunkline.model.errors import TaskNotCancelable, TrunklineError
-from trunkline.model.values import Task, TaskState
+from trunkline.model.errors import TaskNotCancelable, TrunklineError, Unavailable
+from trunkline.model.values import Task, TaskState, text_of
 from trunkline.ports.cluster import lane_name
 from trunkline.ports.records import Key, Put
 from trunkline.ports.store import Scope
@@ -112,6 +112,24 @@ async def test_a_node_that_stops_leaves_its_inbox_to_the_next() -> None:
         assert (await b.get(running.id)).status.state is COMPLETED
         assert (await sent).status.state is COMPLETED
         assert len(b.scripted.turns) == 2
+
+
+async def test_a_node_that_stops_refuses_requests_that_another_node_has_not_answered() -> None:
+    async with nodes() as cluster:
+        a, b = cluster.worlds
+        await a.submit("wait gate", context="c")
+        await a.gates.reached("gate")
+        cluster.nodes[0].pause()
+        sent = b.soon(b.send("say two", context="c"))
+        await cluster.clock.advance(1)
+        await b.runtime.drain(grace_s=0)
+        with pytest.raises(Unavailable, match="shutting down"):
+            await sent
+        cluster.nodes[0].resume()
+        a.gates.open("gate")
+        await cluster.clock.advance(3)
+        # Its sender may try again: a key tells that the message is the same.
+        assert [text_of(turn.message.parts) for turn in a.scripted.turns][-1] == "say two"
 
 
 async def test_an_idle_lane_of_a_node_that_stops_slowly_does_not_wait_for_it() -> None:

@@ -26,6 +26,7 @@ from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.cluster import Posted
 from trunkline.ports.records import Key, Put, Record
 from trunkline.ports.store import Scope, Store
+from trunkline.runtime.admitted import shutting_down
 from trunkline.runtime.agents import Lane
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.ownership import Ownership, name_of
@@ -139,6 +140,12 @@ class Forwarding(Struct, kw_only=True, eq=False):
     ownership: Ownership
     # Requests whose outcome this node waits for.
     _waiting: dict[str, asyncio.Event] = {}
+    _is_closed: bool = False
+
+    def close(self) -> None:
+        """Refuse the requests that wait: this node hears of no outcome any more."""
+        self._is_closed = True
+        self.sweep()
 
     def hear(self, request_id: str) -> None:
         """Another node has stored the outcome of the request."""
@@ -160,6 +167,8 @@ class Forwarding(Struct, kw_only=True, eq=False):
             await self.store.change(Put(key=key, body=encode(operation), expected=0))
             self.ownership.cluster.tell(Posted(name))
             while (record := await self._look(request_id, lane)) is None:
+                if self._is_closed:
+                    raise shutting_down()
                 await event.wait()
                 event.clear()
         finally:

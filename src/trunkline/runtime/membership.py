@@ -57,6 +57,7 @@ class Membership(Struct, kw_only=True, eq=False):
     async def close(self) -> None:
         """Hand all lanes to the other nodes."""
         await self.vanish()
+        self.forwarding.close()
         try:
             await self.ownership.resign()
         except StoreError as error:

@@ -377,6 +377,9 @@ class Runtime:
             self.journal.answer_waiters(live)
         if self._membership is not None:
             await self._membership.close()
+            # Since then nothing tells this node how the tasks of others end.
+            for live in self.registry.all():
+                self.journal.answer_waiters(live)
         self.end_streams("the gateway is shutting down")
 
     async def close(self) -> None:
