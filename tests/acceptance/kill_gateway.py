@@ -1,6 +1,7 @@
 """`GatewayProcess`: a gateway that can be killed, and `Row`: what it leaves in its store."""
 
 import asyncio
+import ctypes
 import os
 import shutil
 import signal
@@ -50,6 +51,10 @@ def free_port() -> int:
         return port
 
 
+def _die_with_the_tests() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 class GatewayProcess:
     """`trunkline serve` on a configuration, to be killed and started again."""
 
@@ -74,6 +79,10 @@ class GatewayProcess:
         return self._process.pid
 
     async def start(self) -> None:
+        assert await self.try_start(), self.log()
+
+    async def try_start(self) -> bool:
+        """Whether it is ready; otherwise it has ended."""
         with (self.folder / "log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -82,18 +91,20 @@ class GatewayProcess:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **self.environment},
+                preexec_fn=_die_with_the_tests,
             )
-        await asyncio.wait_for(self._listens(), 30)
+        return await asyncio.wait_for(self._listens(), 30)
 
-    async def _listens(self) -> None:
+    async def _listens(self) -> bool:
         assert self._process is not None
         async with httpx.AsyncClient() as http:
             while True:
-                assert self._process.returncode is None, self.log()
+                if self._process.returncode is not None:
+                    return False
                 try:
                     answer = await http.get(f"http://127.0.0.1:{self.port}/readyz")
                     if answer.status_code == 200:
-                        return
+                        return True
                 except httpx.TransportError:
                     pass
                 await asyncio.sleep(0.02)

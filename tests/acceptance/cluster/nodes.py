@@ -5,10 +5,11 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.acceptance.kill_cluster.clients import ClusterClient, Told
-from tests.acceptance.kill_cluster.history import Stop, Turn, read_turns
+from tests.acceptance.cluster.clients import ClusterClient, Told
+from tests.acceptance.cluster.history import Stop, Turn, read_turns
 from tests.acceptance.kill_gateway import GatewayProcess, free_port
 
 from trunkline.remote.http import HttpClient
@@ -21,17 +22,21 @@ backend = {{ kind = "python", target = "{file}:{name}" }}
 """
 _FAILS = '["resume_queued", "fail_running"]'
 _RETRIES = '["resume_queued", "retry_running"]'
+# The database is away for a while, and the machine is busy.
+START_S = 60.0
 AGENTS = {"effects": _FAILS, "pure": _RETRIES, "retrying": _RETRIES}
 
 
 class Nodes:
-    def __init__(self, folder: Path, count: int, config: str, chance: random.Random) -> None:
-        """`config` has the table of the store that all of them share."""
+    def __init__(self, folder: Path, configs: Sequence[str], chance: random.Random) -> None:
+        """`configs` has for each node the tables of the store, which all of them share."""
         self.told = Told()
         self.stops: list[Stop] = []
         self._chance = chance
         self._turn_log = folder / "turns"
-        self.all = [self._make(folder / f"node{number}", config) for number in range(count)]
+        self.all = [
+            self._make(folder / f"node{number}", config) for number, config in enumerate(configs)
+        ]
         # Those that clients turn to.
         self.up = list(self.all)
 
@@ -41,6 +46,8 @@ class Nodes:
             config += _AGENT.format(name=name, on_restart=on_restart, file=_AGENTS)
         node = GatewayProcess(folder, free_port(), config)
         node.environment["TURN_LOG"] = str(self._turn_log)
+        # Where a gateway without a store of its own keeps the file for its operator.
+        node.environment["XDG_DATA_HOME"] = str(folder)
         return node
 
     async def start(self) -> None:
@@ -52,9 +59,20 @@ class Nodes:
         """The address of an agent at any node, also at one that is gone or does not answer."""
         return self._chance.choice(self.all).url(agent)
 
-    def client(self, http: HttpClient, name: str) -> ClusterClient:
+    def url_of_one_up(self, agent: str) -> str:
+        return self._chance.choice(self.up or self.all).url(agent)
+
+    def client(
+        self, http: HttpClient, name: str, url: Callable[[str], str] | None = None
+    ) -> ClusterClient:
         chance = random.Random(f"{self._chance.random()} {name}")
-        return ClusterClient(http, self.url, self.told, chance, name)
+        return ClusterClient(http, url or self.url, self.told, chance, name)
+
+    async def revive(self, node: GatewayProcess) -> None:
+        """Start it as a supervisor does: again, when it ends because the database is away."""
+        async with asyncio.timeout(START_S):
+            while not await node.try_start():
+                pass
 
     async def kill(self, node: GatewayProcess) -> None:
         await node.kill()

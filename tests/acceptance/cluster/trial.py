@@ -3,15 +3,17 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
 from msgspec import Struct, field
+from tests.acceptance.cluster.clients import ClusterClient, Refused
+from tests.acceptance.cluster.history import History
+from tests.acceptance.cluster.nodes import Nodes
 from tests.acceptance.kill_clients import ENDED, GONE, PAUSED
-from tests.acceptance.kill_cluster.clients import ClusterClient, Refused
-from tests.acceptance.kill_cluster.history import History
-from tests.acceptance.kill_cluster.nodes import Nodes
 from tests.acceptance.kill_gateway import GatewayProcess, Row
+from tests.postgres.proxy import DatabaseProxy
 from tests.remote.http.peer import client as http_client
 
 CLIENTS = 12
@@ -30,15 +32,24 @@ class Trial(Struct, kw_only=True):
     chance: random.Random
     # Kills the database and starts it again.
     restart_database: Callable[[], Awaitable[None]] | None = None
+    # What stands between each node and the database.
+    proxies: Sequence[DatabaseProxy] = ()
+    # How long a node stands still, or is cut off.
     pause_s: float = 0.0
     # Seconds until the work of nodes was taken over that were killed or stopped.
     takeovers: list[float] = []
     # The same for those that were asked to stop, from their end on.
     hand_overs: list[float] = []
+    # When something was last done to the nodes or the database.
+    _disturbed_at: float = 0.0
     _reviving: set["asyncio.Task[None]"] = field(default_factory=set)
 
     async def run(self, disturbances: list[str]) -> History:
-        """What to do to the nodes, one after the other: `kill`, `stop`, `pause` or `database`."""
+        """What to do, one after the other.
+
+        `kill`, `stop` (SIGTERM), `pause` (SIGSTOP) and `cut off` (from the database) are for a
+        node; `database` restarts the database, and `lose` loses an answer or a connection.
+        """
         nodes = self.nodes
         await nodes.start()
         async with http_client() as http, asyncio.TaskGroup() as group:
@@ -46,7 +57,7 @@ class Trial(Struct, kw_only=True):
                 group.create_task(nodes.client(http, f"client{number}").work())
                 for number in range(CLIENTS)
             ]
-            checker = nodes.client(http, "checker")
+            checker = nodes.client(http, "checker", nodes.url_of_one_up)
             for what in disturbances:
                 async with asyncio.timeout(_PATIENCE_S):
                     await nodes.told.reach(nodes.told.count + self.chance.randrange(*_BETWEEN))
@@ -64,15 +75,28 @@ class Trial(Struct, kw_only=True):
             rows,
             events=told.events,
             ended=told.ended,
-            acknowledged=told.acknowledged,
+            messages=told.messages,
             turns=nodes.turns(),
             stops=nodes.stops,
+        )
+
+    def summary(self, history: History) -> str:
+        states = Counter(str(row.state) for row in history.rows.values())
+        return (
+            f"{len(history.rows)} tasks {dict(states)}, {len(history.turns)} turns, "
+            f"refused {self.nodes.told.refusals}, "
+            f"takeovers {[round(s, 2) for s in sorted(self.takeovers)]}, "
+            f"hand-overs {[round(s, 2) for s in sorted(self.hand_overs)]}"
         )
 
     async def _disturb(self, what: str, checker: ClusterClient, group: asyncio.TaskGroup) -> None:
         if what == "database":
             assert self.restart_database is not None
             await self.restart_database()
+            self._disturbed_at = time.monotonic()
+            return
+        if what == "lose":
+            self._lose(self.chance.choice(self.proxies))
             return
         # One node stays up; a single one is started again at once.
         spare = 1 if len(self.nodes.all) > 1 else 0
@@ -80,7 +104,13 @@ class Trial(Struct, kw_only=True):
             await asyncio.wait(self._reviving, return_when=asyncio.FIRST_COMPLETED)
         node = self.chance.choice(self.nodes.up)
         self.nodes.up.remove(node)
-        do = {"kill": self._kill, "stop": self._stop, "pause": self._pause}[what]
+        self._disturbed_at = time.monotonic()
+        do = {
+            "kill": self._kill,
+            "stop": self._stop,
+            "pause": self._pause,
+            "cut off": self._cut_off,
+        }[what]
         reviving = group.create_task(do(node, checker))
         self._reviving.add(reviving)
         reviving.add_done_callback(self._reviving.discard)
@@ -89,7 +119,7 @@ class Trial(Struct, kw_only=True):
         await self.nodes.kill(node)
         if self.nodes.up:
             await self._await_takeover(node, checker)
-        await node.start()
+        await self.nodes.revive(node)
         self.nodes.up.append(node)
 
     async def _pause(self, node: GatewayProcess, checker: ClusterClient) -> None:
@@ -97,6 +127,26 @@ class Trial(Struct, kw_only=True):
             group.create_task(self.nodes.pause(node, self.pause_s))
             await self._await_takeover(node, checker)
         self.nodes.up.append(node)
+
+    async def _cut_off(self, node: GatewayProcess, checker: ClusterClient) -> None:
+        """Nothing passes between the node and the database, and no connection is closed."""
+        proxy = self.proxies[self.nodes.all.index(node)]
+        proxy.freeze()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(self.pause_s))
+                await self._await_takeover(node, checker)
+        finally:
+            proxy.thaw()
+        self.nodes.up.append(node)
+
+    def _lose(self, proxy: DatabaseProxy) -> None:
+        """A connection breaks while nothing happens, or after a statement was carried out."""
+        role = self.chance.choice(sorted(proxy.roles()) or [""])
+        if self.chance.random() < 0.5:
+            proxy.cut(role)
+        else:
+            proxy.lose_answer(role)
 
     async def _await_takeover(self, node: GatewayProcess, checker: ClusterClient) -> None:
         """The turns with effects that ran there end, because another node fails them."""
@@ -111,7 +161,8 @@ class Trial(Struct, kw_only=True):
         began = time.monotonic()
         while True:
             tasks = [task_id for task_id in tasks if not await self._has_ended(checker, task_id)]
-            took_s = time.monotonic() - began
+            # The node that takes over may be killed as well, and the database may be away.
+            took_s = time.monotonic() - max(began, self._disturbed_at)
             if not tasks:
                 return took_s
             assert took_s < within_s, f"{tasks} have not ended after {took_s:.1f} s"
@@ -130,7 +181,7 @@ class Trial(Struct, kw_only=True):
             if turn.task_id in tasks and turn.pid != node.pid
         )
         self.hand_overs.append((began - ended_ns) / 1e9)
-        await node.start()
+        await self.nodes.revive(node)
         self.nodes.up.append(node)
 
     async def _has_ended(self, checker: ClusterClient, task_id: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from tests.acceptance.kill_cluster.history import History, Stop, Turn, read_turns
+from tests.acceptance.cluster.history import History, Sent, Stop, Turn, read_turns
 from tests.acceptance.kill_gateway import Row
 
 from trunkline.model.events import Entry, Event, MessageAccepted
@@ -61,7 +61,7 @@ def history() -> History:
         rows,
         events={"one": {2: told(first, 2)}, "two": {seq: told(second, seq) for seq in (1, 2, 3)}},
         ended={"two": {"id": "two", "status": {"state": "TASK_STATE_COMPLETED"}}},
-        acknowledged={"m-one": "one", "m-two": "two"},
+        messages={"m-one": Sent(1, "one", 2), "m-two": Sent(3, "two", 4)},
         turns=read_turns(TURNS),
         stops=[Stop(7, 20)],
     )
@@ -134,6 +134,10 @@ def run_twice_on_one_node(it: History) -> None:
     it.turns.append(Turn("effects", "two", "m-two", 8, 60, 61))
 
 
+def run_before_it_is_stored(it: History) -> None:
+    it.turns.append(Turn("effects", "three", "m-three", 8, 60, 61))
+
+
 def complete_without_a_turn(it: History) -> None:
     it.rows["three"] = row("three", status("three", COMPLETED))
 
@@ -172,8 +176,9 @@ def run_beside_a_process_that_lives(it: History) -> None:
         (leave_a_task_behind, "tasks that did not end: {'three'"),
         (run_twice, "ran more than once: {\\('one', 'm-one'\\): 2}"),
         (run_twice_on_one_node, "ran more than once: {\\('two', 'm-two'\\): 2}"),
+        (run_before_it_is_stored, "tasks that were not stored"),
         (complete_without_a_turn, "without a turn: \\['three'\\]"),
-        (overtake, "two overtook one"),
+        (overtake, "m-two overtook m-one"),
         (run_beside_another, "began beside"),
         (run_before_the_owner_was_killed, "began beside"),
         (run_beside_a_process_that_lives, "neither ended nor was its process stopped"),

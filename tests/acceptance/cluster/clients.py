@@ -2,11 +2,13 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from tests.acceptance.cluster.history import Sent
 from tests.acceptance.kill_clients import (
     ENDED,
     GONE,
@@ -55,16 +57,22 @@ class Told(Facts):
 
     def __init__(self) -> None:
         super().__init__()
-        self.acknowledged: dict[str, str] = {}
+        self.messages: dict[str, Sent] = {}
         self.keyed: list[SentMessage] = []
         self.refusals: dict[str, int] = {}
         # Clients end once this is set.
         self.is_over = False
 
     def task_of(self, agent: str, message_id: str, task: Any) -> None:
-        known = self.acknowledged.setdefault(message_id, task["id"])
-        assert known == task["id"], f"{message_id} is in two tasks: {known} and {task['id']}"
+        self.acknowledge(message_id, task["id"])
         self.seen(agent, task)
+
+    def acknowledge(self, message_id: str, task_id: str) -> None:
+        sent = self.messages[message_id]
+        if sent.acknowledged_ns is None:
+            sent.task_id, sent.acknowledged_ns = task_id, time.monotonic_ns()
+        known = sent.task_id
+        assert known == task_id, f"{message_id} is in two tasks: {known} and {task_id}"
 
     def seen(self, agent: str, task: Any) -> None:
         """A task as one node has it, perhaps later than another node has told its end."""
@@ -163,6 +171,7 @@ class ClusterClient:
         }
         message |= {"contextId": context} if context else {}
         message |= {"taskId": task} if task else {}
+        self._told.messages[message["messageId"]] = Sent(time.monotonic_ns())
         return {"message": message, "configuration": {"returnImmediately": returns}}
 
     async def _send(
@@ -205,14 +214,24 @@ class ClusterClient:
     async def _stream(self, agent: str, text: str) -> None:
         """A streaming send, and the rest at other nodes when the stream breaks."""
         params = self._params(text, "", "", False)
+        message_id: str = params["message"]["messageId"]
+        headers = {"idempotency-key": f"key-{message_id}"}
         seen: dict[int, bytes] = {}
-        try:
-            await self._read(agent, "SendStreamingMessage", params, {}, seen)
-        except (*GONE, Refused):
-            if not seen:
-                raise
-        task_id = task_of(seen[1])
-        self._told.acknowledged[params["message"]["messageId"]] = task_id
+        is_repeat = False
+        while not seen:
+            try:
+                await self._read(
+                    agent, "SendStreamingMessage", params, headers, seen, is_repeat=is_repeat
+                )
+            except GONE as error:
+                await self._count(f"{type(error).__name__}, repeated")
+            except Refused as refused:
+                if not refused.is_temporary:
+                    raise
+                await self._count(f"{refused.status}, repeated")
+            is_repeat = True
+        task_id = task_of(seen[min(seen)])
+        self._told.acknowledge(message_id, task_id)
         await self.follow(agent, task_id, after=max(seen))
 
     async def follow(
@@ -264,7 +283,7 @@ class ClusterClient:
         finally:
             self._url = elsewhere
         messages = range(self._messages - 2, self._messages + 1)
-        return [self._told.acknowledged[f"{self._name}-{number}"] for number in messages]
+        return [self._told.messages[f"{self._name}-{number}"].task_id for number in messages]
 
     async def call(
         self,
@@ -289,8 +308,10 @@ class ClusterClient:
         seen: dict[int, bytes],
         *,
         wants: int = 1 << 30,
+        is_repeat: bool = False,
     ) -> None:
-        """Read entries into `seen`, until the stream ends or so many were read."""
+        """Read entries into `seen`, until the stream ends or so many were read. The stream of a
+        repeated message begins with the task as it is, which is no entry."""
         request = build_request(
             "POST", self._url(agent), HEADERS | headers, envelope(method, params)
         )
@@ -303,9 +324,11 @@ class ClusterClient:
             while wants > 0 and (chunk := await self._chunk(response, seen.get(after))):
                 for event in parser.feed(chunk):
                     seq = int(event.id)
-                    assert seq == after + 1, f"{params}: {seq} came after {after}"
+                    assert is_repeat or seq == after + 1, f"{params}: {seq} came after {after}"
                     after, seen[seq], wants = seq, event.data, wants - 1
-                    self._told.event(agent, task_of(event.data), seq, event.data)
+                    if not is_repeat:
+                        self._told.event(agent, task_of(event.data), seq, event.data)
+                    is_repeat = False
         finally:
             response.close()
 

@@ -43,6 +43,14 @@ def read_turns(lines: str) -> list[Turn]:
     return turns
 
 
+class Sent(Struct):
+    """A message, when its sender first sent it, and when and in which task it was acknowledged."""
+
+    sent_ns: int
+    task_id: str = ""
+    acknowledged_ns: int | None = None
+
+
 class Stop(Struct, frozen=True):
     """When a process was killed, or stopped for longer than a lease."""
 
@@ -57,8 +65,7 @@ class History(Struct):
     events: dict[str, dict[int, bytes]] = {}
     # Tasks as they ended, as clients got them.
     ended: dict[str, dict[str, object]] = {}
-    # The task of each message whose sender got an answer.
-    acknowledged: dict[str, str] = {}
+    messages: dict[str, Sent] = {}
     turns: list[Turn] = []
     stops: list[Stop] = field(default_factory=list)
 
@@ -103,9 +110,10 @@ class History(Struct):
                 places.setdefault(message_id, []).append(task_id)
         twice = {message_id: tasks for message_id, tasks in places.items() if len(tasks) > 1}
         assert not twice, f"messages that were accepted twice: {twice}"
-        for message_id, task_id in self.acknowledged.items():
-            found = places.get(message_id)
-            assert found == [task_id], f"{message_id} was acknowledged in {task_id}: {found}"
+        for message_id, sent in self.messages.items():
+            if sent.acknowledged_ns is not None:
+                found = places.get(message_id)
+                assert found == [sent.task_id], f"{message_id} was acknowledged, {sent}: {found}"
 
     def check_ended(self) -> None:
         """Nothing is left behind: every task has ended, or waits for its caller."""
@@ -123,6 +131,9 @@ class History(Struct):
         )
         twice = {turn: count for turn, count in times.items() if count > 1}
         assert not twice, f"turns with effects that ran more than once: {twice}"
+        # A pure agent may run before the task is stored.
+        lost = [t for t in self.turns if t.kind != "pure" and t.task_id not in self.rows]
+        assert not lost, f"turns of tasks that were not stored: {lost}"
         ran = {turn.task_id for turn in self.turns}
         idle = [
             task_id
@@ -132,23 +143,29 @@ class History(Struct):
         assert not idle, f"tasks that completed without a turn: {idle}"
 
     def check_queues(self) -> None:
-        """In one context turns begin in the order of their tasks, one after the other."""
-        lanes: dict[tuple[object, ...], list[str]] = {}
-        for task_id, row in self.rows.items():
-            lanes.setdefault(row.lane, []).append(task_id)
-        turns: dict[str, list[Turn]] = {}
-        for turn in self.turns:
-            turns.setdefault(turn.task_id, []).append(turn)
-        for tasks in lanes.values():
-            began = [turns[task_id][0] for task_id in tasks if task_id in turns]
-            for one, next_one in pairwise(began):
-                assert one.began_ns < next_one.began_ns, (
-                    f"{next_one.task_id} overtook {one.task_id}"
-                )
-            self._check_apart([turn for task_id in tasks for turn in turns.get(task_id, ())])
+        """In one context turns run one after the other, in the order of their messages."""
+        lanes: dict[tuple[object, ...], list[Turn]] = {}
+        for turn in sorted(self.turns, key=lambda turn: turn.began_ns):
+            if (row := self.rows.get(turn.task_id)) is not None:
+                lanes.setdefault(row.lane, []).append(turn)
+        for turns in lanes.values():
+            self._check_order(turns)
+            self._check_apart(turns)
+
+    def _check_order(self, turns: list[Turn]) -> None:
+        """A message comes after those that were acknowledged before it was sent."""
+        first = {turn.message_id: turn.began_ns for turn in reversed(turns)}
+        # The earliest acknowledgement of those whose turns began later.
+        waiting_ns, waiting = None, ""
+        for message_id in sorted(first, key=lambda each: -first[each]):
+            sent = self.messages[message_id]
+            if waiting_ns is not None and waiting_ns < sent.sent_ns:
+                raise AssertionError(f"{message_id} overtook {waiting}")
+            acknowledged_ns = sent.acknowledged_ns
+            if acknowledged_ns is not None and (waiting_ns is None or acknowledged_ns < waiting_ns):
+                waiting_ns, waiting = acknowledged_ns, message_id
 
     def _check_apart(self, turns: list[Turn]) -> None:
-        turns.sort(key=lambda turn: turn.began_ns)
         for one, next_one in pairwise(turns):
             ended_ns = self._last_sign_ns(one)
             assert ended_ns is not None, f"{one} neither ended nor was its process stopped"
