@@ -9,9 +9,10 @@ import pytest
 from tests.postgres.proxy import database_proxy
 from tests.postgres.server import PostgresServer
 
+from trunkline.config.urls import postgres_place
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.postgres.connection import ConnectionLost
-from trunkline.stores.postgres.database import READERS, Database, display_name
+from trunkline.stores.postgres.database import READERS, Database
 
 ONE = "SELECT 1"
 # Waits until whoever holds the gate lets it pass.
@@ -251,4 +252,4 @@ async def test_an_unreachable_database_is_named_without_its_password(tmp_path: o
         with pytest.raises(StoreUnusable) as found:
             await database.read(ONE)
     assert "secret" not in str(found.value)
-    assert display_name("postgresql://bob:secret@db:5433/tasks") == "postgresql://db:5433/tasks"
+    assert postgres_place("postgresql://bob:secret@db:5433/tasks") == "postgresql://db:5433/tasks"

@@ -14,6 +14,7 @@ from trunkline.ports.copying import CopyableStore
 from trunkline.ports.store import Store
 from trunkline.settings import StoreSettings
 from trunkline.settings.stores import place_of, url_of
+from trunkline.stores.findings import Findings
 
 if TYPE_CHECKING:
     from trunkline.stores.postgres.nodes import NodeState
@@ -85,6 +86,14 @@ async def migrate(settings: StoreSettings) -> str:
 
     done = await run(direct_url(settings))
     return f"has schema {done.version}"
+
+
+async def check(settings: StoreSettings) -> Findings:
+    """Raises ConfigError and StoreUnusable."""
+    require_psycopg()
+    from trunkline.stores.postgres.check import check as run
+
+    return await run(url_of(settings))
 
 
 async def read_nodes(settings: StoreSettings) -> "list[NodeState]":

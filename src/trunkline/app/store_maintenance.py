@@ -53,7 +53,7 @@ def check_stores(settings: Settings) -> list[Findings]:
 
 def _check_store(settings: Settings, store: StoreSettings) -> Findings:
     if store.kind == "postgres":
-        raise ConfigError(f"{place_of(store)}: `db check` reads SQLite and json-file stores.")
+        return asyncio.run(postgres.check(store))
     path = database_path(store)
     if store.kind == "sqlite":
         return check_database(path)

@@ -37,9 +37,10 @@ def check(
 ) -> Exit:
     """Check a store for damage. Nothing is changed.
 
-    Reads all pages of a SQLite database and all files of a json-file folder, compares every
-    task with its journal, and looks for references to nothing. A SQLite store may be in use
-    by a gateway meanwhile; a json-file folder may not. Ends with 13 if there is damage.
+    Reads all pages of a SQLite database, all files of a json-file folder or all rows of a
+    PostgreSQL database, compares every task with its journal, and looks for references to
+    nothing. SQLite and PostgreSQL may be in use by gateways meanwhile; a json-file folder may
+    not. Ends with 13 if there is damage.
     """
     settings = flags.settings()
     from trunkline.app.store_maintenance import check_stores

@@ -4,9 +4,8 @@ import asyncio
 import random
 from functools import partial
 
-from psycopg import conninfo
-
 from trunkline.background import BackgroundTasks
+from trunkline.config.urls import postgres_place
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.postgres.connection import (
     OUTDATED,
@@ -36,14 +35,6 @@ REMEDY = (
 )
 
 
-def display_name(url: str) -> str:
-    """The database in messages and logs: host, port and name, never the password."""
-    settings = conninfo.conninfo_to_dict(url)
-    host, port, name = (settings.get(key) for key in ("host", "port", "dbname"))
-    place = f"{host or 'local'}{f':{port}' if port else ''}"
-    return f"postgresql://{place}/{name or ''}"
-
-
 class Database:
     def __init__(
         self,
@@ -56,7 +47,7 @@ class Database:
         """`prepares`: whether statements may be prepared, as they may not behind some poolers.
         `read_s`: how long a read waits for a connection, and then for its answer."""
         self.url = url
-        self.name = display_name(url)
+        self.name = postgres_place(url)
         self._prepares = prepares
         self._max_readers = readers
         self._read_s = read_s

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import psycopg
 
 from trunkline.clock import SystemClock
+from trunkline.config.urls import postgres_place
 from trunkline.model.errors import StoreUnusable
 from trunkline.model.events import Entry
 from trunkline.ports import store as port
@@ -14,7 +15,7 @@ from trunkline.ports.figures import Figure
 from trunkline.ports.records import Key, Record
 from trunkline.stores.postgres.commit_queue import CommitQueue, Opened
 from trunkline.stores.postgres.connection import ISOLATION, ConnectionLost, DatabaseError
-from trunkline.stores.postgres.database import Database, display_name
+from trunkline.stores.postgres.database import Database
 from trunkline.stores.postgres.large_values import LargeValues
 from trunkline.stores.postgres.maintenance import Maintenance
 from trunkline.stores.postgres.problems import unsafe, wrong_isolation
@@ -39,7 +40,7 @@ class PostgresStore(CommitQueue):
         """`direct_url` reaches the database itself where `url` leads to a pooler. `prepares`:
         whether statements may be prepared, as they may not behind some poolers. `allow_unsafe` is
         for tests: the server may lose what it acknowledged."""
-        super().__init__(display_name(url), clock or SystemClock())
+        super().__init__(postgres_place(url), clock or SystemClock())
         self._url = url
         self._direct_url = direct_url or url
         self._prepares = prepares
