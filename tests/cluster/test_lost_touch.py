@@ -128,6 +128,26 @@ async def test_a_node_cut_off_for_a_while_joins_again() -> None:
         assert (await a.send("say three", context="c")).status.state is COMPLETED
 
 
+async def test_a_store_that_is_away_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with nodes() as cluster:
+        a, b = cluster.worlds
+        tasks = [await a.submit("wait gate") for _ in range(20)]
+        readings = [await b.follow(task.id, after=0) for task in tasks]
+        await a.gates.reached("gate")
+        cluster.nodes[1].is_cut_off = True
+        await cluster.clock.advance(10)
+        here = ("trunkline.cluster", "trunkline.tasks")
+        logged = [record.message for record in caplog.records if record.name in here]
+        assert logged == ["the cluster cannot be reached"]
+        cluster.nodes[1].is_cut_off = False
+        a.gates.open("gate")
+        await cluster.clock.advance(5)
+        assert "the cluster can be reached again" in caplog.text
+        for task, reading in zip(tasks, readings, strict=True):
+            await reading.all()
+            assert reading.seqs == list(range(1, len(await a.journal(task.id)) + 1))
+
+
 async def test_a_request_outlives_a_store_that_cannot_be_read_for_a_while() -> None:
     async with nodes() as cluster:
         a, b = cluster.worlds

@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from trunkline.background import BackgroundTasks
-from trunkline.model.errors import TaskNotFound
+from trunkline.model.errors import StoreError, TaskNotFound
 from trunkline.ports.store import Store
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask
@@ -60,6 +60,8 @@ class Followers(Struct, kw_only=True, eq=False):
                 await self._catch_up_or_let_go(live)
                 if not self._reading[live.task_id]:
                     return
+        except StoreError:
+            """The next sweep tries again. The store itself says what is wrong with it."""
         finally:
             del self._reading[live.task_id]
 

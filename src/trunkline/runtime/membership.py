@@ -39,6 +39,8 @@ class Membership(Struct, kw_only=True, eq=False):
     inbox: Inbox
     spreading: Spreading
     clock: Clock
+    # What failed at the last attempt, because the store could not be reached.
+    _failing: set[str] = set()
     # Set when a sweep must not wait for its time.
     _urgent: asyncio.Event = field(default_factory=asyncio.Event)
     _sweeping: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -127,9 +129,21 @@ class Membership(Struct, kw_only=True, eq=False):
             pause_s = seconds
             try:
                 await action()
+                self._succeeded(name)
             except StoreError as error:
-                _log.error("the cluster cannot be reached", extra={"reason": error.message})
+                self._failed(name, error)
                 # Soon, because a node that does not beat in time loses its lanes.
                 pause_s = min(seconds, _RETRY_S)
             except Exception:  # noqa: BLE001 - logged, and the next round tries again
                 _log.exception("the cluster failed", extra={"what": name})
+
+    def _failed(self, name: str, error: StoreError) -> None:
+        if not self._failing:
+            _log.error("the cluster cannot be reached", extra={"reason": error.message})
+        self._failing.add(name)
+
+    def _succeeded(self, name: str) -> None:
+        if name in self._failing:
+            self._failing.remove(name)
+            if not self._failing:
+                _log.warning("the cluster can be reached again")

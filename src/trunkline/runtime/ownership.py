@@ -264,13 +264,13 @@ class Ownership(Struct, kw_only=True, eq=False):
             grants = await self.cluster.take_over(agents=agents, limit=min(limit, _TAKE_OVER))
             if not grants:
                 break
+            _log.info("took over lanes", extra={"lanes": len(grants), "first": grants[0].lane})
             # All at once, so that no request takes one of these lanes before it is held.
             await asyncio.wait([self._hold_granted(grant, term) for grant in grants])
 
     def _hold_granted(self, grant: Grant, term: int) -> "asyncio.Future[Any]":
         lane = lane_of_name(grant.lane)
         self.taken_over += 1
-        _log.info("took over a lane", extra={"lane": grant.lane, "epoch": grant.epoch})
         before = self._moving.get(lane)
         return self._move(lane, partial(self._hold_after, before, lane, grant, term))
 

@@ -132,6 +132,7 @@ class Notices:
         await connection.run(self._sql["notify"], (texts(list(last)),))
 
     async def _keep_telling(self) -> None:
+        is_away = False
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -140,10 +141,13 @@ class Notices:
             try:
                 await self._notify.run(self._sql["notify"], (texts(payloads),))
             except StoreUnusable as error:
-                _log.warning("notices are lost", extra={"reason": error.message})
+                if not is_away:
+                    _log.warning("notices are lost", extra={"reason": error.message})
+                is_away = True
                 self.tell(_MISSED)
                 await self._clock.sleep(_RETRY_S)
             else:
+                is_away = False
                 self.told += len(pending)
             await self._clock.sleep(_PAUSE_S)
 
@@ -171,9 +175,9 @@ class Notices:
         while True:
             try:
                 return await self._listen()
-            except (ConnectionLost, DatabaseError) as error:
-                _log.warning("the database cannot be listened to", extra={"reason": str(error)})
-            await self._clock.sleep(_RETRY_S)
+            except (ConnectionLost, DatabaseError):
+                # The reason was logged when the connection broke.
+                await self._clock.sleep(_RETRY_S)
 
     async def _until_deaf(self, connection: Connection) -> str:
         """Return why, once the connection hears nothing any more."""
