@@ -8,7 +8,7 @@ mean: a store writes its log back only every few hundred puts, which a median wo
 Every record is due, so that a claim chooses among all of them. Put, get and page go to 1,000
 records: with `--use spread` to those that lie evenly among all others, with `--use latest` to the
 newest. With `--use any` they go to all records, and then most pages of a large database come from
-the disk cache of the operating system.
+the disk cache of the operating system. The CPU of PostgreSQL is that of its own processes.
 """
 
 import argparse
@@ -17,18 +17,21 @@ import random
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bench.database import BenchDatabase
 from trunkline.clock import SystemClock
 from trunkline.ports.records import Delete, Key, Put
 from trunkline.ports.store import Scope, Store
 from trunkline.stores.jsonfile import JsonFileStore
 from trunkline.stores.memory import MemoryStore
+from trunkline.stores.postgres.store import PostgresStore
 from trunkline.stores.sqlite import SqliteStore
 
 SMALL = 1000
-LIMITS = {"memory": 100_000, "sqlite": 1_000_000, "json-file": 10_000}
+LIMITS = {"memory": 100_000, "sqlite": 1_000_000, "json-file": 10_000, "postgres": 1_000_000}
 KIND = "bench.1"
 BODY = b'{"text":"%s"}' % (b"x" * 200)
 PER_SCOPE = 10
@@ -36,8 +39,10 @@ FILL_AT_ONCE = 500
 PAGE = 50
 
 
-def make(kind: str, folder: Path) -> Store:
+def make(kind: str, folder: Path, database: BenchDatabase) -> Store:
     match kind:
+        case "postgres":
+            return PostgresStore(database.new_url())
         case "memory":
             return MemoryStore()
         case "sqlite":
@@ -113,44 +118,48 @@ WARM_UP = 10
 COUNT = 320
 
 
-async def cost_us(filled: Filled, operation: Operation, at_once: int) -> tuple[float, float]:
-    """CPU of the process and time that passes, for one operation."""
+async def cost_us(
+    filled: Filled, operation: Operation, at_once: int, database: BenchDatabase
+) -> tuple[float, float, float]:
+    """CPU of the process, time that passes, and CPU of the database, for one operation."""
 
     async def several() -> None:
         for _ in range(COUNT // at_once):
             await operation(filled)
 
-    cpu, passed = time.process_time(), time.perf_counter()
+    cpu, passed, there = time.process_time(), time.perf_counter(), database.cpu_s()
     async with asyncio.TaskGroup() as group:
         for _ in range(at_once):
             group.create_task(several())
     cpu, passed = time.process_time() - cpu, time.perf_counter() - passed
-    return cpu / COUNT * 1e6, passed / COUNT * 1e6
+    there = database.cpu_s() - there
+    return cpu / COUNT * 1e6, passed / COUNT * 1e6, there / COUNT * 1e6
 
 
 async def measure(kind: str, size: int, rounds: int, use: str) -> None:
-    with TemporaryDirectory(prefix="trunkline-records-") as folder:
-        stores = {number: make(kind, Path(folder, str(number))) for number in (SMALL, size)}
+    with TemporaryDirectory(prefix="trunkline-records-") as folder, closing(BenchDatabase()) as db:
+        stores = {number: make(kind, Path(folder, str(number)), db) for number in (SMALL, size)}
         filled: dict[int, Filled] = {}
         for number, store in stores.items():
             await store.open()
             filled[number] = Filled(store, number, use)
             await filled[number].fill()
         for name, (operation, at_once) in OPERATIONS.items():
-            found: dict[int, list[tuple[float, float]]] = {number: [] for number in stores}
+            found: dict[int, list[tuple[float, float, float]]] = {number: [] for number in stores}
             for round_number in range(-WARM_UP, rounds):
                 for number in stores:
-                    cost = await cost_us(filled[number], operation, at_once)
+                    cost = await cost_us(filled[number], operation, at_once, db)
                     if round_number >= 0:
                         found[number].append(cost)
             means = {
                 number: [statistics.fmean(column) for column in zip(*costs, strict=True)]
                 for number, costs in found.items()
             }
-            (cpu, passed), (large_cpu, large_passed) = means[SMALL], means[size]
+            (cpu, passed, there), (large_cpu, large_passed, large_there) = means[SMALL], means[size]
             print(
                 f"| {kind} | {name} | {size:,} | {cpu:.0f} | {large_cpu:.0f} "
-                f"| {large_cpu / cpu:.2f}× | {large_passed / passed:.2f}× |",
+                f"| {large_cpu / cpu:.2f}× | {large_passed / passed:.2f}× "
+                f"| {there:.0f} | {large_there:.0f} |",
                 flush=True,
             )
         for store in stores.values():
@@ -160,12 +169,15 @@ async def measure(kind: str, size: int, rounds: int, use: str) -> None:
 async def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.records")
     parser.add_argument("--size", type=int, help="records of the large store")
-    parser.add_argument("--stores", default=",".join(LIMITS), help="of memory, sqlite, json-file")
+    parser.add_argument("--stores", default=",".join(LIMITS), help=f"of {', '.join(LIMITS)}")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--use", choices=("spread", "latest", "any"), default="spread")
     options = parser.parse_args()
-    print("| store | operation | records | µs of CPU at 1,000 | µs there | CPU | time |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| store | operation | records | µs of CPU at 1,000 | µs there | CPU | time "
+        "| database at 1,000 | database there |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for kind in options.stores.split(","):
         await measure(kind, options.size or LIMITS[kind], options.rounds, options.use)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from trunkline.model.errors import StoreError, StoreUnusable, Unstorable
 from trunkline.stores.health import FULL_REMEDY, Problem
 from trunkline.stores.postgres.connection import DatabaseError
-from trunkline.stores.postgres.database import REMEDY
+from trunkline.stores.postgres.database import REMEDY, UNDONE
 
 UNREACHABLE = Problem("cannot reach its database", REMEDY)
 SLOW = Problem("has waited for its database for some seconds", REMEDY)
@@ -18,8 +18,6 @@ _REFUSED = Problem(
 
 # Data that does not fit, a limit of the server, a key that exists, a value that was swept.
 _OF_ONE_ITEM = ("22", "54", "23505", "TL")
-# The database undid the batch because of another one, and may succeed at once.
-_UNDONE = ("40001", "40P01")
 # The server became a standby; the connection leads to the wrong one.
 READ_ONLY = "25006"
 
@@ -30,7 +28,7 @@ def is_of_one_item(error: DatabaseError) -> bool:
 
 
 def is_undone(error: DatabaseError) -> bool:
-    return error.sqlstate in _UNDONE
+    return error.sqlstate in UNDONE
 
 
 def problem_of(error: DatabaseError) -> Problem:
