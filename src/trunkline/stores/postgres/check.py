@@ -3,6 +3,8 @@
 Gateways may run meanwhile: each step reads one state of the database.
 """
 
+from importlib.resources import files
+
 import msgspec
 from msgspec import structs
 
@@ -21,8 +23,12 @@ from trunkline.stores.postgres.connection import (
 )
 from trunkline.stores.postgres.database import Database
 from trunkline.stores.postgres.packing import int8
-from trunkline.stores.postgres.reader import SQL, Reader
+from trunkline.stores.postgres.reader import Reader
 from trunkline.stores.postgres.schema import Version, migrations, why_unusable
+from trunkline.stores.postgres.writer import SQL as WRITER_SQL
+from trunkline.stores.statements import Statements
+
+SQL = Statements(files(__package__).joinpath("check.sql").read_text("utf-8"))
 
 _REMEDY = "Restore a backup."
 # A statement that reads a whole table of a large database.
@@ -224,7 +230,7 @@ class _Check:
 
     async def _look_at_server(self) -> None:
         note = self._findings.notes.append
-        for (name,) in await self.read(SQL["get_unsafe_settings"]):
+        for (name,) in await self.read(WRITER_SQL["get_unsafe"]):
             note(f"{name} is off: the server may lose what it acknowledged. Turn it on.")
         ((standbys,),) = await self.read(SQL["count_synchronous_standbys"])
         if not standbys:

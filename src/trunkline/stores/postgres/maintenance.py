@@ -6,6 +6,7 @@ another one has locked.
 
 import asyncio
 import logging
+from importlib.resources import files
 
 from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreError
@@ -13,9 +14,11 @@ from trunkline.ports.clock import Clock
 from trunkline.stores.postgres.connection import Connection, ConnectionLost, DatabaseError, Row
 from trunkline.stores.postgres.database import Database
 from trunkline.stores.postgres.packing import int4, int8, searched, text
-from trunkline.stores.postgres.reader import SQL
 from trunkline.stores.postgres.rows import EventRow, entries_after, event_rows
 from trunkline.stores.sqlite.rows import PACKED
+from trunkline.stores.statements import Statements
+
+SQL = Statements(files(__package__).joinpath("maintenance.sql").read_text("utf-8"))
 
 _log = logging.getLogger("trunkline.store")
 

@@ -18,9 +18,9 @@ from trunkline.stores.postgres.connection import Params, Row
 from trunkline.stores.postgres.packing import boolean, int2s, int4, int4s, int8, searched, texts
 from trunkline.stores.postgres.rows import EventRow, entries_after, number_in, numbers_in, plain
 from trunkline.stores.sqlite.rows import CODES, STATES
-from trunkline.stores.statements import parse_statements
+from trunkline.stores.statements import Statements
 
-SQL = parse_statements(files(__package__).joinpath("queries.sql").read_text("utf-8"))
+SQL = Statements(files(__package__).joinpath("reader.sql").read_text("utf-8"))
 
 # Later and earlier than any status.
 _FOREVER_MS = (1 << 63) - 1
