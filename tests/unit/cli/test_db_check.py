@@ -44,7 +44,7 @@ async def write(folder: Path, kind: str) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folders = {kind: tmp_path_factory.mktemp(kind) for kind in DURABLE}
+    folders = {kind: tmp_path_factory.mktemp(kind) for kind in ("sqlite", "json-file")}
     for kind, folder in folders.items():
         asyncio.run(write(folder, kind))
     return folders
