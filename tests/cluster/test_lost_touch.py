@@ -174,3 +174,20 @@ async def test_a_gateway_stops_while_its_store_is_gone() -> None:
         cluster.nodes[0].kill()
         await cluster.clock.advance(10)
         assert (await b.get(task.id)).status.state is FAILED
+
+
+async def test_a_store_with_a_problem_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers would wait for nothing, each for seconds, for as long as the database is away."""
+    async with nodes() as cluster:
+        a, _ = cluster.worlds
+        cluster.nodes[0].is_cut_off = True
+        await cluster.clock.advance(6)
+        assert a.runtime.problems() == ["this node has lost touch with the others"]
+        monkeypatch.setattr(type(cluster.nodes[0]), "problem", "the database is away")
+        now = cluster.clock.monotonic()
+        with pytest.raises(Unavailable, match="lost touch with its store"):
+            await a.send("say one", context="c")
+        assert cluster.clock.monotonic() == now
+        monkeypatch.undo()
+        cluster.nodes[0].is_cut_off = False
+        assert await ends(cluster, 0, "say two", context="c") is COMPLETED

@@ -159,13 +159,14 @@ class Ownership(Struct, kw_only=True, eq=False):
 
     async def _until_joined(self) -> None:
         """Wait for a node that is about to join again, and not for one that cannot."""
-        timer = self._tasks.start(self.clock.sleep(JOIN_WAIT_S), name="join wait")
-        joined = self._tasks.start(self._joined.wait(), name="join wait")
-        try:
-            await asyncio.wait({timer, joined}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            joined.cancel()
+        if self.registry.store.problem is None:
+            timer = self._tasks.start(self.clock.sleep(JOIN_WAIT_S), name="join wait")
+            joined = self._tasks.start(self._joined.wait(), name="join wait")
+            try:
+                await asyncio.wait({timer, joined}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                timer.cancel()
+                joined.cancel()
         if not self._joined.is_set():
             raise Unavailable("The gateway lost touch with its store; try again", retry_after_s=5)
 
