@@ -33,9 +33,12 @@ def config(server: PostgresServer) -> str:
     return f'[store]\nkind = "postgres"\nurl = "{url}"\n[cluster]\nbeat_s = 0.5\nlease_s = 1.5\n'
 
 
-async def call(gateway: Gateway, method: str, params: dict[str, Any]) -> httpx.Response:
+async def call(
+    gateway: Gateway, method: str, params: dict[str, Any], *, agent: str = ""
+) -> httpx.Response:
+    url = gateway.agent_url(agent) if agent else gateway.jsonrpc_url
     async with http_client(headers={"A2A-Version": "1.0"}) as http:
-        return await http.post(gateway.jsonrpc_url, json=envelope(method, params))
+        return await http.post(url, json=envelope(method, params))
 
 
 async def sent(gateway: Gateway, text: str = "say hi") -> str:
@@ -80,6 +83,40 @@ async def test_two_gateways_share_a_database(config: str, make: Make, tmp_path: 
     assert await sent(two)
     for gateway in (one, two):
         assert PASSWORD not in gateway.stdout + gateway.stderr
+
+
+async def test_a_gateway_that_stops_hands_its_queue_over(
+    config: str, make: Make, tmp_path: Path
+) -> None:
+    # Nobody would take over before the end of the test if it had to wait for the lease.
+    patience = config.replace("lease_s = 1.5", "lease_s = 600")
+    one, two = [make(f"[server]\ndrain_s = 0.0\n{patience}") for _ in range(2)]
+    one.launch()
+    two.start()
+    one.finish_start()
+    (tmp_path / "exists").touch()
+    tasks = []
+    for name in ("missing", "exists"):
+        params = message_params(str(tmp_path / name), contextId="c") | {
+            "configuration": {"returnImmediately": True}
+        }
+        answer = await call(one, "SendMessage", params, agent="test/patient")
+        tasks.append(answer.json()["result"]["task"]["id"])
+
+    async def state(number: int) -> str:
+        answer = await call(two, "GetTask", {"id": tasks[number]}, agent="test/patient")
+        return str(answer.json()["result"]["status"]["state"])
+
+    # The second one waits behind the first.
+    assert await state(1) == "TASK_STATE_SUBMITTED"
+    assert one.stop() == 0
+    # The first one had begun, and ends with a reason. The second one has not.
+    assert await state(0) == "TASK_STATE_FAILED"
+
+    async def has_run() -> bool:
+        return await state(1) == "TASK_STATE_COMPLETED"
+
+    await eventually(has_run)
 
 
 async def test_a_database_that_is_away_is_told(
