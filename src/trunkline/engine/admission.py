@@ -27,6 +27,9 @@ def check_request(request: SendMessageRequest) -> None:
     longest = max(len(message.message_id), len(message.context_id), len(message.task_id))
     if longest > MAX_ID_CHARS:
         raise _too_long(message)
+    # PostgreSQL does not store this character, and every store can be copied to PostgreSQL.
+    if "\0" in message.message_id + message.context_id + message.task_id:
+        raise _has_nul(message)
     configuration = request.configuration
     if configuration is not None and configuration.task_push_notification_config is not None:
         raise PushNotificationNotSupported(
@@ -35,16 +38,24 @@ def check_request(request: SendMessageRequest) -> None:
         )
 
 
-def _too_long(message: Message) -> InvalidParams:
-    fields = {
+def _ids(message: Message) -> dict[str, str]:
+    return {
         "messageId": message.message_id,
         "contextId": message.context_id,
         "taskId": message.task_id,
     }
-    field = next(name for name, value in fields.items() if len(value) > MAX_ID_CHARS)
+
+
+def _too_long(message: Message) -> InvalidParams:
+    field = next(name for name, value in _ids(message).items() if len(value) > MAX_ID_CHARS)
     return InvalidParams.at(
         f"message.{field}", f"must not be longer than {MAX_ID_CHARS} characters"
     )
+
+
+def _has_nul(message: Message) -> InvalidParams:
+    field = next(name for name, value in _ids(message).items() if "\0" in value)
+    return InvalidParams.at(f"message.{field}", "must not have the character U+0000")
 
 
 def check_follow_up(message: Message, *, context_id: str, state: TaskState) -> None:
