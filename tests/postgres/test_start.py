@@ -54,6 +54,8 @@ def test_the_server_may_refuse(guarded: PostgresServer, tmp_path: Path) -> None:
         assert (result.exit_code, remedy in result.stderr) == (1, True), result.stderr
         assert "s3cret" not in result.output
         assert "wr0ng" not in result.output
+        # One sentence with the remedy, and nothing of the parts that did not start.
+        assert "lanes" not in result.stderr
 
 
 def test_a_server_that_may_lose_commits_is_refused(postgres_url: str, tmp_path: Path) -> None:

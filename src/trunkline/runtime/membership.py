@@ -44,9 +44,12 @@ class Membership(Struct, kw_only=True, eq=False):
     # Set when a sweep must not wait for its time.
     _urgent: asyncio.Event = field(default_factory=asyncio.Event)
     _sweeping: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Whether there is something to hand over: not before the start, nor after the end.
+    _has_lanes: bool = False
     _tasks: BackgroundTasks = field(default_factory=lambda: BackgroundTasks("cluster"))
 
     async def start(self) -> None:
+        self._has_lanes = True
         await self.ownership.start(self.hear)
         await self.inbox.sweep()
         # Apart from each other: a store that does not answer must not hold up the watch.
@@ -60,8 +63,11 @@ class Membership(Struct, kw_only=True, eq=False):
         """Hand all lanes to the other nodes."""
         await self.vanish()
         self.forwarding.close()
+        if not self._has_lanes:
+            return
         try:
             await self.ownership.resign()
+            self._has_lanes = False
         except StoreError as error:
             # They take the lanes when they have not heard of this node for a while.
             _log.error("the lanes could not be handed over", extra={"reason": error.message})

@@ -48,13 +48,12 @@ _REMEDIES: Final = (
 
 
 def no_connection(name: str, error: psycopg.Error) -> StoreUnusable:
-    text = " ".join(str(error).split())
+    # What libpq asks at the end, the remedy says better.
+    text = " ".join(str(error).split()).partition(" Is the server running")[0].rstrip(".")
     remedy = next(
         (remedy for parts, remedy in _REMEDIES if any(part in text for part in parts)), ""
     )
-    return StoreUnusable(
-        f"The store {name} cannot be opened: {text.rstrip('.')}. {remedy}".rstrip()
-    )
+    return StoreUnusable(f"The store {name} cannot be opened: {text}. {remedy}".rstrip())
 
 
 def why_unsuitable(name: str, connection: psycopg.AsyncConnection[Any]) -> StoreUnusable | None:
