@@ -23,7 +23,7 @@ backend = {{ kind = "python", target = "{file}:{name}" }}
 _FAILS = '["resume_queued", "fail_running"]'
 _RETRIES = '["resume_queued", "retry_running"]'
 # The database is away for a while, and the machine is busy.
-START_S = 60.0
+START_S = 120.0
 AGENTS = {"effects": _FAILS, "pure": _RETRIES, "retrying": _RETRIES}
 
 

@@ -96,7 +96,10 @@ class Trial(Struct, kw_only=True):
             self._disturbed_at = time.monotonic()
             return
         if what == "lose":
-            self._lose(self.chance.choice(self.proxies))
+            # Not of a node that is about to start: it ends when it cannot open its store.
+            if self.nodes.up:
+                node = self.chance.choice(self.nodes.up)
+                self._lose(self.proxies[self.nodes.all.index(node)])
             return
         # One node stays up; a single one is started again at once.
         spare = 1 if len(self.nodes.all) > 1 else 0
