@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from signal import SIGINT, SIGKILL, SIGQUIT, Signals
+from signal import SIGINT, SIGKILL, SIGQUIT, SIGSTOP, Signals
 
 import psycopg
 
@@ -127,8 +127,7 @@ class PostgresServer:
                 psycopg.connect(self.url("postgres"), connect_timeout=5).close()
                 return
             except psycopg.OperationalError:
-                state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-                assert state != "Z", f"PostgreSQL ended at once:\n{self.log()}"
+                assert process_state(self.pid) != "Z", f"PostgreSQL ended at once:\n{self.log()}"
                 assert time.monotonic() < deadline, self.log()
             time.sleep(0.01)
 
@@ -158,9 +157,14 @@ class PostgresServer:
 
     def signal_backends(self, number: Signals) -> None:
         """SIGSTOP and SIGCONT: a database that hangs, with all its connections open."""
-        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-            os.kill(int(child), number)
-        self.signal(number)
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        for pid in (*map(int, children), self.pid):
+            os.kill(pid, number)
+            # A process stops some time after the signal was sent.
+            deadline = time.monotonic() + DEADLINE_S
+            while number is SIGSTOP and process_state(pid) not in ("T", "Z", ""):
+                assert time.monotonic() < deadline, f"{pid} does not stop"
+                time.sleep(0.001)
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
@@ -208,6 +212,14 @@ def postgres(binaries: Path, settings: dict[str, str] | None = None) -> Iterator
         yield server
     finally:
         server.close()
+
+
+def process_state(pid: int) -> str:
+    """`T` for a process that is stopped, `Z` for one that has ended; empty for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def _nobody() -> int:

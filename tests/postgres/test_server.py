@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.postgres.fixtures import ON_EVERY_POSTGRES
-from tests.postgres.server import DEADLINE_S, PostgresServer
+from tests.postgres.server import DEADLINE_S, PostgresServer, process_state
 
 
 def write(url: str, number: int) -> None:
@@ -70,7 +70,7 @@ def test_a_stopped_server_answers_when_it_goes_on(own_postgres: PostgresServer) 
     url = own_postgres.create_database(write_one)
     with psycopg.connect(url) as connection:
         own_postgres.signal_backends(signal.SIGSTOP)
-        state = Path(f"/proc/{connection.info.backend_pid}/stat").read_text().split()[-50]
+        state = process_state(connection.info.backend_pid)
         own_postgres.signal_backends(signal.SIGCONT)
         assert state == "T"
         assert connection.execute("SELECT n FROM numbers").fetchall() == [(1,)]
