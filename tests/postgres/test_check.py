@@ -134,7 +134,7 @@ DAMAGE: dict[str, tuple[str, str, str]] = {
         "DO $$ BEGIN EXECUTE format('DROP TABLE events_%s', to_char((now() + interval '1 month')"
         " AT TIME ZONE 'UTC', 'YYYY_MM')); END $$",
         "schema",
-        "are missing",
+        "is missing",
     ),
 }
 

@@ -297,21 +297,20 @@ async def test_counts_hold_while_they_are_folded(postgres_url: str) -> None:
 
 
 async def test_tables_of_months_are_added_by_two_nodes_at_once(postgres_url: str) -> None:
-    months = "SELECT relname FROM pg_class WHERE relname ~ '^(events|snapshots)_[0-9_]+$'"
+    months = "SELECT relname FROM pg_class WHERE relname ~ '^events_[0-9_]+$'"
     async with (
         opened(postgres_url) as (store, reader, first),
         maintained(postgres_url) as (_, second),
         session(postgres_url, autocommit=False) as long,
     ):
         before = {name for (name,) in await rows(postgres_url, months)}
-        assert len(before) == 6
+        assert len(before) == 3
         for name in sorted(before)[1:3]:
             await rows(postgres_url, f"DROP TABLE {name}")
         # A transaction that reads and writes the journal does not hold it up, nor does it wait.
         await must_put(store, create("t"))
         await long.execute("SELECT count(*) FROM events")
         await long.execute("UPDATE events SET kind = 'x'")
-        await long.execute("SELECT count(*) FROM snapshots")
         async with asyncio.timeout(10):
             await asyncio.gather(*[each.add_months() for each in (first, second) * 3])
         assert {name for (name,) in await rows(postgres_url, months)} == before
@@ -319,7 +318,7 @@ async def test_tables_of_months_are_added_by_two_nodes_at_once(postgres_url: str
 
 
 async def test_tables_of_past_months_go_with_their_last_task(postgres_url: str) -> None:
-    months = "SELECT relname FROM pg_class WHERE relname ~ '^(events|snapshots)_[0-9_]+$'"
+    months = "SELECT relname FROM pg_class WHERE relname ~ '^events_[0-9_]+$'"
     async with opened(postgres_url) as (store, _, _):
         await must_put(store, create("t", state=COMPLETED))
     # Without a store, which would drop tables too.
@@ -337,10 +336,10 @@ async def test_tables_of_past_months_go_with_their_last_task(postgres_url: str) 
             " t AS (UPDATE tasks SET key = was FROM old WHERE tasks.key = old.key)"
             " UPDATE events SET task = was FROM old WHERE task = old.key",
         )
-        assert len(await rows(postgres_url, months)) == now + 8
+        assert len(await rows(postgres_url, months)) == now + 4
         await maintenance.drop_months()
         # Those of the task, and of the last month.
-        assert len(await rows(postgres_url, months)) == now + 4
+        assert len(await rows(postgres_url, months)) == now + 2
         assert await reader.entries("t", 0, 9) == entries(0, 1)
         assert await maintenance.prune("agent", limit=9, before_ms=None) == 1
         async with session(postgres_url, autocommit=False) as long:
@@ -348,9 +347,9 @@ async def test_tables_of_past_months_go_with_their_last_task(postgres_url: str) 
             # Nothing waits for a transaction that lasts.
             await maintenance.drop_months()
             assert await reader.entries("t", 0, 9) == ()
-            assert len(await rows(postgres_url, months)) > now + 2
+            assert len(await rows(postgres_url, months)) > now + 1
         await maintenance.drop_months()
-        assert len(await rows(postgres_url, months)) == now + 2
+        assert len(await rows(postgres_url, months)) == now + 1
 
 
 async def test_a_database_that_is_away_is_named(postgres_url: str) -> None:

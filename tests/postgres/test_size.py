@@ -97,9 +97,9 @@ async def compare(urls: tuple[str, str], few: int, many: int) -> None:
 
 
 async def test_reads_look_at_as_few_pages_among_many_tasks(two_urls: tuple[str, str]) -> None:
-    await compare(two_urls, 400, 20_000)
+    await compare(two_urls, 4000, 40_000)
 
 
 @pytest.mark.full
 async def test_reads_look_at_as_few_pages_among_a_million_tasks(two_urls: tuple[str, str]) -> None:
-    await compare(two_urls, 1000, 1_000_000)
+    await compare(two_urls, 4000, 1_000_000)

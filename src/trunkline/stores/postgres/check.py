@@ -110,7 +110,7 @@ class _Check:
         add = self._findings.add
         for (month,) in await self.read(SQL["find_missing_months"]):
             remedy = "A gateway adds it when it starts, and once an hour; look at its log."
-            add("schema", f"the tables of the month {month} are missing", remedy)
+            add("schema", f"the table of the month {month} is missing", remedy)
         for (index,) in await self.read(SQL["find_invalid_indexes"]):
             remedy = f"Run `REINDEX INDEX CONCURRENTLY {index}`."
             add("schema", f"the index {index} is not valid", remedy)

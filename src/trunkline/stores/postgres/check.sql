@@ -77,13 +77,13 @@ FROM (
 GROUP BY b.scope, b.state HAVING sum(b.kept) <> sum(b.there);
 
 -- name: find_missing_months
--- This month and the next two, where a table of theirs is missing.
+-- This month and the next two, where the table is missing.
 SELECT m.month
 FROM (
     SELECT to_char((clock_timestamp() + n * interval '1 month') AT TIME ZONE 'UTC', 'YYYY_MM') AS month
     FROM generate_series(0, 2) AS n
 ) AS m
-WHERE to_regclass('events_' || m.month) IS NULL OR to_regclass('snapshots_' || m.month) IS NULL;
+WHERE to_regclass('events_' || m.month) IS NULL;
 
 -- name: find_invalid_indexes
 SELECT c.relname::text FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid

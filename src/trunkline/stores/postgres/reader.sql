@@ -11,7 +11,7 @@ SELECT t.key, t.id, t.scope, t.context, t.state, t.status_ms, t.created_ms, t.la
 FROM (SELECT * FROM tasks AS f WHERE f.id = $1 LIMIT 1) AS t
 JOIN scopes AS c ON c.id = t.scope
 LEFT JOIN LATERAL (SELECT * FROM snapshots AS f WHERE f.task = t.key LIMIT 1) AS s ON true
-LEFT JOIN LATERAL ({tail}) AS e ON true
+LEFT JOIN LATERAL {tail} AS e ON true
 WHERE c.agent = $2 AND c.tenant = $3 AND c.principal = $4;
 
 -- name: get_by_key
@@ -20,18 +20,12 @@ SELECT t.key, t.id, t.scope, t.context, t.state, t.status_ms, t.created_ms, t.la
     s.seq, s.body, s.artifacts, e.seqs, e.kinds, e.bodies
 FROM tasks AS t
 LEFT JOIN LATERAL (SELECT * FROM snapshots AS f WHERE f.task = t.key LIMIT 1) AS s ON true
-LEFT JOIN LATERAL ({tail}) AS e ON true
+LEFT JOIN LATERAL {tail} AS e ON true
 WHERE t.key = $1;
 
 -- name: tail
--- Part of other statements: the journal behind the snapshot. PostgreSQL does not look for it where
--- the snapshot covers all.
-SELECT array_agg(j.seq) AS seqs, array_agg(j.kind) AS kinds, array_agg(j.body) AS bodies
-FROM (
-    SELECT e.seq, e.kind, e.body FROM events AS e
-    WHERE e.task = t.key AND e.seq > coalesce(s.seq, 0) AND t.last_seq > coalesce(s.seq, 0)
-    ORDER BY e.seq
-) AS j;
+-- Part of other statements: the journal behind the snapshot, unless that covers all.
+tail_1(CASE WHEN t.last_seq > coalesce(s.seq, 0) THEN t.key END, coalesce(s.seq, 0));
 
 -- name: get_entries
 -- The rows that hold the next entries of a journal: id, after, number of entries. A row has the
@@ -99,7 +93,7 @@ FROM (SELECT coalesce(sum(c.n), 0)::int8 AS n FROM counted AS c) AS total
 LEFT JOIN page AS p ON true
 LEFT JOIN LATERAL (SELECT * FROM tasks AS f WHERE f.key = p.key LIMIT 1) AS t ON true
 LEFT JOIN LATERAL (SELECT * FROM snapshots AS f WHERE f.task = p.key LIMIT 1) AS s ON true
-LEFT JOIN LATERAL ({tail}) AS e ON true
+LEFT JOIN LATERAL {tail} AS e ON true
 ORDER BY p.status_ms DESC, p.key DESC;
 
 -- name: places_of_caller

@@ -94,13 +94,13 @@ CREATE TABLE events (
     PRIMARY KEY (task, seq)
 ) PARTITION BY RANGE (task);
 
+-- Not by month: a read of one task would have to consider the tables of all months.
 CREATE TABLE snapshots (
-    task int8 NOT NULL,
+    task int8 PRIMARY KEY,
     seq int4 NOT NULL,
     body bytea NOT NULL,
-    artifacts bytea NOT NULL,
-    PRIMARY KEY (task)
-) PARTITION BY RANGE (task);
+    artifacts bytea NOT NULL
+);
 
 -- How many tasks a scope has in a state: each writer counts in rows of its own, because a shared row
 -- would let the commits of two nodes wait for each other. The sum counts. Writer 0 has the sum of
@@ -194,25 +194,22 @@ CREATE FUNCTION task_key() RETURNS int8 LANGUAGE sql VOLATILE AS $$
     SELECT month_key(statement_timestamp()) | nextval('task_numbers')
 $$;
 
--- The tables for the tasks of a month, unless they exist. Made apart and then attached: to create
--- them in place would lock out every read and write of the journal. Two nodes may try at once.
+-- The table for the journals of a month, unless it exists. Made apart and then attached: to create
+-- it in place would lock out every read and write of the journal. Two nodes may try at once.
 CREATE FUNCTION add_month(at timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    month text := to_char(at AT TIME ZONE 'UTC', 'YYYY_MM');
-    name text;
+    name text := 'events_' || to_char(at AT TIME ZONE 'UTC', 'YYYY_MM');
 BEGIN
     -- "TRNK" and a number, as in schema.py.
     PERFORM pg_advisory_xact_lock(x'54524E4B'::int4, 2);
-    FOREACH name IN ARRAY ARRAY['events', 'snapshots'] LOOP
-        IF to_regclass(format('%I', name || '_' || month)) IS NULL THEN
-            EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', name || '_' || month, name);
-            EXECUTE format(
-                'ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
-                name, name || '_' || month, month_key(at),
-                -- Months are counted without gaps.
-                month_key(at) + (1::int8 << 40)
-            );
-        END IF;
-    END LOOP;
+    IF to_regclass(format('%I', name)) IS NULL THEN
+        EXECUTE format('CREATE TABLE %I (LIKE events INCLUDING ALL)', name);
+        EXECUTE format(
+            'ALTER TABLE events ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)',
+            name, month_key(at),
+            -- Months are counted without gaps.
+            month_key(at) + (1::int8 << 40)
+        );
+    END IF;
 END $$;
 SELECT add_month(clock_timestamp() + n * interval '1 month') FROM generate_series(0, 2) AS n;

@@ -1,4 +1,5 @@
--- Deletions of ended tasks and of large values, in steps that are short and never wait for an append.
+-- Deletions of ended tasks and of large values, in steps that are short and never wait for an append;
+-- the tables of months; the end of a journal.
 
 CREATE INDEX loose_values_by_time ON loose_values (until);
 
@@ -87,8 +88,8 @@ BEGIN
 END $$;
 
 -- Drop the tables of past months whose tasks are all gone: every read of a journal has to consider
--- each table. A month gets no new task once it is over. Where readers do not let the tables go at
--- once, they stay until the next time, so that nothing waits behind this.
+-- each table. A month gets no new task once it is over. Where readers do not let a table go at once,
+-- it stays until the next time, so that nothing waits behind this.
 CREATE FUNCTION drop_months_1() RETURNS int4
 LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
 DECLARE
@@ -102,7 +103,7 @@ BEGIN
         SELECT c.relname AS name,
             month_key(to_timestamp(right(c.relname, 7) || ' UTC', 'YYYY_MM TZ')) AS first_key
         FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
-        WHERE i.inhparent IN ('events'::regclass, 'snapshots'::regclass)
+        WHERE i.inhparent = 'events'::regclass
     LOOP
         -- Not the last month: a batch that began in it may still be under way.
         IF month.first_key < month_key(clock_timestamp()) - (1::int8 << 40) AND NOT EXISTS (
@@ -118,4 +119,18 @@ BEGIN
         END IF;
     END LOOP;
     RETURN dropped;
+END $$;
+
+-- The rows of a journal behind a sequence. A function, so that a read whose snapshot covers the whole
+-- journal (it asks with NULL) does not open the tables of all months. STABLE: it sees the state of
+-- the statement that calls it.
+CREATE FUNCTION tail_1(
+    p_task int8, p_after int4, OUT seqs int4[], OUT kinds text[], OUT bodies bytea[]
+) LANGUAGE plpgsql STABLE STRICT AS $$
+BEGIN
+    SELECT array_agg(e.seq), array_agg(e.kind), array_agg(e.body) INTO seqs, kinds, bodies
+    FROM (
+        SELECT e.seq, e.kind, e.body FROM events AS e
+        WHERE e.task = p_task AND e.seq > p_after ORDER BY e.seq
+    ) AS e;
 END $$;
