@@ -179,6 +179,18 @@ CREATE TABLE due_scopes (
 -- By the time from which on it can be claimed: scopes that are held cost a claim nothing.
 CREATE INDEX due_scopes_by_time ON due_scopes (kind, greatest(due_ms, held_until_ms + 1));
 
+-- PostgreSQL compresses bodies of more than 2 KB. Its own method took half of the CPU of a batch with
+-- texts of 4 KB; lz4 takes a fraction of that, and most servers have it.
+DO $$
+BEGIN
+    ALTER TABLE events ALTER COLUMN body SET COMPRESSION lz4;
+    ALTER TABLE snapshots ALTER COLUMN body SET COMPRESSION lz4;
+    ALTER TABLE snapshots ALTER COLUMN artifacts SET COMPRESSION lz4;
+    ALTER TABLE records ALTER COLUMN body SET COMPRESSION lz4;
+EXCEPTION WHEN feature_not_supported THEN
+    NULL;
+END $$;
+
 -- Milliseconds since 1970, by the clock of the database.
 CREATE FUNCTION now_ms() RETURNS int8 LANGUAGE sql VOLATILE AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000)::int8
