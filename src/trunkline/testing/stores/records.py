@@ -122,6 +122,8 @@ async def a_change_that_cannot_be_stored_is_refused_alone(store: Store) -> None:
         Put(key=key("a"), tags=("fine", half_a_pair)),
         Put(key=key("a"), due_in_ms=1 << 70),
         Add(key=key("a"), amount=1, at_most=1 << 70),
+        Add(key=key("a"), amount=-(1 << 70), at_most=1),
+        Defer(key=key("a"), in_ms=1 << 70, expected=0),
     ]
     for number, bad in enumerate(unstorable):
         good = Group((Put(key=key("good"), expected=number),))
