@@ -80,8 +80,7 @@ END $$;
 -- Each item of the batch, an append or a group of changes alone, has an element in `tasks` (0 for
 -- none), `codes` and `stored`. An item with a code is left out. One that is refused gets the number
 -- of the change that refuses it as its code, and in `stored` the count or version that this change
--- found.
--- `skipped` has the optional groups that were refused.
+-- found. `skipped` has the optional groups that were refused.
 --
 -- The changes of an item are in a row: those that are required, then each optional group.
 CREATE FUNCTION change_records_1(
@@ -122,7 +121,8 @@ DECLARE
     is_first bool[];
     old record;
     is_timed bool := false;
-    is_released bool := false;
+    -- The scopes that were released, each as one text.
+    released text[] := '{}';
     -- The unit at work: changes that are made together.
     first int4;
     last int4;
@@ -290,12 +290,15 @@ BEGIN
                 WHERE d.kind = c_kind[j] AND d.scope = c_scope[j] AND d.held_id = c_id[j];
                 IF FOUND THEN
                     PERFORM release_scope_1(c_kind[j], c_scope[j], now_ms);
-                    is_released := true;
+                    released := released || concat_ws(chr(31), c_kind[j], c_scope[j]);
                     CONTINUE;
                 END IF;
             END IF;
-            IF is_released AND new_due[j] IS NOT NULL THEN
-                -- The scope was locked for this due time, but may have lost it since.
+            -- The scope was locked for this due time, but may have lost it since. One that was not
+            -- released still has it, and a further lock of it would be out of order.
+            IF new_due[j] IS NOT NULL
+                AND concat_ws(chr(31), c_kind[j], c_scope[j]) = ANY (released)
+            THEN
                 INSERT INTO due_scopes AS d (kind, scope, due_ms)
                 VALUES (c_kind[j], c_scope[j], new_due[j])
                 ON CONFLICT (kind, scope) DO UPDATE SET due_ms = excluded.due_ms
