@@ -108,6 +108,9 @@ async def test_nobody_takes_over_for_a_lease_after_a_failover(cleared_postgres_u
         # As if it had joined before a standby became the primary.
         node.cluster._timeline = "00000000"
         await dead.resign()
+        # It has not noticed yet, and the database says so.
+        assert not await node.take_over(agents=AGENTS, limit=9)
+        assert await node.take(LANE) is None
         assert not await node.beat()
         await node.resign()
         await node.join(lambda _: None)

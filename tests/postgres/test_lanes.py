@@ -74,7 +74,7 @@ async def test_a_post_that_comes_before_a_leave_keeps_the_lane(cleared_postgres_
         one, there = await two(nodes)
         grant = await must_take(one)
         # The node that posts looks at the lane: the leave waits, and then sees the request.
-        [(epoch,)] = await other.run("SELECT take_1(%s, %s, true)", there.store.node, LANE)
+        [(epoch,)] = await other.run("SELECT take_1(%s, %s, timeline_1())", there.store.node, LANE)
         assert epoch is None
         leaving = await other.blocks(one.leave([(LANE, grant.epoch)]))
         await there.change(POST)
@@ -127,9 +127,9 @@ async def test_an_append_that_waits_for_a_takeover_is_refused(
         assert_results(await put(one, of_lane(create("t"), grant)), None)
         await nodes.let_die(one)
         if what == "take":
-            await taking.run("SELECT take_1(%s, %s, true)", there.store.node, LANE)
+            await taking.run("SELECT take_1(%s, %s, timeline_1())", there.store.node, LANE)
         else:
-            sql = "SELECT take_over_1(%s, 1, false, %s::text[], 9)"
+            sql = "SELECT take_over_1(%s, timeline_1(), 1, false, %s::text[], 9)"
             assert await taking.run(sql, there.store.node, list(AGENTS))
         late = await taking.blocks(put(one, of_lane(follow("t", 1), grant)))
         await taking.commit()

@@ -142,11 +142,12 @@ class PostgresCluster:
         self._lanes.close()
 
     @property
-    def _takes_over(self) -> bool:
-        return self._clock.monotonic() >= self._takes_over_from
+    def _known_timeline(self) -> str:
+        """The timeline in which this node takes over; none for a while after a failover."""
+        return self._timeline if self._clock.monotonic() >= self._takes_over_from else ""
 
     async def take(self, lane: str) -> Grant | None:
-        params = (int8(self._node), text(lane), boolean(self._takes_over))
+        params = (int8(self._node), text(lane), text(self._known_timeline))
         [(epoch,)] = await self._lanes.run(SQL["take"], params)
         if epoch is None:
             return None
@@ -154,7 +155,7 @@ class PostgresCluster:
         return Grant(lane, epoch, work.get(lane, ()))
 
     async def take_over(self, *, agents: Collection[str], limit: int) -> Sequence[Grant]:
-        if not self._takes_over or not agents:
+        if not self._known_timeline or not agents:
             return ()
         async with self._taking_over:
             return await self._take_over(agents, limit)
@@ -162,7 +163,7 @@ class PostgresCluster:
     async def _take_over(self, agents: Collection[str], limit: int) -> Sequence[Grant]:
         if not self._is_unanswered:
             self._call += 1
-        head = (int8(self._node), int8(self._call))
+        head = (int8(self._node), text(self._known_timeline), int8(self._call))
         tail = (texts(list(agents)), int4(limit))
         params = (*head, boolean(self._is_unanswered), *tail)
         self._is_unanswered = True

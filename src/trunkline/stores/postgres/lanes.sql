@@ -2,27 +2,27 @@
 -- Each can be repeated after its answer was lost: see migrations/004_lanes.sql.
 
 -- name: join
--- Become a node. Answers with the timeline of the server, which changes with every failover.
+-- Become a node. Answers with the timeline of the server.
 INSERT INTO nodes (node, about, lease_until)
 VALUES ($1::int8, $2::text, clock_timestamp() + $3::int8 * interval '1 ms')
 ON CONFLICT (node) DO UPDATE SET lease_until = excluded.lease_until
-RETURNING left(pg_walfile_name(pg_current_wal_lsn()), 8);
+RETURNING timeline_1();
 
 -- name: beat
 -- Live on. No row for a node that was given up.
 UPDATE nodes SET lease_until = clock_timestamp() + $2::int8 * interval '1 ms'
 WHERE node = $1::int8 AND dead_at IS NULL AND lease_until > clock_timestamp()
-RETURNING left(pg_walfile_name(pg_current_wal_lsn()), 8);
+RETURNING timeline_1();
 
 -- name: resign
 -- Be dead at once. The lanes of a dead node are free, though their rows still name it.
 UPDATE nodes SET dead_at = clock_timestamp() WHERE node = $1::int8 AND dead_at IS NULL;
 
 -- name: take
-SELECT take_1($1::int8, $2::text, $3::bool);
+SELECT take_1($1::int8, $2::text, $3::text);
 
 -- name: take_over
-SELECT lane, epoch FROM take_over_1($1::int8, $2::int8, $3::bool, $4::text[], $5::int4);
+SELECT lane, epoch FROM take_over_1($1::int8, $2::text, $3::int8, $4::bool, $5::text[], $6::int4);
 
 -- name: leave
 SELECT leave_1($1::int8, $2::text[], $3::int8[]);

@@ -11,8 +11,15 @@ CREATE FUNCTION is_alive_1(p_node int8) RETURNS bool LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM nodes WHERE node = p_node AND dead_at IS NULL)
 $$;
 
--- The epoch of a lane that the node owns now; NULL while another living node owns it.
-CREATE FUNCTION take_1(p_node int8, p_lane text, p_takes_over bool) RETURNS int8
+-- The timeline of the server, which changes when a standby takes over. Commits of the last moments
+-- may be lost then, beats among them: a node that looks dead may live.
+CREATE FUNCTION timeline_1() RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)
+$$;
+
+-- The epoch of a lane that the node owns now; NULL while another living node owns it. The lane of a
+-- dead node is taken if the timeline is the one that the node knows.
+CREATE FUNCTION take_1(p_node int8, p_lane text, p_timeline text) RETURNS int8
 LANGUAGE plpgsql AS $$
 DECLARE
     v_owner int8;
@@ -36,7 +43,7 @@ BEGIN
     IF v_owner = p_node THEN
         RETURN v_epoch;
     END IF;
-    IF v_owner IS NOT NULL AND (NOT p_takes_over OR is_alive_1(v_owner)) THEN
+    IF v_owner IS NOT NULL AND (p_timeline <> timeline_1() OR is_alive_1(v_owner)) THEN
         RETURN NULL;
     END IF;
     UPDATE lanes SET owner = p_node, epoch = nextval('epochs')
@@ -50,7 +57,7 @@ END $$;
 -- Plans are made for an index scan whatever the statistics say, because a session keeps the plan
 -- that it made while the table was empty.
 CREATE FUNCTION take_over_1(
-    p_node int8, p_call int8, p_is_repeated bool, p_agents text[], p_limit int4
+    p_node int8, p_timeline text, p_call int8, p_is_repeated bool, p_agents text[], p_limit int4
 ) RETURNS TABLE (lane text, epoch int8)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
@@ -58,7 +65,7 @@ DECLARE
     v_dead int8[];
 BEGIN
     PERFORM judge_1();
-    IF NOT is_alive_1(p_node) THEN
+    IF p_timeline <> timeline_1() OR NOT is_alive_1(p_node) THEN
         RETURN;
     END IF;
     IF p_is_repeated THEN
