@@ -32,11 +32,14 @@ class Standby:
         # A copy that the user of the server may read, if there is one.
         copies = [path.parent for path in primary.folder.rglob("bin/postgres")]
         self._binaries = [*copies, embedded_binaries()][0]
-        shutil.chown(folder, primary._user)
+        if primary._user is not None:
+            shutil.chown(folder, primary._user)
         self._run("pg_basebackup", "-h", str(primary.folder), "-U", "postgres", "-R", "-c", "fast")
         self._process = subprocess.Popen(
-            [str(self._binaries / "postgres"), "-D", str(self._data), "-k", str(folder)]
-            + ["-c", "listen_addresses=", "-c", "max_connections=200"],
+            [
+                *(str(self._binaries / "postgres"), "-D", str(self._data), "-k", str(folder)),
+                *("-c", "listen_addresses=", "-c", "max_connections=200"),
+            ],
             cwd=folder,
             stderr=subprocess.DEVNULL,
             user=primary._user,

@@ -210,6 +210,25 @@ async def test_a_connection_that_is_silent_is_made_again(
         await two.until_heard(Posted("b"))
 
 
+async def test_a_node_that_is_alone_tells_nothing(cleared_postgres_url: str) -> None:
+    one = Node(cleared_postgres_url, proof_s=0.05)
+    two = Node(cleared_postgres_url, proof_s=0.05)
+    async with listening(one):
+        async with asyncio.timeout(PATIENCE_S):
+            while one.notices._lonely_rounds <= 2:
+                await SystemClock().sleep(0.01)
+        told = one.notices.told
+        one.notices.tell(Posted("a"))
+        async with listening(two):
+            async with asyncio.timeout(PATIENCE_S):
+                while one.notices._lonely_rounds > 2:
+                    await SystemClock().sleep(0.01)
+            assert one.notices.told == told
+            one.notices.tell(Posted("b"))
+            await two.until_heard(Posted("b"))
+            assert two.heard == [Posted("b")]
+
+
 async def test_nothing_is_left_after_the_end(cleared_postgres_url: str) -> None:
     node = Node(cleared_postgres_url)
     async with listening(node):

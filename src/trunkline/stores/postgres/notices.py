@@ -33,6 +33,8 @@ _MAX_PENDING = 10_000
 # A node hears its own messages too. Where it hears none for this long, LISTEN does not work.
 PROOF_S = 10.0
 _RETRY_S = 0.5
+# Every node sends a message in each round.
+_LONELY_ROUNDS = 2
 
 _MISSED = Missed()
 _encode = msgspec.json.Encoder().encode
@@ -89,6 +91,9 @@ class Notices:
         self._wake = asyncio.Event()
         self._listener: Connection | None = None
         self._has_heard_itself = False
+        # For how many rounds of proofs this node has heard no other one. It tells nothing while it
+        # is alone, and hears of a node that joins by the first message of that.
+        self._lonely_rounds = 0
         # Since the start of the process: notices that were told and heard, and how often this node
         # missed some.
         self.told = 0
@@ -118,6 +123,8 @@ class Notices:
 
     def tell(self, notice: Notice) -> None:
         """Never blocks and never fails."""
+        if self._lonely_rounds > _LONELY_ROUNDS:
+            return
         # The last one of a task says all.
         about = notice.task_id if isinstance(notice, Advanced) else notice
         self._pending[about] = notice
@@ -167,6 +174,7 @@ class Notices:
         while True:
             reason = await self._until_deaf(connection)
             connection.close()
+            self._lonely_rounds = 0
             _log.warning("notices of other nodes do not arrive", extra={"reason": reason})
             connection = self._listener = await self._listen_again()
             self._pass_on(_MISSED)
@@ -190,6 +198,7 @@ class Notices:
                 async with asyncio.timeout(self._proof_s):
                     await closed.wait()
             except TimeoutError:
+                self._lonely_rounds += 1
                 if not self._has_heard_itself:
                     return (
                         f"this node did not hear its own message for {self._proof_s:g} s. Behind a "
@@ -207,6 +216,7 @@ class Notices:
         if message.sender == self._name:
             self._has_heard_itself = True
             return
+        self._lonely_rounds = 0
         for notice in message.notices:
             self._pass_on(notice)
 
