@@ -8,11 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from tests.acceptance.command import Shell
 from tests.acceptance.conftest import Make, eventually
 from tests.acceptance.gateway import Gateway, http_client
 from tests.acceptance.nginx import NGINX, free_port, nginx
 from tests.acceptance.raw import Stream, envelope, message_params
+from tests.postgres.pooler import transaction_pooler
 from tests.postgres.server import PostgresServer, embedded_binaries, postgres
 
 ROOT = Path(__file__).parents[2]
@@ -210,3 +212,29 @@ async def test_the_example_for_nginx_spreads_requests(
             for _ in range(4):
                 answer = await http.post(url, json=envelope("GetTask", {"id": task["id"]}))
                 assert answer.status_code == 200
+
+
+async def test_gateways_work_behind_a_pooler(server: PostgresServer, make: Make) -> None:
+    """In transaction mode, with the address of the server itself for what needs a session."""
+    direct = server.create_database(lambda _: None)
+    database = conninfo_to_dict(direct)["dbname"]
+    with transaction_pooler(server.folder, str(database)) as pooler:
+        url = f"postgresql://postgres@127.0.0.1:{pooler.port}/{database}"
+        store = f'[store]\nkind = "postgres"\nurl = "{url}"\nlisten_url = "{direct}"\n'
+        refused = make(store)
+        refused.launch()
+        assert refused.wait() == 1
+        assert "Set prepared_statements = false in [store]" in refused.stderr
+        one, two = [make(f"{store}prepared_statements = false\n") for _ in range(2)]
+        one.launch()
+        two.start()
+        one.finish_start()
+        for gateway in (one, two):
+            task_id = await sent(gateway)
+            for other in (one, two):
+                answer = await call(other, "GetTask", {"id": task_id})
+                assert answer.json()["result"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert pooler.transactions > 10
+        for gateway in (one, two):
+            assert "not hear its own message" not in gateway.stderr
+            assert gateway.stop() == 0

@@ -59,7 +59,7 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         bool,
         doc(
             "Whether a `postgres` store prepares its statements. `false` is for poolers in "
-            "transaction mode that do not support it, and costs some CPU of the database."
+            "transaction mode, and costs CPU of the database."
         ),
     ] = True
     adopt_as: Annotated[

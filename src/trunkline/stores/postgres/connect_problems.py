@@ -14,6 +14,11 @@ MIN_SERVER: Final = 15
 # then its message stands alone.
 _REMEDIES: Final = (
     (
+        ("unsupported startup parameter",),
+        "The address leads to a pooler. Set prepared_statements = false in [store], and listen_url "
+        "to the address of the database itself.",
+    ),
+    (
         ("password authentication failed", "no password supplied"),
         "Correct user and password in `url` of [store].",
     ),
@@ -47,7 +52,7 @@ _REMEDIES: Final = (
 )
 
 
-def no_connection(name: str, error: psycopg.Error) -> StoreUnusable:
+def no_connection(name: str, error: Exception) -> StoreUnusable:
     # What libpq asks at the end, the remedy says better.
     text = " ".join(str(error).split()).partition(" Is the server running")[0].rstrip(".")
     remedy = next(

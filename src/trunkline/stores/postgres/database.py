@@ -60,6 +60,8 @@ class Database:
         self._is_closed = False
         # How often the database was reached again after an attempt had failed.
         self.reconnects = 0
+        # Why the last attempt failed, how long to wait after it, and until when.
+        self._last_failure = ""
         self._wait_s = 0.0
         self._next_attempt = 0.0
         # One node at a time knocks while the database is away: many would keep it from coming up.
@@ -74,13 +76,16 @@ class Database:
         """A new connection. Raises ConnectionLost, at once where an attempt failed just now."""
         loop = asyncio.get_running_loop()
         if self._wait_s and (self._is_trying or loop.time() < self._next_attempt):
-            raise ConnectionLost("the database could not be reached just now")
+            raise ConnectionLost(
+                f"the database could not be reached just now: {self._last_failure}"
+            )
         self._is_trying = True
         try:
             connection = await connect(
                 self.url, role, prepares=self._prepares, statement_s=statement_s
             )
-        except ConnectionLost:
+        except ConnectionLost as error:
+            self._last_failure = str(error)
             self._wait_s = min(max(self._wait_s * 2, _FIRST_WAIT_S), _MAX_WAIT_S)
             self._next_attempt = loop.time() + self._wait_s * random.uniform(0.5, 1.0)
             raise

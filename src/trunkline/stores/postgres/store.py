@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
-import psycopg
-
 from trunkline.clock import SystemClock
 from trunkline.config.urls import postgres_place
 from trunkline.model.errors import StoreUnusable
@@ -14,6 +12,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.figures import Figure
 from trunkline.ports.records import Key, Record
 from trunkline.stores.postgres.commit_queue import CommitQueue, Opened
+from trunkline.stores.postgres.connect_problems import no_connection
 from trunkline.stores.postgres.connection import ISOLATION, ConnectionLost, DatabaseError
 from trunkline.stores.postgres.database import Database
 from trunkline.stores.postgres.large_values import LargeValues
@@ -90,12 +89,11 @@ class PostgresStore(CommitQueue):
                 raise wrong_isolation(self._name, level)
             await writer.open()
             await opened.maintenance.start()
-        except (psycopg.Error, ConnectionLost, DatabaseError) as error:
+        except BaseException as error:
             await opened.close()
-            reason = " ".join(str(error).split())
-            raise StoreUnusable(f"The store {self._name} cannot be opened: {reason}") from error
-        except BaseException:
-            await opened.close()
+            reason = error.__cause__ if isinstance(error, StoreUnusable) else error
+            if isinstance(reason, ConnectionLost | DatabaseError):
+                raise no_connection(str(self._name), reason) from error
             raise
         self._opened = opened
 
