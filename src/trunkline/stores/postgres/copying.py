@@ -1,6 +1,7 @@
 """`CopyablePostgresStore`: a PostgreSQL store as source or target of `trunkline db copy`."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any
 
@@ -43,7 +44,11 @@ class CopyablePostgresStore(PostgresStore):
     async def close(self) -> None:
         await super().close()
         if self._connection is not None:
+            # The server notices a closed connection a little later.
+            with suppress(psycopg.Error):
+                await self._rows("unlock", *_LOCK)
             await self._connection.close()
+            self._connection = None
 
     async def tasks_after(
         self, number: int | None, *, limit: int

@@ -5,6 +5,9 @@
 -- One copy at a time uses a database, for as long as its session lasts.
 SELECT pg_try_advisory_lock(%s, %s);
 
+-- name: unlock
+SELECT pg_advisory_unlock(%s, %s);
+
 -- name: get_tasks_after
 SELECT t.key, s.agent, s.tenant, s.principal, t.id
 FROM tasks AS t JOIN scopes AS s ON s.id = t.scope
