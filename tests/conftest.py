@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from tests.failures_at_once import FailuresAtOnce
+from tests.failures_at_once import pytest_configure
 from tests.postgres.fixtures import (
     cleared_postgres_url,
     own_postgres,
@@ -21,6 +21,7 @@ __all__ = [
     "postgres_server",
     "postgres_servers",
     "postgres_url",
+    "pytest_configure",
     "shared_postgres_url",
 ]
 
@@ -40,12 +41,6 @@ def logging_as_before() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    # A worker of xdist reports to the controller, which prints.
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(FailuresAtOnce(config))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

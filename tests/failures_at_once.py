@@ -35,3 +35,9 @@ def _short(report: pytest.TestReport) -> list[str]:
     errors = [line for line in lines if line.startswith("E ")]
     places = [line for line in lines if line.partition(":")[0].endswith(".py")]
     return ([*places[-1:], *errors] or lines)[:_MAX_LINES]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A worker of xdist reports to the controller, which prints.
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailuresAtOnce(config))

@@ -6,12 +6,16 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import venv
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import IO
 
 from tools import coverage_floors
 from tools.tracked import tracked_files, untracked_hint
@@ -31,8 +35,14 @@ NODE = "node@24"
 
 Step = Callable[[], str]
 
-# In the order they run: seconds first, then installs, then minutes.
-STEPS = ("format", "lint", "imports", "types", "docs", "coverage", "javascript", "peers", "tests")
+# Steps of one process, which run side by side: seconds first, then installs.
+SHORT_STEPS = ("format", "lint", "imports", "types", "docs", "javascript", "peers")
+# Steps that use every core, and take minutes.
+LONG_STEPS = ("coverage", "tests")
+STEPS = SHORT_STEPS + LONG_STEPS
+
+# The file for the output of a step that runs beside others; None for the terminal.
+_output: ContextVar[IO[str] | None] = ContextVar("output", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +85,13 @@ def main() -> int:
     steps = fixing() if options.fix else checking(options)
     if not options.fix and (hint := untracked_hint(ROOT)):
         print(hint, flush=True)
-    results = run_all(steps, stops_early=options.fail_fast)
+    started = time.monotonic()
+    results = run_all(steps, jobs=options.jobs, stops_early=options.fail_fast)
+    total = time.monotonic() - started
     print("\n== summary")
     for result in results:
         print(f"{result.name:<12}{result.seconds:7.1f} s  {result.outcome}")
     failed = [result.name for result in results if result.failed]
-    total = sum(result.seconds for result in results)
     print(f"{'total':<12}{total:7.1f} s  {'FAILED: ' + ', '.join(failed) if failed else 'ok'}")
     return 1 if failed else 0
 
@@ -161,9 +172,9 @@ def checking(options: argparse.Namespace) -> dict[str, Step]:
         "imports": lambda: python(SCRIPTS / "lint-imports", "--no-logo"),
         "types": lambda: python("-m", "mypy", *sources),
         "docs": lambda: python("-m", "pytest", "--quiet", *quick, *docs),
-        "coverage": lambda: coverage_floors.check(options.jobs, pytest_arguments(options, jobs=1)),
         "javascript": javascript,
         "peers": peers,
+        "coverage": lambda: coverage_floors.check(options.jobs, pytest_arguments(options, jobs=1)),
         "tests": lambda: python("-m", "pytest", *slow, *tests),
     }
     chosen = {name: step for name, step in steps.items() if name in options.steps}
@@ -207,7 +218,7 @@ def frameworks(pytest_arguments: list[str]) -> str:
         return outcome
     interpreter = ROOT / folder / "bin" / "python"
     tests = ["-m", "pytest", "-m", "frameworks", *(pytest_arguments or ["tests/frameworks"])]
-    return outcome_of(subprocess.run([interpreter, *tests], cwd=ROOT))
+    return call([interpreter, *tests])
 
 
 def run_suite(name: str, pytest_arguments: list[str]) -> str:
@@ -235,55 +246,96 @@ def install(package: str) -> str:
         "npm_config_cache": str(PACKAGES / "cache"),
         "PATH": f"{node}{os.pathsep}{os.environ['PATH']}",
     }
-    command = ["npm", "install", "--no-audit", "--no-fund", package]
+    command: list[str | Path] = ["npm", "install", "--no-audit", "--no-fund", package]
     print(f"installing {package}", flush=True)
-    outcome = outcome_of(subprocess.run(command, cwd=folder, env=os.environ | environment))
+    outcome = call(command, cwd=folder, env=environment)
     if outcome == "ok":
         done.touch()
     return outcome
 
 
-def run_all(steps: dict[str, Step], *, stops_early: bool) -> list[Result]:
-    results: list[Result] = []
+def run_all(steps: dict[str, Step], *, jobs: int, stops_early: bool) -> list[Result]:
+    short = [name for name in steps if name in SHORT_STEPS]
+    results: dict[str, Result] = {}
+    if jobs > 1 and len(short) > 1 and not stops_early:
+        results = run_side_by_side({name: steps[name] for name in short}, jobs)
     for name, step in steps.items():
-        if stops_early and any(result.failed for result in results):
-            results.append(Result(name=name, outcome="not run", seconds=0))
-            continue
-        results.append(run(name, step))
-    return results
+        if stops_early and any(result.failed for result in results.values()):
+            results[name] = Result(name=name, outcome="not run", seconds=0)
+        elif name not in results:
+            print(f"\n== {name}", flush=True)
+            results[name] = run(name, step)
+            show_failure(results[name])
+    return list(results.values())
+
+
+def run_side_by_side(steps: dict[str, Step], jobs: int) -> dict[str, Result]:
+    """Runs the steps at once, and shows the output of each when it ends."""
+
+    def run_in_file(name: str, step: Step) -> tuple[Result, str]:
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
+            _output.set(file)
+            result = run(name, step)
+            file.seek(0)
+            return result, file.read()
+
+    with ThreadPoolExecutor(jobs) as pool:
+        running = {name: pool.submit(run_in_file, name, step) for name, step in steps.items()}
+        for done in as_completed(running.values()):
+            result, output = done.result()
+            print(f"\n== {result.name}\n{output}", end="", flush=True)
+            show_failure(result)
+    return {name: future.result()[0] for name, future in running.items()}
 
 
 def run(name: str, step: Step) -> Result:
-    print(f"\n== {name}", flush=True)
     started = time.monotonic()
     outcome = step()
-    result = Result(name=name, outcome=outcome, seconds=time.monotonic() - started)
+    return Result(name=name, outcome=outcome, seconds=time.monotonic() - started)
+
+
+def show_failure(result: Result) -> None:
     if result.failed:
-        print(f"== {name}: {outcome}", flush=True)
-    return result
+        print(f"== {result.name}: {result.outcome}", flush=True)
 
 
 def python(*arguments: str | Path) -> str:
     # Through the interpreter: a script's first line names the path its environment was made at.
-    return outcome_of(subprocess.run([sys.executable, *arguments], cwd=ROOT))
+    return call([sys.executable, *arguments])
+
+
+def call(command: list[str | Path], *, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    output = _output.get()
+    process = subprocess.run(
+        command,
+        cwd=cwd,
+        env=os.environ | (env or {}),
+        stdout=output,
+        stderr=subprocess.STDOUT if output else None,
+    )
+    return "ok" if process.returncode == 0 else f"FAILED (exit code {process.returncode})"
+
+
+def say(text: str) -> None:
+    print(text, file=_output.get(), flush=True)
 
 
 def javascript() -> str:
     """Installs the packages of the JavaScript interop tests, if Node.js is there to run them."""
     if reason := no_node():
-        print(f"the JavaScript interop tests will be skipped: {reason}")
+        say(f"the JavaScript interop tests will be skipped: {reason}")
         return f"skipped: {reason}"
     lock, installed = (
         JAVASCRIPT / "package-lock.json",
         JAVASCRIPT / "node_modules" / "installed.json",
     )
     if installed.exists() and installed.read_bytes() == lock.read_bytes():
-        print("up to date")
+        say("up to date")
         return "ok"
     # A cache of our own, since the home folder may not be writable.
     cache = {"npm_config_cache": str(Path(sys.prefix) / "npm-cache")}
-    command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-    outcome = outcome_of(subprocess.run(command, cwd=JAVASCRIPT, env=os.environ | cache))
+    command: list[str | Path] = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+    outcome = call(command, cwd=JAVASCRIPT, env=cache)
     if outcome == "ok":
         shutil.copyfile(lock, installed)
     return outcome
@@ -294,11 +346,12 @@ def peers() -> str:
     lock, place = SDK03 / "requirements.txt", SDK03 / ".venv"
     installed = place / "installed.txt"
     if installed.exists() and installed.read_bytes() == lock.read_bytes():
-        print("up to date")
+        say("up to date")
         return "ok"
     venv.create(place, clear=True, with_pip=True)
-    pip = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--require-hashes"]
-    outcome = outcome_of(subprocess.run([*pip, "-r", str(lock)], cwd=ROOT))
+    python = place / "bin" / "python"
+    pip = ("-m", "pip", "install", "--quiet", "--require-hashes")
+    outcome = call([python, *pip, "-r", lock])
     if outcome == "ok":
         shutil.copyfile(lock, installed)
     return outcome
@@ -312,10 +365,6 @@ def no_node() -> str:
     if not major or int(major[1]) < NODE_MAJOR:
         return f"Node.js is {version or 'broken'}, {NODE_MAJOR} or newer is needed"
     return ""
-
-
-def outcome_of(process: "subprocess.CompletedProcess[bytes]") -> str:
-    return "ok" if process.returncode == 0 else f"FAILED (exit code {process.returncode})"
 
 
 if __name__ == "__main__":

@@ -13,9 +13,12 @@ COPIED = (
     "tools/check.py",
     "tools/coverage_floors.py",
     "tools/tracked.py",
-    "tests/conftest.py",
     "tests/failures_at_once.py",
 )
+CONFTEST = """from tests.failures_at_once import pytest_configure
+
+__all__ = ["pytest_configure"]
+"""
 BADLY_FORMATTED = "import os\nx = {  'a':1 }\n"
 
 
@@ -24,6 +27,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in COPIED:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "tests" / "conftest.py").write_text(CONFTEST)
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", "--all")
     return tmp_path
@@ -56,6 +60,25 @@ def test_a_file_that_git_was_told_of_is_checked(checkout: Path) -> None:
     assert "== lint: FAILED (exit code 1)" in ran.stdout
     assert "FAILED: format, lint" in ran.stdout
     assert "does not track" not in ran.stdout
+
+
+def test_short_steps_run_side_by_side_and_show_their_output_apart(checkout: Path) -> None:
+    (checkout / "bad.py").write_text(BADLY_FORMATTED)
+    git(checkout, "add", "--all")
+    ran = check(checkout, "-j", "3", "lint", "types", "format")
+    assert ran.returncode == 1
+    steps, _, summary = ran.stdout.partition("\n== summary\n")
+    shown = {text.partition("\n")[0]: text for text in steps.split("\n== ")[1:]}
+    assert "1 file would be reformatted" in shown["format"]
+    assert "--> bad.py:1:8" in shown["lint"]
+    assert "Success: no issues found" in shown["types"]
+    assert [line.split()[0] for line in summary.splitlines()] == [
+        "format",
+        "lint",
+        "types",
+        "total",
+    ]
+    assert "FAILED: format, lint" in summary
 
 
 def test_an_untracked_test_runs_only_when_named(checkout: Path) -> None:

@@ -25,6 +25,9 @@ from trunkline.runtime.fanout import CutOff, NoReply, Opening, Reply
 from trunkline.testing import FakeClock, settle
 from trunkline.testing.shared_store import Node, SharedStore
 
+# Long runs of lines that other tests cover: traced, they take more than twice as long.
+pytestmark = pytest.mark.no_cover
+
 CONTEXTS = ("red", "green", "blue", "")
 STEPS = 40
 

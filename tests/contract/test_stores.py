@@ -43,5 +43,6 @@ async def test_postgres(check: Check, cleared_postgres_url: str) -> None:
     await check(lambda _: PostgresStore(cleared_postgres_url, allow_unsafe=True))
 
 
+@pytest.mark.no_cover
 async def test_suite_runs_in_one_call(tmp_path: Path) -> None:
     await check_store(lambda name: SqliteStore(tmp_path / name), is_durable=True)

@@ -13,6 +13,9 @@ from trunkline.runtime.replay import MAX_STEPS, STEP_BYTES, STEP_ENTRIES
 from trunkline.runtime.wakeups import MAX_AWAKE
 from trunkline.testing import settle
 
+# Long runs of lines that other tests cover: traced, they take more than twice as long.
+pytestmark = pytest.mark.no_cover
+
 MANY = 10 * MAX_AWAKE
 
 

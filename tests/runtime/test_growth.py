@@ -11,6 +11,9 @@ from tests.runtime.world import world
 from trunkline.ports.store import Append
 from trunkline.stores.memory import MemoryStore
 
+# Long runs of lines that other tests cover: traced, they take more than twice as long.
+pytestmark = pytest.mark.no_cover
+
 
 class CountingStore(MemoryStore):
     """Weighs what it is asked to write."""

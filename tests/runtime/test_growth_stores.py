@@ -24,6 +24,9 @@ from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Store
 from trunkline.runtime.fanout import Item
 
+# Long runs of lines that other tests cover: traced, they take more than twice as long.
+pytestmark = pytest.mark.no_cover
+
 IO = Path("/proc/self/io")
 # How many deltas make a commit.
 STEP = 20

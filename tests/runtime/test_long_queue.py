@@ -13,6 +13,9 @@ from trunkline.model.values import Task, TaskState
 from trunkline.ports.backend import TurnRequest
 from trunkline.testing import Gates
 
+# Long runs of lines that other tests cover: traced, they take more than twice as long.
+pytestmark = pytest.mark.no_cover
+
 LONGEST = 9999
 
 

@@ -10,6 +10,9 @@ from trunkline.runtime.retention import MIN_STEP, STEP
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
 
+# Long runs of lines that other tests cover: traced, they take more than twice as long.
+pytestmark = pytest.mark.no_cover
+
 MANY = 2 * STEP
 STEP_S = 0.01
 

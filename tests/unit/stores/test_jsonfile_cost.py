@@ -27,6 +27,9 @@ from trunkline.testing.stores.kit import (
     with_groups,
 )
 
+# Long runs of lines that other tests cover: traced, they take more than twice as long.
+pytestmark = pytest.mark.no_cover
+
 
 class Meter:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
