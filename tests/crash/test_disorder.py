@@ -225,7 +225,7 @@ async def test_nothing_is_lost_and_nothing_stays_behind(
         assert not made.faults
         assert not w.runtime.registry.all()
         assert not w.runtime.runs.running
-        assert not w.service.subscriptions
+        assert not w.service.readers.subscriptions
         assert (w.agent.lanes.running, w.agent.lanes.total_waiting) == (0, 0)
         for head in store._index:
             first, *rest = head.journal

@@ -143,7 +143,7 @@ async def test_readers_that_leave_while_a_crowd_is_served_delay_nobody() -> None
             assert reading.entries == journal[reading.seqs[0] :]
         for reading in leaving:
             assert reading.entries == journal[reading.seqs[0] :][: len(reading.entries)]
-        assert not w.service.subscriptions
+        assert not w.service.readers.subscriptions
         assert len(w.runtime.registry) == 0
 
 

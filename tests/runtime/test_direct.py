@@ -87,4 +87,4 @@ async def test_the_reader_of_a_direct_run_may_leave() -> None:
         await settle()
         [task] = await w.listed()
         assert said(task) == "hello"
-        assert not w.service.subscriptions
+        assert not w.service.readers.subscriptions

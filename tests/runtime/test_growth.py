@@ -60,7 +60,7 @@ async def test_finished_tasks_leave_the_memory() -> None:
         assert len(w.runtime.registry) == 0
         assert not w.runtime.runs.running
         assert not w.runtime.runs.tasks
-        assert not w.service.subscriptions
+        assert not w.service.readers.subscriptions
         assert len(w.runtime.keys) == 0
         assert not w.agent.lanes._heads
         assert not w.agent.lanes._behind

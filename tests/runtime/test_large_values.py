@@ -18,7 +18,7 @@ from trunkline.model.outputs import Final, Output, Question, Text
 from trunkline.model.values import Artifact, Message, Part, Task, TaskState, text_of
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Append, Settled
-from trunkline.runtime.journal import LARGE_APPEND_BYTES
+from trunkline.runtime.large_append_turns import LARGE_APPEND_BYTES
 from trunkline.runtime.recorder import AGENT_FAILED
 from trunkline.stores.large_appends import Submit
 from trunkline.stores.memory import LargeValues, MemoryStore
@@ -317,7 +317,7 @@ async def test_a_long_answer_that_is_canceled_at_its_turn_holds_up_no_other() ->
         for task in tasks:
             await w.ended(task.id)
         assert (await w.send("say small")).status.state is TaskState.COMPLETED
-        assert w.runtime.journal._large is None
+        assert w.runtime.journal.large_turns.holder is None
 
 
 async def test_a_large_append_that_is_refused_holds_up_no_other() -> None:
@@ -330,4 +330,4 @@ async def test_a_large_append_that_is_refused_holds_up_no_other() -> None:
         for task in tasks:
             await w.ended(task.id)
         assert (await w.send("say small")).status.state is TaskState.COMPLETED
-        assert not w.runtime.journal._large_waiting
+        assert not w.runtime.journal.large_turns.waiting

@@ -24,7 +24,7 @@ async def test_a_client_that_leaves_before_its_message_is_let_in() -> None:
         leaving.cancel()
         with pytest.raises(asyncio.CancelledError):
             await leaving
-        assert not w.service.subscriptions
+        assert not w.service.readers.subscriptions
         assert await w.state(task.id) is TaskState.INPUT_REQUIRED
 
 
@@ -41,5 +41,5 @@ async def test_a_reader_that_leaves_before_the_task_is_stored_does_not_hold_it()
         await settle()
         (task,) = await w.listed()
         assert task.status.state is TaskState.INPUT_REQUIRED
-        assert not w.service.subscriptions
+        assert not w.service.readers.subscriptions
         assert len(w.runtime.registry) == 0

@@ -19,7 +19,7 @@ async def test_a_stream_holds_the_journal_from_its_first_entry() -> None:
         await reading.all()
         assert reading.entries == list(await w.journal(reading.task_id))
         assert reading.seqs == list(range(1, len(reading.seqs) + 1))
-        assert not w.service.subscriptions
+        assert not w.service.readers.subscriptions
 
 
 @pytest.mark.parametrize("joins_at", range(7))
@@ -145,7 +145,7 @@ async def test_a_reader_that_leaves_in_the_middle_of_a_replay_lets_go_of_the_tas
         assert len(w.runtime.registry) == 1
         reading.close()
         assert len(w.runtime.registry) == 0
-        assert not w.service.subscriptions
+        assert not w.service.readers.subscriptions
 
 
 async def test_a_pruned_journal_shows_its_gap_and_then_the_task() -> None:

@@ -31,6 +31,9 @@ TERMINAL = frozenset(
     {TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED}
 )
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+# States without a running turn. A blocking send is answered, and a snapshot is worth its write,
+# because the next reader may come much later.
+SETTLED = TERMINAL | INTERRUPTED
 # States in which the gateway or the agent has work to do for the task.
 HAS_WORK = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
 

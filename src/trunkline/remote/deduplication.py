@@ -6,6 +6,7 @@ from typing import Final
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.timestamps import parse_timestamp
 from trunkline.model.values import (
+    SETTLED,
     TERMINAL,
     Artifact,
     Message,
@@ -16,7 +17,6 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.protocol.client_responses import StreamItem
-from trunkline.remote.progress import SETTLED
 
 # The number of event ids that are remembered, to notice an event that comes twice.
 _REMEMBERED: Final = 4096

@@ -8,8 +8,6 @@ from trunkline.engine.artifact_fold import ArtifactFold
 from trunkline.model import values
 from trunkline.protocol.client_responses import StreamItem
 
-SETTLED = values.TERMINAL | values.INTERRUPTED
-
 
 class Progress:
     def __init__(self, *, keeps_artifacts: bool = True) -> None:
@@ -55,7 +53,7 @@ class Progress:
 
     @property
     def is_settled(self) -> bool:
-        return self.state in SETTLED
+        return self.state in values.SETTLED
 
     @property
     def kind(self) -> str:

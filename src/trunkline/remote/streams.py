@@ -14,7 +14,7 @@ from trunkline.model.calls import (
     SubscribeToTaskRequest,
 )
 from trunkline.model.errors import InvalidAgentResponse
-from trunkline.model.values import Task
+from trunkline.model.values import SETTLED, Task
 from trunkline.protocol.client_responses import ANSWERS, Answers, StreamItem
 from trunkline.protocol.sse import Parser
 from trunkline.protocol.versions import Version
@@ -30,7 +30,6 @@ from trunkline.remote.errors import (
 from trunkline.remote.http import SSE
 from trunkline.remote.interfaces import Endpoint
 from trunkline.remote.peer_client import CallOptions, OpenStream, PeerClient
-from trunkline.remote.progress import SETTLED
 from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import delay_s, is_passing
 

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import ARTIFACT, SUBMITTED, TASK, Entry
-from trunkline.model.values import INTERRUPTED, TERMINAL, TaskArtifactUpdateEvent, TaskState
+from trunkline.model.values import SETTLED, TERMINAL, TaskArtifactUpdateEvent, TaskState
 from trunkline.runtime.wakeups import Wakeups
 
 # A reader with more unread bytes than this is cut off, whatever the number of entries. The limit is
@@ -249,7 +249,7 @@ class SnapshotSubscription(Subscription, kw_only=True, eq=False):
             state = state_of(entry)
             if entry.kind == TASK or entry.kind == SUBMITTED:
                 super()._take((entry,), closes_on)
-            elif state in _AT_REST:
+            elif state in SETTLED:
                 assert self.opening is not None
                 opening = self.opening()
                 self._items.append(opening)
@@ -287,9 +287,6 @@ def _share(entries: Sequence[Entry], closes_on: frozenset[TaskState]) -> Share:
         if entry.kind != ARTIFACT and state_of(entry) in closes_on:
             return Share(entries[:count], size, True)
     return Share(entries, size, False)
-
-
-_AT_REST = TERMINAL | INTERRUPTED
 
 
 def state_of(entry: Entry) -> TaskState | None:

@@ -63,11 +63,14 @@ class Housekeeping(Struct, kw_only=True, eq=False):
 
     def watch_commits(self) -> None:
         """Notice a store that neither commits nor refuses."""
-        waited_before_s, self.commits_wait_s = self.commits_wait_s, self.journal.tick()
+        waited_before_s, self.commits_wait_s = self.commits_wait_s, self.journal.commit_waits.tick()
         if waited_before_s < COMMITS_STUCK_S <= self.commits_wait_s:
             _log.error(
                 "commits are stuck: the store neither commits nor refuses",
-                extra={"waited_s": self.commits_wait_s, "appends": self.journal.unsettled},
+                extra={
+                    "waited_s": self.commits_wait_s,
+                    "appends": self.journal.commit_waits.unsettled,
+                },
             )
         elif self.commits_wait_s < COMMITS_STUCK_S <= waited_before_s:
             _log.warning("commits continue", extra={"waited_s": waited_before_s})

@@ -7,10 +7,9 @@ agent never waits for the disk, and no reader sees an event that a crash could u
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -28,30 +27,18 @@ from trunkline.model.errors import (
 )
 from trunkline.model.events import Entry, Event
 from trunkline.model.timestamps import parse_timestamp
-from trunkline.model.values import INTERRUPTED, TERMINAL, Part, TaskState
+from trunkline.model.values import SETTLED, Part, TaskState
 from trunkline.ports.clock import Ids
 from trunkline.ports.records import Committed, Group
 from trunkline.ports.store import Append, Result, Settled, Snapshot, Store
+from trunkline.runtime.commit_waits import CommitWaits, Second
 from trunkline.runtime.fanout import NoReply, state_of
+from trunkline.runtime.large_append_turns import LARGE_APPEND_BYTES, LargeAppendTurns
 from trunkline.runtime.large_values import slim
 from trunkline.runtime.live_task import Durable, LiveTask
+from trunkline.runtime.participants import Tap, enlisted, tell_committed
 
 _log = logging.getLogger("trunkline.journal")
-
-# States without a running turn. A blocking send is answered, and a snapshot is worth its write,
-# because the next reader may come much later.
-SETTLED = TERMINAL | INTERRUPTED
-
-# A larger append waits until no other task has one under way. So does the end of a task that
-# recorded more than this, because it assembles the whole answer.
-LARGE_APPEND_BYTES = 1024 * 1024
-
-
-class _Second(Struct, eq=False):
-    """The number of appends, submitted in one second, that the store has not settled yet."""
-
-    tick: int
-    unsettled: int = 0
 
 
 class CommitObserver(Protocol):
@@ -62,10 +49,6 @@ class CommitObserver(Protocol):
 
     def refused(self, live: LiveTask, error: StoreError) -> None:
         """The store refused, and the task is back at its committed state."""
-
-
-# Learns of every commit on the event loop, and must not wait or raise.
-Tap: TypeAlias = Callable[[LiveTask, tuple[Entry, ...]], None]
 
 
 class Journal(Struct, kw_only=True, eq=False, dict=True):
@@ -81,28 +64,8 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
     # Appends that the store refused because another node owns the lane.
     fenced_appends: int = 0
     _dirty: list[LiveTask] = []
-    # The task that has a large append under way. There is one at a time, because a large append
-    # takes several times its size in memory and blocks the event loop for a while.
-    _large: LiveTask | None = None
-    # Tasks whose large append waits for its turn, and turns whose last output waits for it.
-    _large_waiting: deque[LiveTask] = field(default_factory=deque)
-    _large_waiters: list[asyncio.Future[None]] = []
-    # How long appends have waited for the store, counted in ticks of the watchdog.
-    _second: _Second = field(default_factory=lambda: _Second(0))
-    _waiting: list[_Second] = []
-
-    def tick(self) -> int:
-        """Count one second. Returns the seconds for which the oldest unsettled append has
-        waited."""
-        now = self._second.tick + 1
-        self._waiting = [each for each in (*self._waiting, self._second) if each.unsettled]
-        self._second = _Second(now)
-        return now - self._waiting[0].tick if self._waiting else 0
-
-    @property
-    def unsettled(self) -> int:
-        """The number of appends that the store has not settled."""
-        return sum(each.unsettled for each in (*self._waiting, self._second))
+    large_turns: LargeAppendTurns = field(default_factory=LargeAppendTurns)
+    commit_waits: CommitWaits = field(default_factory=CommitWaits)
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -198,8 +161,9 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
                 try:
                     if live.held_back is not None:
                         self._record_held_back(live)
-                    if live.recorded_bytes > LARGE_APPEND_BYTES and not self._may_append(live):
-                        self._large_waiting.append(live)
+                    turns = self.large_turns
+                    if live.recorded_bytes > LARGE_APPEND_BYTES and turns.must_wait(live):
+                        turns.waiting.append(live)
                         continue
                     append = self._append(live)
                     if append is not None:
@@ -207,7 +171,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
                 except Exception as cause:  # noqa: BLE001 - goes to the log
                     self._refuse_unmade(live, cause)
         if appends:
-            self._second.unsettled += len(appends)
+            self.commit_waits.second.unsettled += len(appends)
             self.store.submit(appends)
 
     def _record_held_back(self, live: LiveTask) -> None:
@@ -216,51 +180,31 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         for event in held_back():
             self.record(live, event, state=live.state, status_ms=live.status_ms)
 
-    def _may_append(self, live: LiveTask) -> bool:
-        """Whether a task that recorded much may append now."""
-        size = live.recorded_bytes - live.flushed_bytes
-        is_large = size > LARGE_APPEND_BYTES or live.state in SETTLED
-        if is_large and self._large is None:
-            self._large = live
-        return not is_large or self._large is live
-
     def _flush_large(self) -> None:
+        turns = self.large_turns
         # A task that was refused while it waited has nothing to store.
-        while self._large_waiting and self._large is None:
-            self._flush([self._large_waiting.popleft()])
-
-    async def large_turn(self, live: LiveTask) -> None:
-        """Wait until no other task has a large append under way."""
-        while self._large is not None and self._large is not live:
-            waiter: asyncio.Future[None] = self._loop.create_future()
-            self._large_waiters.append(waiter)
-            await waiter
-
-    def take_large_turn(self, live: LiveTask) -> None:
-        """Let other large appends wait until the event just recorded is stored."""
-        if self._large is None and live.is_dirty:
-            self._large = live
+        while turns.waiting and turns.holder is None:
+            self._flush([turns.waiting.popleft()])
 
     def _settle_large(self, live: LiveTask, append: Append) -> None:
         live.in_flight_values = live.in_flight_values[len(append.values) :]
-        if self._large is live and not live.in_flight and not live.is_dirty:
-            self._leave_large_turn()
+        if self.large_turns.holder is live and not live.in_flight and not live.is_dirty:
+            self._end_large_turn()
 
-    def _leave_large_turn(self) -> None:
-        self._large = None
-        if self._large_waiting:
+    def _end_large_turn(self) -> None:
+        # Before the agents that wait are woken: one of them could take the turn for a task that is
+        # among those to flush, and would wait for itself.
+        if self.large_turns.waiting:
             self._loop.call_soon(self._flush_large)
-        waiters, self._large_waiters = self._large_waiters, []
-        for waiter in waiters:
-            _wake(waiter)
+        self.large_turns.end()
 
     def _append(self, live: LiveTask) -> tuple[Append, Settled] | None:
         entries = tuple(live.unflushed)
         if not entries:
             # The flush was scheduled for a held-back text that has been dropped since.
             live.is_dirty = False
-            if self._large is live and not live.in_flight:
-                self._leave_large_turn()
+            if self.large_turns.holder is live and not live.in_flight:
+                self._end_large_turn()
             self.observer.settled(live)
             return None
         fold: TaskFold | None = None
@@ -286,7 +230,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
             creation=live.creation,
             snapshot=snapshot,
             values=live.values,
-            also=live.also if not live.participants else self._enlisted(live, entries),
+            also=live.also if not live.participants else enlisted(live, entries),
             counted_bytes=size,
         )
         # Nothing beyond this point can fail: an append is made as a whole, or not at all.
@@ -300,12 +244,18 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
             live.values = ()
         live.is_dirty = False
         return append, partial(
-            self._settle, self._second, live, live.generation, append, fold, live.flushed_bytes
+            self._settle,
+            self.commit_waits.second,
+            live,
+            live.generation,
+            append,
+            fold,
+            live.flushed_bytes,
         )
 
     def _settle(
         self,
-        second: _Second,
+        second: Second,
         live: LiveTask,
         generation: int,
         append: Append,
@@ -324,7 +274,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         live.commit(entries, append.state, fold, append.snapshot)
         del live.in_flight[: len(entries)]
         live.committed_bytes = flushed_bytes
-        if append.values or self._large is live:
+        if append.values or self.large_turns.holder is live:
             self._settle_large(live, append)
         self.committed_entries += len(entries)
         # From here to the end there is no await: a reader that attaches sees either this
@@ -334,7 +284,7 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         if live.once_durable:
             self._run_once_durable(live)
         if live.participants or self.taps:
-            self._tell_committed(live, append, result)
+            tell_committed(live, self.taps, append, result)
         if append.state in SETTLED:
             if live.waiters:
                 seq = live.committed_seq
@@ -353,32 +303,6 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         if result.epoch and live.lease is not None:
             live.lease.epoch = result.epoch
         return True
-
-    def _enlisted(self, live: LiveTask, entries: tuple[Entry, ...]) -> tuple[Group, ...]:
-        """The groups to commit with the entries: those attached, and those of participants."""
-        groups = [*live.also]
-        for participant in live.participants:
-            try:
-                groups += participant.enlist(live, entries, live.state)
-            except Exception:  # noqa: BLE001 - logged, and the task goes on
-                _log.exception("a participant failed", extra={"task_id": live.task_id})
-        return tuple(groups)
-
-    def _tell_committed(self, live: LiveTask, append: Append, result: Result) -> None:
-        """Tell participants and taps. One that raises is logged, and the others are still told."""
-        skipped: list[Group] = []
-        if isinstance(result, Committed):
-            skipped = [append.also[number] for number in result.skipped]
-        calls: list[Callable[[], None]] = [
-            partial(each.committed, live, append.entries, append.state, skipped)
-            for each in live.participants
-        ]
-        calls += [partial(tap, live, append.entries) for tap in self.taps]
-        for call in calls:
-            try:
-                call()
-            except Exception:  # noqa: BLE001 - logged, and the others are told
-                _log.exception("a participant failed", extra={"task_id": live.task_id})
 
     def follow(self, live: LiveTask, entries: tuple[Entry, ...]) -> None:
         """Publish entries that another node has committed."""
@@ -463,8 +387,8 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
         live.values = live.in_flight_values = ()
         live.also = ()
         live.is_dirty = False
-        if self._large is live:
-            self._leave_large_turn()
+        if self.large_turns.holder is live:
+            self._end_large_turn()
         live.seq = live.committed_seq
         live.state = live.committed_state
         # Events that cannot be stored may not fold either, so such a task is loaded again.

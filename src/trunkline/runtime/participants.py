@@ -10,18 +10,25 @@ A feature registers the kind of its records, and its participant is attached aga
 the task comes into memory, or when this node begins to write to it.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from trunkline.model.events import Entry
 from trunkline.model.values import TaskState
-from trunkline.ports.records import Group, Record
-from trunkline.ports.store import Store
+from trunkline.ports.records import Committed, Group, Record
+from trunkline.ports.store import Append, Result, Store
 
 if TYPE_CHECKING:
     from trunkline.runtime.live_task import LiveTask
+
+_log = logging.getLogger("trunkline.journal")
+
+# Learns of every commit on the event loop, and must not wait or raise.
+Tap: TypeAlias = Callable[["LiveTask", tuple[Entry, ...]], None]
 
 
 class Participant(Protocol):
@@ -64,3 +71,31 @@ class Participants(Struct, frozen=True, kw_only=True, eq=False):
             live.participants = tuple(
                 [self.kinds[kind](live, records) for kind, records in found.items()]
             )
+
+
+def enlisted(live: "LiveTask", entries: tuple[Entry, ...]) -> tuple[Group, ...]:
+    """The groups to commit with the entries: those attached, and those of participants."""
+    groups = [*live.also]
+    for participant in live.participants:
+        try:
+            groups += participant.enlist(live, entries, live.state)
+        except Exception:  # noqa: BLE001 - logged, and the task goes on
+            _log.exception("a participant failed", extra={"task_id": live.task_id})
+    return tuple(groups)
+
+
+def tell_committed(live: "LiveTask", taps: Sequence[Tap], append: Append, result: Result) -> None:
+    """Tell participants and taps. One that raises is logged, and the others are still told."""
+    skipped: list[Group] = []
+    if isinstance(result, Committed):
+        skipped = [append.also[number] for number in result.skipped]
+    calls: list[Callable[[], None]] = [
+        partial(each.committed, live, append.entries, append.state, skipped)
+        for each in live.participants
+    ]
+    calls += [partial(tap, live, append.entries) for tap in taps]
+    for call in calls:
+        try:
+            call()
+        except Exception:  # noqa: BLE001 - logged, and the others are told
+            _log.exception("a participant failed", extra={"task_id": live.task_id})

@@ -51,6 +51,7 @@ from trunkline.runtime.shared_service import SharedService
 from trunkline.runtime.slots import Slots
 from trunkline.runtime.spreading import Spreading
 from trunkline.runtime.store_refusals import StoreRefusals
+from trunkline.runtime.stream_readers import StreamReaders
 from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
 
@@ -192,8 +193,13 @@ class Runtime:
             ),
             forwarding=forwarding,
             large_values=large_values,
-            subscriptions=subscriptions,
-            stream_buffer=stream_buffer,
+            readers=StreamReaders(
+                store=store,
+                registry=registry,
+                journal=journal,
+                subscriptions=subscriptions,
+                stream_buffer=stream_buffer,
+            ),
         )
         self._membership: Membership | None = None
         if self.ownership is not None and forwarding is not None:

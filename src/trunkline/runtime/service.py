@@ -2,13 +2,11 @@
 so that no way into the gateway can forget it."""
 
 import asyncio
-from functools import partial
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from trunkline.engine.access import check_granted
 from trunkline.engine.history_scope import OPT
-from trunkline.engine.task_fold import TaskFold
 from trunkline.engine.transitions import Step
 from trunkline.model.calls import (
     Caller,
@@ -29,35 +27,30 @@ from trunkline.model.errors import (
 from trunkline.model.principal import EVERYTHING
 from trunkline.model.profile import Profile
 from trunkline.model.timestamps import parse_timestamp
-from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
+from trunkline.model.values import SETTLED, TERMINAL, TaskState
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask, TaskQuery
 from trunkline.runtime.admitted import Admitted
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
-from trunkline.runtime.fanout import NoReply, Opening, Reply, SnapshotSubscription, Subscription
+from trunkline.runtime.fanout import NoReply, Reply, Subscription
 from trunkline.runtime.forwarding import Forwarding
-from trunkline.runtime.heartbeats import Heartbeats
 from trunkline.runtime.history_scopes import with_wide_history
 from trunkline.runtime.intake import Intake
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.large_values import LargeValues
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.registry import Registry, snapshot_of
-from trunkline.runtime.replay import MAX_STEPS, Replay
-from trunkline.runtime.run import Run
 from trunkline.runtime.runs import Runs
+from trunkline.runtime.stream_readers import StreamReaders, as_accepted
 from trunkline.runtime.task_json import listed_json, page_position, page_token, task_json
-from trunkline.runtime.wakeups import Wakeups
 
 DEFAULT_PAGE_SIZE = 50
-# The maximum number of entries to read at a time for a reader that resumes.
-REPLAY_CHUNK = 500
 
 # A stream that a message opened ends when the agent has no more to say for now; one that follows a
 # task continues until the task ends.
 CLOSES_SEND = TERMINAL | {TaskState.INPUT_REQUIRED}
 CLOSES_SUBSCRIBE = TERMINAL
-CLOSES_ON_PAUSE = TERMINAL | INTERRUPTED
+CLOSES_ON_PAUSE = SETTLED
 
 NOT_LIVE = "Task cancellation is only available while the task is live in this process."
 
@@ -81,12 +74,9 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     intake: Intake
     blocking_sends: BlockingSends
     large_values: LargeValues
-    subscriptions: Heartbeats
-    stream_buffer: int
+    readers: StreamReaders
     # Where several nodes share the store.
     forwarding: Forwarding | None = None
-    _wakeups: Wakeups = field(default_factory=Wakeups)
-    _replays: Wakeups = field(default_factory=lambda: Wakeups(MAX_STEPS))
 
     async def send(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
@@ -139,7 +129,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         for the task as it is. Committed when this returns."""
         if admitted.is_forwarded:
             self.registry.forget_if_idle(live)
-            return await self._as_accepted(live, admitted.accepted_seq)
+            return await as_accepted(self.store, live, admitted.accepted_seq)
         accepted = live.ahead(admitted.begun_after).snapshot() if admitted.begun_after else None
         await self.journal.durable(live)
         return accepted
@@ -154,7 +144,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         configuration = request.configuration
         history_length = configuration.history_length if configuration is not None else None
         closes_on = CLOSES_ON_PAUSE if agent.profile.subscribe_pause == "close" else CLOSES_SEND
-        reader = self._reader(agent, closes_on)
+        reader = self.readers.open(agent, closes_on)
         # A reader from the start gets the entries of the journal, and the first one holds one
         # message. A reader that wants no history, or joins later, gets a snapshot.
         from_start = reader if history_length != 0 else None
@@ -163,115 +153,13 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
                 agent, caller, request, needs_task=history_length == 0, reader=from_start
             )
             if admitted.is_forwarded and admitted.accepted_seq:
-                await self._attach_forwarded(reader, admitted, history_length)
+                await self.readers.attach_forwarded(reader, admitted, history_length)
             else:
-                self._attach(reader, admitted, history_length)
+                self.readers.attach(reader, admitted, history_length)
         except BaseException:
             reader.close()
             raise
         return reader
-
-    def _attach(
-        self,
-        reader: Subscription,
-        admitted: Admitted,
-        history_length: int | None,
-    ) -> None:
-        if admitted.earlier is not None:
-            earlier = admitted.earlier
-            reader.finish(Opening(earlier.seq, task_json(earlier, history_length)))
-            return
-        if admitted.reply is not None:
-            reader.finish(admitted.reply)
-            return
-        live = admitted.live
-        if live is None:
-            # The run has the reader, and hands it on when it becomes a task.
-            assert admitted.run is not None
-            if admitted.is_joined:
-                self._follow_run(reader, admitted.run, history_length)
-                return
-            reader.on_close(partial(self._leave_run, admitted.run))
-            _show(reader, admitted.run, history_length)
-            return
-        reader.on_close(partial(self._leave, live))
-        _show(reader, live, history_length)
-        if reader in live.subscriptions:
-            return
-        if admitted.begun_after:
-            accepted = live.ahead(admitted.begun_after).snapshot()
-            reader.open_with(Opening(accepted.seq, task_json(accepted, history_length)))
-            live.subscribe(reader)
-            return
-        is_new = live.unflushed or live.in_flight
-        if is_new:
-            self.journal.once_durable(live, partial(self._join, reader, live, history_length))
-        else:
-            self._join(reader, live, history_length, None)
-
-    async def _attach_forwarded(
-        self, reader: Subscription, admitted: Admitted, history_length: int | None
-    ) -> None:
-        """Stream a task that another node works on, from the message that was sent."""
-        live, seq = admitted.live, admitted.accepted_seq
-        assert live is not None
-        with self.registry.pinned(live):
-            accepted = await self._as_accepted(live, seq)
-            reader.on_close(partial(self._leave, live))
-            _show(reader, live, history_length)
-            if isinstance(reader, SnapshotSubscription):
-                self._join(reader, live, history_length, None)
-                return
-            # The first entry of a new task is the task itself.
-            is_from_start = seq == 1 and history_length != 0
-            if not is_from_start:
-                reader.put(Opening(accepted.seq, task_json(accepted, history_length)))
-            await self._replay(reader, live, 0 if is_from_start else accepted.seq)
-
-    async def _as_accepted(self, live: LiveTask, seq: int) -> Snapshot:
-        """The task as of entry `seq`, or as it is now where the journal is not complete."""
-        entries = await self.store.entries(live.task_id, after=0, limit=seq) if seq else ()
-        if not entries or entries[-1].seq != seq or len(entries) != seq:
-            return live.view()
-        fold = TaskFold.begin(entries[0])
-        for entry in entries[1:]:
-            fold.apply(entry)
-        return fold.snapshot()
-
-    def _follow_run(self, reader: Subscription, run: Run, history_length: int | None) -> None:
-        """Stream the outcome of a run that an earlier request began."""
-        assert run.answer is not None
-        reader.on_close(self.subscriptions.discard)
-
-        def tell(answer: "asyncio.Future[Reply | NoReply | LiveTask]") -> None:
-            if reader.is_ended or answer.cancelled():
-                return
-            outcome = answer.result()
-            if isinstance(outcome, LiveTask):
-                self._attach(reader, Admitted(live=outcome), history_length)
-                return
-            reader.finish(outcome)
-
-        run.answer.add_done_callback(tell)
-
-    def _join(
-        self,
-        reader: Subscription,
-        live: LiveTask,
-        history_length: int | None,
-        error: TrunklineError | None,
-    ) -> None:
-        """Snapshot and live tail in one step, so there is neither gap nor duplicate."""
-        if error is not None:
-            reader.stop(error.message, 0)
-            return
-        if reader.is_ended:  # the client left before the commit
-            return
-        reader.put(_opening(live, history_length))
-        if live.committed_state in reader.closes_on or live.is_orphan:
-            reader.end()
-        else:
-            live.subscribe(reader)
 
     async def get(self, agent: PublishedAgent, caller: Caller, request: GetTaskRequest) -> bytes:
         if caller.principal.grants is not EVERYTHING:
@@ -384,76 +272,15 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
                 f"Task {request.id} has ended ({live.committed_state}); read it with GetTask",
                 metadata={"taskId": request.id, "state": live.committed_state.value},
             )
-        reader = self._reader(agent, _closes_on(profile, closes_on_input_required))
-        reader.on_close(partial(self._leave, live))
-        _show(reader, live, None)
-        if last_seq is None or isinstance(reader, SnapshotSubscription):
-            self._join(reader, live, None, None)
-        else:
-            try:
-                await self._replay(reader, live, last_seq)
-            except BaseException:
-                reader.close()
-                raise
+        reader = self.readers.open(agent, _closes_on(profile, closes_on_input_required))
+        await self.readers.follow(reader, live, last_seq)
         return reader
-
-    async def _replay(self, reader: Subscription, live: LiveTask, after: int) -> None:
-        """Give the reader the entries of the journal after entry `after`, then those to come."""
-        # Subscribed during the replay, so that the task stays in memory.
-        live.subscribe(reader)
-        replay = Replay(
-            store=self.store,
-            live=live,
-            reader=reader,
-            seen=after,
-            chunk=min(REPLAY_CHUNK, self.stream_buffer),
-            turns=self._replays,
-            rejoin=self._rejoin,
-        )
-        reader.catch_up(replay.step, after=after)
-        # Nothing is sent yet, so a journal that cannot be read becomes an error response.
-        await replay.step()
-
-    def _rejoin(self, reader: Subscription, live: LiveTask) -> None:
-        live.unsubscribe(reader)
-        self._join(reader, live, None, None)
-
-    def _reader(self, agent: PublishedAgent, closes_on: frozenset[TaskState]) -> Subscription:
-        reader = agent.reader(closes_on=closes_on, limit=self.stream_buffer, wakeups=self._wakeups)
-        self.subscriptions.add(reader)
-        reader.on_close(self.subscriptions.discard)
-        return reader
-
-    def _leave_run(self, run: Run, reader: Subscription) -> None:
-        if run.live is not None:
-            self._leave(run.live, reader)
-        else:
-            run.forget_reader()
-            self.subscriptions.discard(reader)
-
-    def _leave(self, live: LiveTask, reader: Subscription) -> None:
-        self.subscriptions.discard(reader)
-        live.unsubscribe(reader)
-        self.registry.forget_if_idle(live)
 
 
 def _reply(outcome: Reply | NoReply) -> Reply:
     if isinstance(outcome, NoReply):
         raise outcome.error
     return outcome
-
-
-def _show(reader: Subscription, of: LiveTask | Run, history_length: int | None) -> None:
-    """Tell a reader of snapshots where to get them."""
-    if isinstance(reader, SnapshotSubscription):
-        reader.opening = partial(_opening, of, history_length)
-
-
-def _opening(of: LiveTask | Run, history_length: int | None) -> Opening:
-    live = of.live if isinstance(of, Run) else of
-    assert live is not None
-    view = live.view()
-    return Opening(view.seq, task_json(view, history_length, live.position))
 
 
 def _closes_on(profile: Profile, closes_on_input_required: bool) -> frozenset[TaskState]:

@@ -17,7 +17,8 @@ from trunkline.ports.backend import TurnRequest
 from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.idempotency import IdempotencyKeys
-from trunkline.runtime.journal import LARGE_APPEND_BYTES, Journal, not_stored
+from trunkline.runtime.journal import Journal, not_stored
+from trunkline.runtime.large_append_turns import LARGE_APPEND_BYTES
 from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run, extra_of
@@ -92,7 +93,7 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
                 and isinstance(output, ENDS_TURN)
             ):
                 # The end of a turn assembles the whole answer, so large answers come one at a time.
-                await self.journal.large_turn(live)
+                await self.journal.large_turns.free(live)
             if run.state is not _RUNNING:
                 if recorder.feed_stopped(run, output):
                     return
@@ -108,11 +109,11 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
                 await self.journal.durable(live)
         else:
             if run.live is not None and run.live.recorded_bytes > LARGE_APPEND_BYTES:
-                await self.journal.large_turn(run.live)
+                await self.journal.large_turns.free(run.live)
             if run.state is _RUNNING:
                 recorder.feed(run, Final())
         if run.live is not None and run.live.recorded_bytes > LARGE_APPEND_BYTES:
-            self.journal.take_large_turn(run.live)
+            self.journal.large_turns.take(run.live)
 
     async def reply(self, run: Run, outcome: Message | TrunklineError) -> None:
         """Answer without a task. The answer is stored in the session, and with the key of the

@@ -195,7 +195,7 @@ async def test_a_journal_that_cannot_be_read_is_refused_before_the_stream_opens(
         with pytest.raises(StoreUnusable):
             await w.follow(task_id, 0)
         assert len(w.runtime.registry) == 0
-        assert not w.service.subscriptions
+        assert not w.service.readers.subscriptions
 
 
 async def test_what_waits_when_the_gateway_stops_is_left_for_the_next_start() -> None:

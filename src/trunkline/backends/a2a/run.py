@@ -21,7 +21,7 @@ from trunkline.model.card import AgentCard
 from trunkline.model.outputs import Failed, Note
 from trunkline.model.values import (
     INTERRUPTED,
-    TERMINAL,
+    SETTLED,
     Message,
     Part,
     Task,
@@ -42,7 +42,6 @@ FIRST_RETRY_S, LONGEST_RETRY_S = 1.0, 10.0
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.1, 5.0
 # A run looks for the task of its message among this many latest tasks of the context.
 _LOOK_AMONG = 20
-_SETTLED = TERMINAL | INTERRUPTED
 
 
 class Run(TurnTask):
@@ -195,7 +194,7 @@ class Run(TurnTask):
         out and its caller reads the whole task."""
         async with aclosing(items):
             async for item in items:
-                is_end = isinstance(item, TaskStatusUpdateEvent) and item.status.state in _SETTLED
+                is_end = isinstance(item, TaskStatusUpdateEvent) and item.status.state in SETTLED
                 if is_late and is_end:
                     return
                 await self._take(item)

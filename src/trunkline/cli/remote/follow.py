@@ -17,10 +17,16 @@ from trunkline.clock import SystemClock
 from trunkline.model.calls import SendMessageConfiguration, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import ConfigError
-from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
+from trunkline.model.values import (
+    SETTLED,
+    Message,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskStatusUpdateEvent,
+)
 from trunkline.ports.clock import Clock
 from trunkline.remote import BadPeerAnswer, PeerRefused, PeerTimeout, RemoteAgent, StreamItem
-from trunkline.remote.progress import SETTLED, Progress
+from trunkline.remote.progress import Progress
 from trunkline.remote.streams import NOT_STREAMED
 from trunkline.settings.stores import data_dir
 
