@@ -107,7 +107,8 @@ def empty_changes(path: Path) -> None:
 
 def put_another_folder_in_its_place(path: Path) -> None:
     path.rename(path.with_name("elsewhere"))
-    shutil.copytree(path.with_name("elsewhere"), path)
+    # The store may rename a temporary file at this moment.
+    shutil.copytree(path.with_name("elsewhere"), path, ignore=shutil.ignore_patterns("*.tmp"))
 
 
 DAMAGE: list[tuple[str, Callable[[Path], None]]] = [

@@ -103,7 +103,13 @@ class DueWork:
             except Exception as error:  # noqa: BLE001 - logged, and the next tick tries again
                 # Once, and not every second, for a store that fails for long.
                 if not self._is_failing:
-                    _log.error("due work cannot be claimed", exc_info=error)
+                    # A store says what is wrong; only a bug needs the place in the code.
+                    is_bug = not isinstance(error, StoreError)
+                    _log.error(
+                        "due work cannot be claimed",
+                        exc_info=error if is_bug else None,
+                        extra={"reason": str(error)},
+                    )
                 self._is_failing = True
             else:
                 self._is_failing = False

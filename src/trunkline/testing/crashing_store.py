@@ -2,26 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial, wraps
-from typing import Any, Literal, TypeVar, cast
+from functools import partial
+from typing import Literal, TypeVar
 
 from trunkline.ports.store import Append, Result, Settled, Store
+from trunkline.testing.passing_store import PassingStore
 
 T = TypeVar("T")
-Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
 
-def _passed_on(method: Method) -> Method:
-    """The method of a `CrashingStore` that calls this method of the inner store."""
-
-    @wraps(method)
-    async def pass_on(self: "CrashingStore", *args: Any, **options: Any) -> Any:
-        return await self._pass_on(partial(getattr(self._inner, method.__name__), *args, **options))
-
-    return cast("Method", pass_on)
-
-
-class CrashingStore:
+class CrashingStore(PassingStore):
     """Passes calls on to `inner` until call number `crash_on`, counted from 1.
 
     That one takes no effect (`when="before"`), or takes effect and is not answered
@@ -35,7 +25,7 @@ class CrashingStore:
     def __init__(
         self, inner: Store, *, crash_on: int, when: Literal["before", "after"] = "before"
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._crash_on = crash_on
         self._when = when
         self._is_dead = False
@@ -44,36 +34,36 @@ class CrashingStore:
 
     @property
     def problem(self) -> str | None:
-        return self._inner.problem
+        return self.inner.problem
 
     @property
     def keeps_large_values(self) -> bool:
-        return self._inner.keeps_large_values
+        return self.inner.keeps_large_values
 
     async def open(self) -> None:
-        await self._inner.open()
+        await self.inner.open()
 
     async def check(self) -> None:
         if not self._is_dead:
-            await self._inner.check()
+            await self.inner.check()
 
     async def close(self) -> None:
         if not self._is_dead:
-            await self._inner.close()
+            await self.inner.close()
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         if self._is_dead:
             return
         if not self._is_fatal():
-            self._inner.submit([(append, partial(self._tell, told)) for append, told in appends])
+            self.inner.submit([(append, partial(self._tell, told)) for append, told in appends])
             return
         self._is_dead = True
         if self._when == "before" or not appends:
             self.crashed.set()
             return
         # Appends settle in order, so the last one shows that all are stored.
-        self._inner.submit([(append, lambda _: None) for append, _ in appends[:-1]])
-        self._inner.submit([(appends[-1][0], lambda _: self.crashed.set())])
+        self.inner.submit([(append, lambda _: None) for append, _ in appends[:-1]])
+        self.inner.submit([(appends[-1][0], lambda _: self.crashed.set())])
 
     def _tell(self, settled: Settled, result: Result) -> None:
         if not self._is_dead:
@@ -97,23 +87,3 @@ class CrashingStore:
                 self.crashed.set()
         never: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         return await never
-
-    change = _passed_on(Store.change)
-    record = _passed_on(Store.record)
-    records = _passed_on(Store.records)
-    task_records = _passed_on(Store.task_records)
-    claim_due = _passed_on(Store.claim_due)
-    count_due = _passed_on(Store.count_due)
-    delete_due = _passed_on(Store.delete_due)
-    get = _passed_on(Store.get)
-    owner = _passed_on(Store.owner)
-    entries = _passed_on(Store.entries)
-    value_sizes = _passed_on(Store.value_sizes)
-    value_slices = _passed_on(Store.value_slices)
-    list = _passed_on(Store.list)
-    list_all = _passed_on(Store.list_all)
-    unfinished = _passed_on(Store.unfinished)
-    scopes = _passed_on(Store.scopes)
-    count_ended = _passed_on(Store.count_ended)
-    prune = _passed_on(Store.prune)
-    prune_journal = _passed_on(Store.prune_journal)

@@ -8,7 +8,7 @@ it.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -27,11 +27,11 @@ from trunkline.ports.cluster import (
     agent_of,
 )
 from trunkline.ports.records import Committed
-from trunkline.ports.store import Append, Result, Settled, Store, StoredTask
+from trunkline.ports.store import Append, Result, Settled, StoredTask
 from trunkline.stores.memory import MemoryStore
+from trunkline.testing.passing_store import PassingStore
 
 T = TypeVar("T")
-Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
 TIMES = Times()
 # How long a node that does not beat keeps its lanes.
@@ -206,17 +206,7 @@ class SharedStore(MemoryStore):
                 loop.call_soon(node.hear, notice)
 
 
-def _passed_on(method: Method) -> Method:
-    async def pass_on(self: "Node", *args: Any, **options: Any) -> Any:
-        await self.reach()
-        result = await getattr(self.shared, method.__name__)(*args, **options)
-        await self.hear_back()
-        return result
-
-    return cast("Method", pass_on)
-
-
-class Node:
+class Node(PassingStore):
     """The store and the cluster of one runtime."""
 
     keeps_large_values = True
@@ -224,6 +214,7 @@ class Node:
     times = TIMES
 
     def __init__(self, shared: SharedStore) -> None:
+        super().__init__(shared)
         self.shared = shared
         self.name = ""
         self.is_paused = False
@@ -321,6 +312,12 @@ class Node:
         if not self.is_cut_off:
             self._when_awake(partial(self.shared.tell, self, notice))
 
+    async def _pass_on(self, call: Callable[[], Awaitable[T]]) -> T:
+        await self.reach()
+        result = await call()
+        await self.hear_back()
+        return result
+
     async def _call(self, call: Callable[[], T]) -> T:
         await self.reach()
         result = call()
@@ -350,26 +347,6 @@ class Node:
         return await self._call(
             lambda: [self.shared.share_slots(self.name, each) for each in requests]
         )
-
-    change = _passed_on(Store.change)
-    record = _passed_on(Store.record)
-    records = _passed_on(Store.records)
-    task_records = _passed_on(Store.task_records)
-    claim_due = _passed_on(Store.claim_due)
-    count_due = _passed_on(Store.count_due)
-    delete_due = _passed_on(Store.delete_due)
-    get = _passed_on(Store.get)
-    owner = _passed_on(Store.owner)
-    entries = _passed_on(Store.entries)
-    value_sizes = _passed_on(Store.value_sizes)
-    value_slices = _passed_on(Store.value_slices)
-    list = _passed_on(Store.list)
-    list_all = _passed_on(Store.list_all)
-    unfinished = _passed_on(Store.unfinished)
-    scopes = _passed_on(Store.scopes)
-    count_ended = _passed_on(Store.count_ended)
-    prune = _passed_on(Store.prune)
-    prune_journal = _passed_on(Store.prune_journal)
 
 
 def _unreachable() -> StoreUnusable:
