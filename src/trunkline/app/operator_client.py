@@ -1,6 +1,7 @@
 """`call_gateway`: gives a command of an operator to the gateway that runs on a store."""
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,7 +95,9 @@ def _asked(credential: Credential, data: bytes) -> Answer:
                 f"{credential.socket}: cannot be reached: {error.strerror}."
             ) from error
         try:
-            connection.sendall(data)
+            # A gateway that refuses more clients answers and closes before it reads the request.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(data)
             with connection.makefile("rb") as incoming:
                 line = incoming.readline()
         except TimeoutError:

@@ -75,6 +75,15 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     failure: Failure | None = None
 
 
+_BUSY = Answer(
+    failure=Failure(
+        "refused",
+        f"the gateway already has {MAX_CLIENTS} clients with operator commands. It closes the "
+        f"connection of a client that sends none within {REQUEST_S:g} s; try again then.",
+    )
+)
+
+
 class OperatorChannel:
     """Open from `open` to `close`. A gateway without a data folder, or whose folder does not take
     a socket, runs without it, and the log says so."""
@@ -127,6 +136,7 @@ class OperatorChannel:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._clients >= MAX_CLIENTS:
+            writer.write(msgspec.json.encode(_BUSY) + b"\n")
             writer.close()
             return
         self._clients += 1

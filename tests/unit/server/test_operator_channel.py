@@ -249,12 +249,34 @@ async def test_clients_that_keep_still_do_not_keep_others_out_for_ever(
         assert credential is not None
         opened = [
             await asyncio.open_unix_connection(credential.socket)
-            for _ in range(operator_channel.MAX_CLIENTS + 5)
+            for _ in range(operator_channel.MAX_CLIENTS)
         ]
         for reader, writer in opened:
             assert await reader.read() == b""
             writer.close()
         assert await call(store, "repeat") == {}
+
+
+# The long request is still being sent when the gateway closes the connection.
+@pytest.mark.parametrize("size", [1, 1_000_000])
+async def test_one_client_too_many_is_told_so(store: StoreSettings, size: int) -> None:
+    async with gateway(store) as commands:
+        commands.add("repeat", repeated)
+        credential = operator_credential.read(file_of(store))
+        assert credential is not None
+        opened = [
+            await asyncio.open_unix_connection(credential.socket)
+            for _ in range(operator_channel.MAX_CLIENTS)
+        ]
+        for _ in range(20):
+            with pytest.raises(OperatorRefused, match=r"already has 16 clients .* within 10 s"):
+                await call(store, "repeat", text="x" * size)
+        reader, writer = opened[0]
+        writer.write_eof()
+        assert await reader.read() == b""
+        assert await call(store, "repeat", text="x") == {"text": "x"}
+        for _, writer in opened:
+            writer.close()
 
 
 async def test_errors_of_a_command_come_back_by_their_kind(
