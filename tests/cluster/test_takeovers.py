@@ -1,6 +1,8 @@
 """What a takeover means for agents that resume, retry or leave their tasks, and for many lanes."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import pytest
 from tests.cluster.nodes import nodes
@@ -8,10 +10,12 @@ from tests.runtime.world import World, said
 
 from trunkline.model.events import Entry
 from trunkline.model.values import Task, TaskState
-from trunkline.ports.cluster import lane_name
+from trunkline.ports.cluster import Advanced, lane_name
 from trunkline.ports.records import Group, Key, Put, Record
-from trunkline.ports.store import Scope
+from trunkline.ports.store import Result, Scope, Settled
 from trunkline.runtime.live_task import LiveTask
+from trunkline.testing import FakeClock, settle
+from trunkline.testing.shared_store import Node, SharedStore
 
 SUBMITTED, WORKING = TaskState.SUBMITTED, TaskState.WORKING
 COMPLETED, FAILED, CANCELED = TaskState.COMPLETED, TaskState.FAILED, TaskState.CANCELED
@@ -143,3 +147,72 @@ async def test_participants_and_taps_go_on_at_the_next_owner(is_followed: bool) 
         if reading is not None:
             await reading.all()
             assert reading.seqs == list(range(1, last + 1))
+
+
+class LateNode(Node):
+    """Holds back a read on its way to the store, and the answers to its commits, on demand."""
+
+    def __init__(self, shared: SharedStore) -> None:
+        super().__init__(shared)
+        self.read_held = asyncio.Event()
+        self.hold_read_until: asyncio.Event | None = None
+        self.answers: list[Callable[[], None]] | None = None
+
+    async def entries(self, task_id: str, *, after: int, limit: int) -> tuple[Entry, ...]:
+        until, self.hold_read_until = self.hold_read_until, None
+        if until is not None:
+            self.read_held.set()
+            await until.wait()
+        return await super().entries(task_id, after=after, limit=limit)
+
+    def _tell(self, settled: Settled, result: Result) -> None:
+        if self.answers is None:
+            super()._tell(settled, result)
+        else:
+            self.answers.append(partial(settled, result))
+
+
+class LateStore(SharedStore):
+    def node(self) -> Node:
+        node = LateNode(self)
+        self.nodes.append(node)
+        return node
+
+
+async def test_a_read_under_way_at_the_takeover_does_not_publish_what_this_node_writes() -> None:
+    """A store of several connections may show an entry to one of them before it has answered the
+    other, which wrote it."""
+    clock = FakeClock()
+    restart = ("resume_queued", "resume_running")
+    async with nodes(
+        clock=clock, store=LateStore(clock), resumable=True, on_restart=restart
+    ) as cluster:
+        a, b = cluster.worlds
+        node = cluster.nodes[1]
+        assert isinstance(node, LateNode)
+        task = await a.submit("say one; wait gate; say two; wait more; say three")
+        await a.gates.reached("gate")
+        reading = await b.follow(task.id)
+        node.hold_read_until = may_read = asyncio.Event()
+        node.hear(Advanced(task.id, 99))
+        await node.read_held.wait()
+        before = await cluster.store.entries(task.id, after=0, limit=99)
+        answers: list[Callable[[], None]] = []
+        node.answers = answers
+        await cluster.kill(0)
+        b.gates.open("gate")
+        await clock.advance(10)
+        await b.gates.reached("more")
+        await settle()
+        assert answers
+        assert len(await cluster.store.entries(task.id, after=0, limit=99)) > len(before)
+        may_read.set()
+        await settle()
+        node.answers = None
+        for answer in answers:
+            answer()
+        b.gates.open("more")
+        await reading.all()
+        seqs = [entry.seq for entry in await b.journal(task.id)]
+        assert reading.seqs == seqs[reading.seqs[0] - 1 :]
+        assert (await b.get(task.id)).status.state is COMPLETED
