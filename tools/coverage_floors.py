@@ -29,7 +29,7 @@ FLOORS = {
     "stores": 95,
     "testing": 85,
 }
-IN_PROCESS = ("unit", "contract", "runtime", "cluster")
+IN_PROCESS = ("unit", "contract", "runtime", "cluster", "postgres")
 
 
 def check(jobs: int, arguments: list[str]) -> str:

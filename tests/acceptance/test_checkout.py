@@ -37,6 +37,11 @@ def test_the_environment_knows_what_the_extras_need(tmp_path: Path) -> None:
     environment.link_project()
     (info,) = packages.glob("*.dist-info")
     project = Distribution.at(info)
-    assert project.metadata.get_all("Provides-Extra") == ["mcp", "openclaw", "signatures"]
+    assert project.metadata.get_all("Provides-Extra") == [
+        "mcp",
+        "openclaw",
+        "postgres",
+        "signatures",
+    ]
     assert project.requires is not None
     assert any(line.startswith("mcp>=") and 'extra == "mcp"' in line for line in project.requires)

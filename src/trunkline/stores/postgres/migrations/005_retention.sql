@@ -101,7 +101,8 @@ BEGIN
     END IF;
     FOR month IN
         SELECT c.relname AS name,
-            month_key(to_timestamp(right(c.relname, 7) || ' UTC', 'YYYY_MM TZ')) AS first_key
+            month_key(to_date(right(c.relname, 7), 'YYYY_MM')::timestamp AT TIME ZONE 'UTC')
+                AS first_key
         FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'events'::regclass
     LOOP
