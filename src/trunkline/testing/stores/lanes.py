@@ -169,6 +169,16 @@ async def several_nodes_take_over_different_lanes(nodes: Nodes) -> None:
     assert len(taken) == len(set(taken)) == 20
 
 
+async def tasks_of_a_lane_that_arrive_together_keep_their_order(nodes: Nodes) -> None:
+    one, two = await nodes.join([]), await nodes.join([])
+    grant = await must_take(one)
+    accepted = ["d", "a", "c", "b"]
+    await must_put(one, *[of_lane(create(task_id), grant) for task_id in accepted])
+    await nodes.let_die(one)
+    assert await two.beat()
+    assert [task.task_id for task in (await must_take(two)).tasks] == accepted
+
+
 async def lanes_that_wait_longest_are_taken_over_first(nodes: Nodes) -> None:
     one, two = await nodes.join([]), await nodes.join([])
     lanes = [lane_name(ALICE, name) for name in ("c", "a", "d", "b")]
